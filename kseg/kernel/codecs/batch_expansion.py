@@ -27,19 +27,7 @@ if cython.compiled:
 NO_CODEC = cython.declare(cython.int, 0xF8)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def lay_frames(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    wanted: cython.pointer[cython.const[cython.longlong]],
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-    zstd: cython.p_void,
-    laid: cython.pointer[cython.longlong],
-) -> cython.Py_ssize_t:
+def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
     """How many of the frames are laid open; NO_ROOM where there is not enough for the first."""
     at: cython.Py_ssize_t
     size: cython.Py_ssize_t

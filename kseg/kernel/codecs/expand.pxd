@@ -15,3 +15,6 @@ cdef class Room:
     cdef object _functions
     cdef Py_ssize_t _limit
     cdef readonly Py_ssize_t capacity
+cdef Py_ssize_t expand_area(
+    int codec, int magic, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity, void* zstd
+) noexcept nogil

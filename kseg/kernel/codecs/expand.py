@@ -18,18 +18,7 @@ _asked = set()
 """Codecs whose functions were asked for in this process."""
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def expand_area(
-    codec: cython.int,
-    magic: cython.int,
-    p: cython.pointer[cython.const[cython.uchar]],
-    n: cython.Py_ssize_t,
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-    zstd: cython.p_void,
-) -> cython.Py_ssize_t:
+def expand_area(codec, magic, p, n, out, capacity, zstd):
     """Bytes written to out, REFUSED or NO_ROOM."""
     if cython.compiled:
         if codec == LZ4:
@@ -39,17 +28,7 @@ def expand_area(
     return REFUSED
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def expand_batch(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-    zstd: cython.p_void,
-) -> cython.Py_ssize_t:
+def expand_batch(p, at, size, out, capacity, zstd):
     """The same of the records of the v2 batch at p[at], which is ``size`` bytes with its header."""
     if cython.compiled:
         return expand_area(

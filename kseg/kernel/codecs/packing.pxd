@@ -1,4 +1,3 @@
-# For those who compress many areas in one call.
 cdef class Packer:
     cdef readonly int codec
     cdef void* context

@@ -16,17 +16,7 @@ LZ4_BITS = cython.declare(cython.int, 3)
 ZSTD_BITS = cython.declare(cython.int, 4)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def pack_area(
-    codec: cython.int,
-    context: cython.p_void,
-    p: cython.pointer[cython.const[cython.uchar]],
-    n: cython.Py_ssize_t,
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def pack_area(codec, context, p, n, out, capacity):
     """Bytes written to out, -1 where it cannot be done."""
     if cython.compiled:
         if codec == ZSTD_BITS:

@@ -1,4 +1,3 @@
-# Batches of which only the codec changes, and checks that others take from there.
 from kseg.kernel.codecs.expand cimport Room
 from kseg.kernel.codecs.packing cimport Packer
 
@@ -24,7 +23,16 @@ cdef class Repacking:
     cdef public Py_ssize_t frame, size
     cdef readonly long long needed
 
-cdef check_frames(Py_ssize_t length, const long long[::1] frames, Py_ssize_t first, Py_ssize_t stop)
+cdef void check_frames(Py_ssize_t length, const long long[::1] frames, Py_ssize_t first, Py_ssize_t stop) except *
 cdef bint check_records(
     const unsigned char* p, Py_ssize_t at, const unsigned char* records, Py_ssize_t start, Py_ssize_t end
+) noexcept nogil
+cdef Py_ssize_t count_selected(
+    Selection selection, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop, int kept,
+    long long most_bytes
+) noexcept nogil
+cdef void write_header(unsigned char* out, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil
+cdef int pack_frames(
+    Repacking repacking, const unsigned char* p, const long long* frames, Py_ssize_t stop, unsigned char* out,
+    Py_ssize_t capacity
 ) noexcept nogil

@@ -96,18 +96,7 @@ def can_recode(
     return could_be_frame(p, at, size, False) and codec != kept and codec <= ZSTD
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def count_selected(
-    selection: Selection,
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    kept: cython.int,
-    most_bytes: cython.longlong,
-) -> cython.Py_ssize_t:
+def count_selected(selection, p, frames, first, stop, kept, most_bytes):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     frame: cython.Py_ssize_t
@@ -131,13 +120,7 @@ def count_selected(
     return stop
 
 
-@cython.cfunc
-def check_frames(
-    length: cython.Py_ssize_t,
-    frames: cython.const[cython.longlong][::1],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-):
+def check_frames(length, frames, first, stop):
     """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
     last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
     if first < 0 or len(frames) < stop * FRAME_WIDTH:
@@ -149,16 +132,7 @@ def check_frames(
         raise ValueError("frames lie outside the buffer")
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def check_records(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    records: cython.pointer[cython.const[cython.uchar]],
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.bint:
+def check_records(p, at, records, start, end):
     """Whether records[start:end] are what the v2 batch header at p[at] says, with rising offsets in its range."""
     header: RecordsHeader
     cursor: RecordCursor
@@ -201,12 +175,7 @@ def put_be32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cy
         out[at + k] = (value >> (8 * (3 - k))) & 255
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_header(
-    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, end: cython.Py_ssize_t, codec: cython.int
-) -> cython.void:
+def write_header(out, at, end, codec):
     """Sets length, codec and checksum of the v2 batch out[at:end]."""
     put_be32(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD)
     out[at + V2_FLAGS] = out[at + V2_FLAGS] - (out[at + V2_FLAGS] & CODEC) + codec
@@ -275,17 +244,7 @@ class Repacking:
         return status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def pack_frames(
-    repacking: Repacking,
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    stop: cython.Py_ssize_t,
-    out: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-) -> cython.int:
+def pack_frames(repacking, p, frames, stop, out, capacity):
     """As `Repacking.repack`, or MORE_ROOM."""
     at: cython.Py_ssize_t
     held: cython.Py_ssize_t

@@ -1,4 +1,3 @@
-# Which records survive, for the loop over the batches of a window.
 from kseg.kernel.compact.key_map cimport KeyMap
 
 cdef enum:

@@ -32,18 +32,7 @@ class Counts:
         return {name: getattr(self, name) for name in COUNTS}
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def judge(
-    key_map: KeyMap,
-    payload: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.longlong,
-    is_protected: cython.bint,
-    keep: cython.pointer[cython.uchar],
-    counts: Counts,
-) -> cython.longlong:
+def judge(key_map, payload, rows, count, is_protected, keep, counts):
     """Marks the records to keep; their number. ``is_protected``: tombstones of the batch may not go yet."""
     keys: KeyHash[GROUP]
     key: cython.pointer[KeyHash]
@@ -84,14 +73,7 @@ def judge(
     return kept
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def has_tombstone(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.longlong,
-    keep: cython.pointer[cython.const[cython.uchar]],
-) -> cython.bint:
+def has_tombstone(rows, count, keep):
     """Whether a record that is kept has no value."""
     k: cython.Py_ssize_t
     for k in range(count):

@@ -1,4 +1,3 @@
-# The hash of keys, for the loops of a compaction.
 cdef class Secret:
     cdef readonly long long low, high
 
@@ -13,6 +12,4 @@ cdef struct KeyHash:
     long long high
     long long low
 
-cdef void hash_key(
-    const unsigned char* p, Py_ssize_t at, long long size, Secret secret, KeyHash* found
-) noexcept nogil
+cdef void hash_key(const unsigned char* p, Py_ssize_t at, long long size, Secret secret, KeyHash* found) noexcept nogil

@@ -67,16 +67,7 @@ def mix_word(state: cython.pointer[SipState], word: cython.ulonglong) -> cython.
     state.v0 ^= word
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_key(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    secret: Secret,
-    found: cython.pointer[KeyHash],
-) -> cython.void:
+def hash_key(p, at, size, secret, found):
     """The hash of ``size`` bytes at p[at]."""
     if cython.compiled:
         state: SipState

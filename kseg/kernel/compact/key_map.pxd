@@ -1,4 +1,3 @@
-# The map of a compaction, for the loop that judges records.
 from kseg.kernel.compact.key_hash cimport KeyHash, Secret
 
 cpdef enum:
@@ -16,3 +15,10 @@ cdef class KeyMap:
 
 cdef void ask_for(KeyMap key_map, long long high) noexcept nogil
 cdef long long last_offset(KeyMap key_map, const KeyHash* key) noexcept nogil
+cdef Py_ssize_t put_hashes(
+    KeyMap key_map, const long long[::1] hashes, const long long[::1] offsets, Py_ssize_t count
+) noexcept nogil
+cdef void scatter_entries(KeyMap key_map, long long[::1] bounds, long long[::1] out) noexcept nogil
+cdef bint merge_entries(KeyMap key_map, const long long[::1] entries, long long least) noexcept nogil
+cdef void move_entries(KeyMap key_map, const long long[::1] old, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
+cdef Py_ssize_t look_up_entries(KeyMap key_map, const long long[::1] entries, long long[::1] out) noexcept nogil

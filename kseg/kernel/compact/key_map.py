@@ -9,7 +9,6 @@ own map evenly.
 """
 
 import cython
-from cython.cimports.kseg.kernel.compact.key_hash import KeyHash
 from cython.cimports.kseg.kernel.layout.rows import prefetch
 
 AHEAD = cython.declare(cython.Py_ssize_t, 12)
@@ -127,10 +126,7 @@ def slot_of(half: cython.longlong, slots: cython.longlong) -> cython.longlong:
         return ((half & 0xFFFFFFFFFFFFFFFF) >> 32) * slots >> 32
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def ask_for(key_map: KeyMap, high: cython.longlong) -> cython.void:
+def ask_for(key_map, high):
     """Prefetches the slot of a hash."""
     if cython.compiled:
         prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
@@ -155,23 +151,12 @@ def find_entry(key_map: KeyMap, high: cython.longlong, low: cython.longlong) -> 
     return at
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def last_offset(key_map: KeyMap, key: cython.pointer[cython.const[KeyHash]]) -> cython.longlong:
+def last_offset(key_map, key):
     """The offset of a hash, -1 for one that is not in the map."""
     return key_map._table[find_entry(key_map, key.high, key.low) + SLOT_OFFSET] - 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_hashes(
-    key_map: KeyMap,
-    hashes: cython.const[cython.longlong][::1],
-    offsets: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_hashes(key_map, hashes, offsets, count):
     k: cython.Py_ssize_t
     at: cython.longlong
     for k in range(min(AHEAD, count)):
@@ -190,10 +175,7 @@ def put_hashes(
     return count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def scatter_entries(key_map: KeyMap, bounds: cython.longlong[::1], out: cython.longlong[::1]) -> cython.void:
+def scatter_entries(key_map, bounds, out):
     at: cython.longlong
     b: cython.longlong
     to: cython.longlong
@@ -225,10 +207,7 @@ def put_out(key_map: KeyMap, at: cython.longlong, out: cython.longlong[::1], to:
     out[to + SLOT_OFFSET] = key_map._table[at + SLOT_OFFSET] - 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def merge_entries(key_map: KeyMap, entries: cython.const[cython.longlong][::1], least: cython.longlong) -> cython.bint:
+def merge_entries(key_map, entries, least):
     k: cython.Py_ssize_t
     entry: cython.Py_ssize_t
     at: cython.longlong
@@ -251,12 +230,7 @@ def merge_entries(key_map: KeyMap, entries: cython.const[cython.longlong][::1], 
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def move_entries(
-    key_map: KeyMap, old: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t
-) -> cython.void:
+def move_entries(key_map, old, first, stop):
     i: cython.Py_ssize_t
     entry: cython.Py_ssize_t
     at: cython.longlong
@@ -269,12 +243,7 @@ def move_entries(
             key_map._table[at + SLOT_OFFSET] = old[entry + SLOT_OFFSET]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def look_up_entries(
-    key_map: KeyMap, entries: cython.const[cython.longlong][::1], out: cython.longlong[::1]
-) -> cython.Py_ssize_t:
+def look_up_entries(key_map, entries, out):
     k: cython.Py_ssize_t
     entry: cython.Py_ssize_t
     at: cython.longlong

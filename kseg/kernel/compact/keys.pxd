@@ -1,5 +1,5 @@
-# The keys of a window for the map of a compaction.
 from kseg.kernel.compact.key_hash cimport Secret
+from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:
     # What `KeyReader.read` ends with: all batches are read; no room for more keys; no room for the rows of one batch;
@@ -20,3 +20,11 @@ cdef class KeyReader:
     cdef public Py_ssize_t batch, keys
     cdef readonly long long needed
     cdef readonly int reason
+
+cdef void hash_rows(
+    KeyReader reader, const unsigned char* payload, const long long* rows, long long count, long long[::1] hashes,
+    long long[::1] offsets
+) noexcept nogil
+cdef int hash_window(
+    KeyReader reader, BatchWindow* window, long long[::1] hashes, long long[::1] offsets
+) noexcept nogil

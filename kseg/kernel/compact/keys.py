@@ -93,17 +93,7 @@ class KeyReader:
         return count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_rows(
-    reader: KeyReader,
-    payload: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.longlong,
-    hashes: cython.longlong[::1],
-    offsets: cython.longlong[::1],
-) -> cython.void:
+def hash_rows(reader, payload, rows, count, hashes, offsets):
     """Adds the records of a batch that have a key and an offset of ``least`` or above."""
     k: cython.Py_ssize_t
     row: cython.Py_ssize_t
@@ -122,15 +112,7 @@ def hash_rows(
     reader.keys = keys
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def hash_window(
-    reader: KeyReader,
-    window: cython.pointer[BatchWindow],
-    hashes: cython.longlong[::1],
-    offsets: cython.longlong[::1],
-) -> cython.int:
+def hash_window(reader, window, hashes, offsets):
     i: cython.Py_ssize_t
     status: cython.int
     capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)

@@ -31,18 +31,7 @@ GROWTH_BYTES = cython.declare(cython.Py_ssize_t, 16)
 """A record written anew is so much longer at most: a longer timestamp delta, and a longer length."""
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_record(
-    p: cython.pointer[cython.const[cython.uchar]],
-    row: cython.pointer[cython.const[cython.longlong]],
-    at_row: cython.Py_ssize_t,
-    base_offset: cython.longlong,
-    base_timestamp: cython.longlong,
-    out: cython.pointer[cython.uchar],
-    at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
     """Writes one record; the position behind it. The caller sees to the room."""
     timestamp: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
     offset: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
@@ -71,19 +60,7 @@ def put_record(
     return at + 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_records(
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    keep: cython.pointer[cython.const[cython.uchar]],
-    count: cython.longlong,
-    base_offset: cython.longlong,
-    base_timestamp: cython.longlong,
-    out: cython.pointer[cython.uchar],
-    at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_records(p, rows, keep, count, base_offset, base_timestamp, out, at):
     """Writes those of ``count`` records that ``keep`` marks; the position behind them."""
     k: cython.Py_ssize_t
     for k in range(count):
@@ -104,20 +81,7 @@ def put_be(
         out[at + k] = (value >> (8 * (size - 1 - k))) & 255
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_header(
-    out: cython.pointer[cython.uchar],
-    at: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    p: cython.pointer[cython.const[cython.uchar]],
-    model: cython.Py_ssize_t,
-    attributes: cython.longlong,
-    base_timestamp: cython.longlong,
-    max_timestamp: cython.longlong,
-    count: cython.longlong,
-) -> cython.void:
+def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp, count):
     """Writes the header of the batch [at, end): offsets, epochs, producer and sequence are those of that at p[model].
 
     The records are there already, as the checksum covers them.

@@ -1,6 +1,6 @@
-# The batches of a window that survive a compaction.
 from kseg.kernel.compact.judging cimport Counts
 from kseg.kernel.compact.key_map cimport KeyMap
+from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:
     # What `Survivors.write` ends with: all batches are done; no room for ``needed`` bytes of output; no room for
@@ -37,3 +37,18 @@ cdef struct Output:
     unsigned char* p
     Py_ssize_t limit
     unsigned char* keep
+
+cdef int write_window(Survivors survivors, BatchWindow* window, Output* output) noexcept nogil
+cdef int write_message(Survivors survivors, BatchWindow* window, Py_ssize_t i, Output* output) noexcept nogil
+cdef int open_records(Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output) noexcept nogil
+cdef int write_batch(Survivors survivors, BatchWindow* window, Py_ssize_t i, Output* output) noexcept nogil
+cdef int rewrite(
+    Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output, long long kept, bint needs_horizon
+) noexcept nogil
+cdef void describe(
+    Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output, bint needs_horizon
+) noexcept nogil
+cdef void put_empty(Survivors survivors, BatchWindow* window, Py_ssize_t at, Output* output) noexcept nogil
+cdef void put_as_batch(
+    Survivors survivors, BatchWindow* window, Py_ssize_t position, int magic, Output* output
+) noexcept nogil

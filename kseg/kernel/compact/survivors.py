@@ -117,12 +117,7 @@ class Survivors:
         return status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_window(
-    survivors: Survivors, window: cython.pointer[BatchWindow], output: cython.pointer[Output]
-) -> cython.int:
+def write_window(survivors, window, output):
     i: cython.Py_ssize_t
     status: cython.int
     for i in range(survivors.batch, window.count):
@@ -137,12 +132,7 @@ def write_window(
     return DONE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_message(
-    survivors: Survivors, window: cython.pointer[BatchWindow], i: cython.Py_ssize_t, output: cython.pointer[Output]
-) -> cython.int:
+def write_message(survivors, window, i, output):
     """A plain message v0 or v1: copied, or as a v2 batch."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
@@ -172,12 +162,7 @@ def write_message(
     return DONE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_records(
-    survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t, output: cython.pointer[Output]
-) -> cython.int:
+def open_records(survivors, window, at, output):
     """Rows of the records of a batch. DONE; FULL where it might not fit into the output once written anew."""
     records: cython.longlong = window.batches[at + BATCH_COUNT]
     size: cython.Py_ssize_t
@@ -200,12 +185,7 @@ def open_records(
     return BAD if survivors.reason else DONE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_batch(
-    survivors: Survivors, window: cython.pointer[BatchWindow], i: cython.Py_ssize_t, output: cython.pointer[Output]
-) -> cython.int:
+def write_batch(survivors, window, i, output):
     """What is left of a v2 batch."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     verdict: cython.longlong = window.verdicts[i]
@@ -272,17 +252,7 @@ def tombstones_stay(survivors: Survivors, window: cython.pointer[BatchWindow], a
     return survivors.now_ms < window.batches[at + BATCH_BASE_TIMESTAMP]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def rewrite(
-    survivors: Survivors,
-    window: cython.pointer[BatchWindow],
-    at: cython.Py_ssize_t,
-    output: cython.pointer[Output],
-    kept: cython.longlong,
-    needs_horizon: cython.bint,
-) -> cython.int:
+def rewrite(survivors, window, at, output, kept, needs_horizon):
     """Writes a batch anew: DONE, or PACK where its records have to be compressed."""
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     end: cython.Py_ssize_t
@@ -303,16 +273,7 @@ def rewrite(
     return DONE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def describe(
-    survivors: Survivors,
-    window: cython.pointer[BatchWindow],
-    at: cython.Py_ssize_t,
-    output: cython.pointer[Output],
-    needs_horizon: cython.bint,
-) -> cython.void:
+def describe(survivors, window, at, output, needs_horizon):
     """Sets timestamps and attributes of the batch that comes out."""
     k: cython.Py_ssize_t
     attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
@@ -334,12 +295,7 @@ def describe(
     survivors.attributes = attributes
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_empty(
-    survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t, output: cython.pointer[Output]
-) -> cython.void:
+def put_empty(survivors, window, at, output):
     """Writes the header that stays of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
     end: cython.Py_ssize_t = survivors.size + V2_HEADER_BYTES
     attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
@@ -350,16 +306,7 @@ def put_empty(
     survivors.size = end
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_as_batch(
-    survivors: Survivors,
-    window: cython.pointer[BatchWindow],
-    position: cython.Py_ssize_t,
-    magic: cython.int,
-    output: cython.pointer[Output],
-) -> cython.void:
+def put_as_batch(survivors, window, position, magic, output):
     """Writes the v2 batch of the one record that a plain message v0 or v1 holds, whose row is the first."""
     model: cython.uchar[V2_HEADER_BYTES]
     k: cython.int

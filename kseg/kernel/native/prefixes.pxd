@@ -1,4 +1,4 @@
-# Prefix CRCs: prefixes.h says what the fields hold, prefixes.py has the interpreted twins.
+# Prefix CRCs: prefixes.h says what the fields hold.
 cdef enum:
     # An entry of a table for so many bytes.
     BLOCK_BYTES = 256

@@ -1,4 +1,3 @@
-# Where the records of a batch are written, for what writes batches elsewhere too.
 cdef class AreaWriter:
     cdef public long long base_offset, base_timestamp, last_offset, largest_timestamp, limit, needed, count
     cdef public bint is_base_given
@@ -10,4 +9,11 @@ cdef void begin_area(AreaWriter area, Py_ssize_t end, long long base_offset) noe
 cdef Py_ssize_t write_records(
     AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t first,
     Py_ssize_t stop
+) noexcept nogil
+cdef long long body_size(
+    const long long* rows, Py_ssize_t row, const long long* headers, long long time_delta, long long offset_delta
+) noexcept nogil
+cdef Py_ssize_t write_messages(
+    AreaWriter area, const unsigned char* p, const long long* rows, Py_ssize_t first, Py_ssize_t stop, int magic,
+    int attributes, long long base
 ) noexcept nogil

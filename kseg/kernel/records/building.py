@@ -74,10 +74,7 @@ class AreaWriter:
         self.base_timestamp = -1 if base_timestamp is None else base_timestamp
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_area(area: AreaWriter, end: cython.Py_ssize_t, base_offset: cython.longlong) -> cython.void:
+def begin_area(area, end, base_offset):
     """Begins with no records at byte ``end`` of the buffer, without a base timestamp."""
     area.end = end
     area.base_offset = base_offset
@@ -86,16 +83,7 @@ def begin_area(area: AreaWriter, end: cython.Py_ssize_t, base_offset: cython.lon
     area.is_base_given = False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def body_size(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    row: cython.Py_ssize_t,
-    headers: cython.pointer[cython.const[cython.longlong]],
-    time_delta: cython.longlong,
-    offset_delta: cython.longlong,
-) -> cython.longlong:
+def body_size(rows, row, headers, time_delta, offset_delta):
     """Bytes of a record behind its length."""
     key_size: cython.longlong = rows[row + ROW_KEY_SIZE]
     value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
@@ -117,17 +105,7 @@ def body_size(
     return size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_records(
-    area: AreaWriter,
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    headers: cython.pointer[cython.const[cython.longlong]],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def write_records(area, p, rows, headers, first, stop):
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     h: cython.Py_ssize_t
@@ -179,19 +157,7 @@ def write_records(
     return stop
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_messages(
-    area: AreaWriter,
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    magic: cython.int,
-    attributes: cython.int,
-    base: cython.longlong,
-) -> cython.Py_ssize_t:
+def write_messages(area, p, rows, first, stop, magic, attributes, base):
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t

@@ -17,21 +17,7 @@ OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def gather_bytes(
-    payload: cython.pointer[cython.const[cython.uchar]],
-    length: cython.Py_ssize_t,
-    fields: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    width: cython.Py_ssize_t,
-    data: cython.pointer[cython.uchar],
-    capacity: cython.Py_ssize_t,
-    ends: cython.pointer[cython.int],
-    valid: cython.pointer[cython.uchar],
-    at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def gather_bytes(payload, length, fields, count, width, data, capacity, ends, valid, at):
     """As `gather`, of fields that lie ``width`` columns apart; OUTSIDE where one points outside the payload."""
     k: cython.Py_ssize_t
     position: cython.longlong
@@ -94,17 +80,7 @@ def gather(
     return found
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def keep_rows_with_key(
-    payload: cython.pointer[cython.const[cython.uchar]],
-    length: cython.Py_ssize_t,
-    rows: cython.pointer[cython.longlong],
-    count: cython.Py_ssize_t,
-    key: cython.pointer[cython.const[cython.uchar]],
-    key_size: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def keep_rows_with_key(payload, length, rows, count, key, key_size):
     """As `keep_key`; OUTSIDE if a key is outside the payload."""
     k: cython.Py_ssize_t
     f: cython.Py_ssize_t
@@ -152,7 +128,6 @@ def keep_key(
     return kept
 
 
-@cython.cfunc
-def check_room(length: cython.Py_ssize_t, at: cython.Py_ssize_t, count: cython.Py_ssize_t):
+def check_room(length, at, count):
     if at < 0 or count < 0 or at > length - count:
         raise ValueError("no such place in the column")

@@ -1,4 +1,5 @@
-# What laying batches open takes from it.
+from kseg.kernel.records.plain cimport PlainFrames, Progress
+
 cpdef enum:
     # Columns of what is wanted.
     WANTED_FIRST = 0
@@ -12,4 +13,14 @@ cpdef enum:
     VALUES = 2
     HEADERS = 4
 
+cdef class Collector(Progress):
+    cdef public Py_ssize_t row_count, header_count
+    cdef PlainFrames plain
+
 cdef bint is_outside(const unsigned char* p, const long long* frame, const long long* wanted) noexcept nogil
+cdef long long check_of(long long kind) noexcept nogil
+cdef long long kind_of(long long check) noexcept nogil
+cdef int collect_rows(Collector collector, Py_ssize_t stop, const long long* wanted) noexcept nogil
+cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
+cdef void check_headers(Py_ssize_t length, long long first, long long count) except *
+cdef void check_room(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *

@@ -61,14 +61,7 @@ PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_outside(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frame: cython.pointer[cython.const[cython.longlong]],
-    wanted: cython.pointer[cython.const[cython.longlong]],
-) -> cython.bint:
+def is_outside(p, frame, wanted):
     """Whether no record of an intact frame is asked for, by its header; control records never are."""
     at: cython.Py_ssize_t = frame[FRAME_POSITION]
     first: cython.longlong
@@ -91,28 +84,17 @@ def is_outside(
     return False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def check_of(kind: cython.longlong) -> cython.longlong:
+def check_of(kind):
     """ROW_CHECK of a valid row."""
     return VALID + (kind << KIND_SHIFT)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def kind_of(check: cython.longlong) -> cython.longlong:
+def kind_of(check):
     return (check >> KIND_SHIFT) & KIND_BITS
 
 
-@cython.cclass
 class Collector(Progress):
     """Reads rows of many plain frames; rows of its caller's take ``row_count`` of them and ``header_count`` headers."""
-
-    row_count = cython.declare(cython.Py_ssize_t, visibility="public")
-    header_count = cython.declare(cython.Py_ssize_t, visibility="public")
-    plain: PlainFrames
 
     def __init__(self, frame):
         Progress.__init__(self)
@@ -163,12 +145,7 @@ class Collector(Progress):
         return status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def collect_rows(
-    collector: Collector, stop: cython.Py_ssize_t, wanted: cython.pointer[cython.const[cython.longlong]]
-) -> cython.int:
+def collect_rows(collector, stop, wanted):
     plain: cython.pointer[PlainFrames] = cython.address(collector.plain)
     frame: cython.pointer[cython.const[cython.longlong]]
     status: cython.int
@@ -403,19 +380,16 @@ def headers_of(
     return count
 
 
-@cython.cfunc
-def check_rows(length: cython.Py_ssize_t, stop: cython.Py_ssize_t):
+def check_rows(length, stop):
     if stop < 0 or stop > length // ROW_WIDTH:
         raise ValueError("no such rows")
 
 
-@cython.cfunc
-def check_headers(length: cython.Py_ssize_t, first: cython.longlong, count: cython.longlong):
+def check_headers(length, first, count):
     if first < 0 or count < 0 or first + count > length // HEADER_WIDTH:
         raise ValueError("no such headers")
 
 
-@cython.cfunc
-def check_room(length: cython.Py_ssize_t, at: cython.Py_ssize_t, count: cython.Py_ssize_t):
+def check_room(length, at, count):
     if at < 0 or count < 0 or at > length - count:
         raise ValueError("no such place in the column")

@@ -25,3 +25,17 @@ cdef struct Message:
     long long key_size
     Py_ssize_t value
     long long value_size
+
+cdef class MessageWalk:
+    cdef public Py_ssize_t position, row_count
+    cdef public long long count, last_offset, misfits, base
+    cdef long long timestamp
+    cdef int kind, manner
+    cdef bint checks_crc
+
+cdef int walk_set(
+    MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
+) noexcept nogil
+cdef int walk_v07(
+    MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
+) noexcept nogil

@@ -75,7 +75,6 @@ LEAST_V1 = cython.declare(cython.longlong, 22)
 V07_CODEC = cython.declare(cython.int, 3)
 
 
-@cython.cclass
 class MessageWalk:
     """A walk over one message set, from byte ``position`` on.
 
@@ -85,17 +84,6 @@ class MessageWalk:
     ``row_count``: rows that the last call has written; of all calls ``count`` is how many entries were seen,
     ``last_offset`` the offset of the last as written (0.7: where it starts), ``misfits`` the rows that are misfits.
     """
-
-    position = cython.declare(cython.Py_ssize_t, visibility="public")
-    row_count = cython.declare(cython.Py_ssize_t, visibility="public")
-    count = cython.declare(cython.longlong, visibility="public")
-    last_offset = cython.declare(cython.longlong, visibility="public")
-    misfits = cython.declare(cython.longlong, visibility="public")
-    base = cython.declare(cython.longlong, visibility="public")
-    timestamp: cython.longlong
-    kind: cython.int
-    manner: cython.int
-    checks_crc: cython.bint
 
     def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, manner=STRICT):
         self.position = self.row_count = self.count = self.last_offset = self.misfits = 0
@@ -244,16 +232,7 @@ def put_row(
     walk.row_count += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_set(
-    walk: MessageWalk,
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    rows: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-) -> cython.int:
+def walk_set(walk, p, end, rows, capacity):
     """A ``capacity`` of 0: no rows are wanted, and none of what goes into them is looked at."""
     message: Message
     status: cython.int
@@ -277,16 +256,7 @@ def walk_set(
     return END
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_v07(
-    walk: MessageWalk,
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    rows: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-) -> cython.int:
+def walk_v07(walk, p, end, rows, capacity):
     after: cython.Py_ssize_t
     payload: cython.Py_ssize_t
     size: cython.longlong

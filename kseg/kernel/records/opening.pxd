@@ -1,4 +1,3 @@
-# For the loops of a compaction.
 from kseg.kernel.codecs.expand cimport Room
 
 cpdef enum:

@@ -6,7 +6,7 @@
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM as EXPAND_NO_ROOM
-from cython.cimports.kseg.kernel.codecs.expand import Room, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import expand_batch
 from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
@@ -40,18 +40,7 @@ REASONS = {
 LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def fill_window(
-    window: cython.pointer[BatchWindow],
-    data: cython.const[cython.uchar][::1],
-    batches: cython.const[cython.longlong][::1],
-    count: cython.Py_ssize_t,
-    verdicts: cython.const[cython.longlong][::1],
-    rows: cython.longlong[::1],
-    room: Room,
-    opened: cython.const[cython.uchar][::1],
-) -> cython.int:
+def fill_window(window, data, batches, count, verdicts, rows, room, opened):
     """Raises ValueError where a buffer is too short for ``count`` batches."""
     if len(batches) < count * BATCH_WIDTH or len(verdicts) < count or len(rows) < ROW_WIDTH:
         raise ValueError("a buffer is too short")
@@ -66,10 +55,7 @@ def fill_window(
     return 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.int:
+def open_batch(window, at):
     """Finds the records of the batch whose row is batches[at]: OPENED, NO_ROOM or CLOSED."""
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
@@ -92,18 +78,12 @@ def open_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cy
     return CLOSED
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def count_is_right(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.bint:
+def count_is_right(window, at):
     """Whether so many records as the header counts fit into the bytes of the batch that is open."""
     return 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_batch(window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.int:
+def read_batch(window, at):
     """Rows of the records of the batch that is open; 0, or why they make no sense.
 
     There are rows for all that the header counts, which `count_is_right`.

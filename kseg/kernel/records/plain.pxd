@@ -1,4 +1,3 @@
-# What the renderers share, and what the walk over frames takes from it.
 from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTable
 
 cpdef enum:
@@ -34,3 +33,8 @@ cpdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef int enter(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t room) noexcept nogil
 cdef void leave(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t stop) noexcept nogil
 cdef long long room_for(const RecordTable* table, Py_ssize_t row, Py_ssize_t capacity) noexcept nogil
+cdef long long wrapped_int(long long value) noexcept nogil
+cdef int next_rows(PlainFrames* plain, Py_ssize_t at) noexcept nogil
+cdef int open_frame(PlainFrames* plain, Py_ssize_t at) noexcept nogil
+cdef int walk_rest(PlainFrames* plain, Py_ssize_t end) noexcept nogil
+cdef long long behind_row(const unsigned char* p, RecordTable* table, Py_ssize_t row) noexcept nogil

@@ -54,7 +54,6 @@ from cython.cimports.kseg.kernel.records.records import (
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
     RecordCursor,
-    RecordTable,
     append_records,
     begin_records,
     read_records_header,
@@ -88,17 +87,11 @@ class Progress:
         self.record = self.position = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def wrapped_int(value: cython.longlong) -> cython.longlong:
+def wrapped_int(value):
     return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
 
 
-@cython.ccall
-@cython.nogil
-@cython.exceptval(check=False)
-def sequence_after(base: cython.longlong, delta: cython.longlong) -> cython.longlong:
+def sequence_after(base, delta):
     """The sequence ``delta`` behind ``base``; after 2147483647 comes 0.
 
     The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
@@ -110,15 +103,7 @@ def sequence_after(base: cython.longlong, delta: cython.longlong) -> cython.long
     return wrapped_int(base + delta)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_legacy_plain(
-    p: cython.pointer[cython.const[cython.uchar]],
-    position: cython.Py_ssize_t,
-    size: cython.Py_ssize_t,
-    magic: cython.int,
-) -> cython.int:
+def is_legacy_plain(p, position, size, magic):
     """Whether a v0 or v1 entry has no codec, and a key and a value that fill it to its end."""
     key: cython.Py_ssize_t = SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
     value: cython.Py_ssize_t = key + SIZE_BYTES
@@ -137,15 +122,7 @@ def is_legacy_plain(
     return value + (value_size if value_size > 0 else 0) == size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def legacy_row(
-    p: cython.pointer[cython.const[cython.uchar]],
-    position: cython.Py_ssize_t,
-    magic: cython.int,
-    row: cython.pointer[cython.longlong],
-) -> cython.void:
+def legacy_row(p, position, magic, row):
     """The row of a v0 or v1 entry that is plain and whose CRC is right."""
     key: cython.Py_ssize_t = position + SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
     value: cython.Py_ssize_t = key + SIZE_BYTES
@@ -170,14 +147,7 @@ def legacy_row(
     row[ROW_CHECK] = (crc & LOW_32_BITS) + (2 * kind + 1) * (LOW_32_BITS + 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def has_plain_header(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    at: cython.Py_ssize_t,
-) -> cython.bint:
+def has_plain_header(p, frames, at):
     """Whether a batch shows no problem before its records are looked at, and its header alone tells all of its line.
 
     ``at``: its first column in ``frames``.
@@ -196,10 +166,7 @@ def has_plain_header(
     return False
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def next_rows(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cython.int:
+def next_rows(plain, at):
     """Appends rows of the frame from the cursor on; the status is that of `kseg.kernel.records.records`."""
     position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
     magic: cython.int = cython.cast(cython.int, plain.frames[at + FRAME_MAGIC])
@@ -219,10 +186,7 @@ def next_rows(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cyth
     return COMPLETE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_frame(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cython.int:
+def open_frame(plain, at):
     """Checks the whole frame and appends its first rows: COMPLETE, MORE, TOO_MANY_HEADERS or -1: it is not plain."""
     position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
     size: cython.Py_ssize_t = plain.frames[at + FRAME_SIZE]
@@ -252,10 +216,7 @@ def open_frame(plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t) -> cyt
     return -1 if plain.cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE) else status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_rest(plain: cython.pointer[PlainFrames], end: cython.Py_ssize_t) -> cython.int:
+def walk_rest(plain, end):
     """Walks the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
     rest: RecordCursor
     status: cython.int
@@ -269,12 +230,7 @@ def walk_rest(plain: cython.pointer[PlainFrames], end: cython.Py_ssize_t) -> cyt
     return status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def enter(
-    plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t, progress: Progress, room: cython.Py_ssize_t
-) -> cython.int:
+def enter(plain, at, progress, room):
     """Appends the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS.
 
     ``room``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
@@ -311,12 +267,7 @@ def enter(
     return NOT_PLAIN
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def behind_row(
-    p: cython.pointer[cython.const[cython.uchar]], table: cython.pointer[RecordTable], row: cython.Py_ssize_t
-) -> cython.longlong:
+def behind_row(p, table, row):
     """The position behind a v2 record, where the next one starts."""
     at: cython.Py_ssize_t = row * ROW_WIDTH
     h: cython.Py_ssize_t
@@ -337,12 +288,7 @@ def behind_row(
     return end + 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def leave(
-    plain: cython.pointer[PlainFrames], at: cython.Py_ssize_t, progress: Progress, stop: cython.Py_ssize_t
-) -> cython.void:
+def leave(plain, at, progress, stop):
     """Notes that the rows up to ``stop``, of those that `enter` has appended, are taken."""
     taken: cython.Py_ssize_t = stop - plain.first_row
     is_done: cython.bint = False
@@ -360,12 +306,7 @@ def leave(
         progress.position = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def room_for(
-    table: cython.pointer[cython.const[RecordTable]], row: cython.Py_ssize_t, capacity: cython.Py_ssize_t
-) -> cython.longlong:
+def room_for(table, row, capacity):
     """Room to ask for when a record does not fit an empty output of ``capacity`` bytes.
 
     Enough for a record that needs no escaping, else twice what there is: growing to what the worst escaping takes, six

@@ -35,6 +35,6 @@ cdef extern from "short_record.h" nogil:
 
 cdef int read_fields(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields) noexcept nogil
 cdef Py_ssize_t read_headers(
-    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long count,
-    long long* headers, long long first, bint store
+    const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long count, long long* headers, long long first,
+    bint store
 ) noexcept nogil

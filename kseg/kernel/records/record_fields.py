@@ -81,15 +81,7 @@ def fitting_size(
     return r if r >> 4 <= after - i - (r & 15) else 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_fields(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    fields: cython.pointer[RecordFields],
-) -> cython.int:
+def read_fields(p, i, end, fields):
     """Reads the fields of the record at i up to its headers, whatever its shape: COMPLETE, or a key of REASONS."""
     at: cython.Py_ssize_t
     after: cython.Py_ssize_t
@@ -143,18 +135,7 @@ def read_fields(
     return COMPLETE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_headers(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    count: cython.longlong,
-    headers: cython.pointer[cython.longlong],
-    first: cython.longlong,
-    store: cython.bint,
-) -> cython.Py_ssize_t:
+def read_headers(p, i, end, count, headers, first, store):
     """The position behind ``count`` headers from i on, -status; with ``store`` they become rows from ``first`` on."""
     r: cython.longlong
     size: cython.longlong

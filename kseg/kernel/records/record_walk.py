@@ -15,13 +15,8 @@ from cython.cimports.kseg.kernel.records.records import (
 _LARGEST_TIMESTAMP = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
-@cython.cclass
 class RecordWalk:
     """A walk over the records of one batch, from what its header says of them. Times in ms."""
-
-    header: RecordsHeader
-    cursor: RecordCursor
-    table: RecordTable
 
     def __init__(
         self, count, base_offset, base_timestamp, max_timestamp, is_append_time, base_sequence, last_offset_delta,

@@ -1,4 +1,3 @@
-# Shared with the renderers: a call across modules costs nothing beside a batch.
 cpdef enum:
     # What is odd in records that can be read.
     FLAG_NOT_RISING = 1
@@ -41,5 +40,8 @@ cdef int append_records(
     const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header, RecordTable* table
 ) noexcept nogil
 cdef int walk_records(
+    const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header
+) noexcept nogil
+cdef void walk_short_records(
     const unsigned char* p, Py_ssize_t end, RecordCursor* cursor, const RecordsHeader* header
 ) noexcept nogil

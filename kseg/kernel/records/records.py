@@ -59,12 +59,7 @@ else:
 _MOST_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_records_header(
-    p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, header: cython.pointer[RecordsHeader]
-) -> cython.void:
+def read_records_header(p, at, header):
     """What the v2 batch header at p[at] says of its records."""
     if cython.compiled:
         header.count = be32(p, at + V2_COUNT)
@@ -81,12 +76,7 @@ def read_records_header(
         ) = v2_fields(p, at)  # fmt: skip
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_records(
-    cursor: cython.pointer[RecordCursor], position: cython.Py_ssize_t, largest_timestamp: cython.longlong
-) -> cython.void:
+def begin_records(cursor, position, largest_timestamp):
     """Puts a cursor at the first record of a batch."""
     cursor.index = 0
     cursor.position = position
@@ -197,16 +187,7 @@ def note_record(
     cursor.index += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def append_records(
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    cursor: cython.pointer[RecordCursor],
-    header: cython.pointer[cython.const[RecordsHeader]],
-    table: cython.pointer[RecordTable],
-) -> cython.int:
+def append_records(p, end, cursor, header, table):
     """Walks records from the cursor to ``end``, appending rows while there is room; no room at all: check only.
 
     COMPLETE, MORE (the room is used up: call again) or a key of REASONS; the cursor then stands at the record
@@ -236,15 +217,7 @@ def append_records(
     return BYTES_LEFT if header.count > 0 and cursor.position != end else COMPLETE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_short_records(
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    cursor: cython.pointer[RecordCursor],
-    header: cython.pointer[cython.const[RecordsHeader]],
-) -> cython.void:
+def walk_short_records(p, end, cursor, header):
     """Walks records of the usual shape (short_record.h) up to the first of another one.
 
     What is odd is gathered in the signs of numbers: no branch for it, and no write, in the loop that looks at every
@@ -294,15 +267,7 @@ def walk_short_records(
         cursor.flags |= FLAG_NULL_KEY
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_records(
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    cursor: cython.pointer[RecordCursor],
-    header: cython.pointer[cython.const[RecordsHeader]],
-) -> cython.int:
+def walk_records(p, end, cursor, header):
     """`append_records` that keeps nothing but what the cursor has seen."""
     table: RecordTable
     if cython.compiled:

@@ -17,17 +17,7 @@ MOST_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and 
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_batches(
-    area: AreaWriter,
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    headers: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    attributes: cython.int,
-) -> cython.Py_ssize_t:
+def write_batches(area, p, rows, headers, count, attributes):
     """Bytes written, or -1."""
     i: cython.Py_ssize_t
     k: cython.int

@@ -58,12 +58,7 @@ class UniformRun:
         return count_alike(self, bytes_in(buffer), int64s_in(frames), first, stop)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_plain_batch(
-    p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, size: cython.Py_ssize_t
-) -> cython.bint:
+def is_plain_batch(p, at, size):
     """Whether a v2 batch holds records that are right and not compressed, and nothing of transactions or producers."""
     if size <= V2_HEADER_BYTES or p[at + V2_ATTRIBUTES] or p[at + V2_FLAGS] & (ALL_BITS - LOG_APPEND_TIME):
         return False
@@ -72,16 +67,7 @@ def is_plain_batch(
     return check_records(p, at, p, at + V2_HEADER_BYTES, at + size)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def count_alike(
-    run: UniformRun,
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    first: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def count_alike(run, p, frames, first, stop):
     i: cython.Py_ssize_t
     frame: cython.Py_ssize_t
     at: cython.Py_ssize_t

@@ -30,15 +30,10 @@ from cython.cimports.kseg.kernel.records.records import (
     read_records_header,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL, FrameScan
+from cython.cimports.kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_message(
-    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
-) -> cython.int:
+def walk_message(scan, p, i, size):
     """`walk_frame` of a v0 or v1 message."""
     magic: cython.int = p[i + ENTRY_MAGIC]
     if not is_legacy_plain(p, i, size, magic):
@@ -49,12 +44,7 @@ def walk_message(
     return RECORDS_RIGHT
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def walk_frame(
-    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
-) -> cython.int:
+def walk_frame(scan, p, i, size):
     """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
 
     TOO_SMALL where the scan has not enough room: the caller extends it, or counts the frame as not found right.

@@ -46,7 +46,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
 )
 from cython.cimports.kseg.kernel.native.escape import put, put_int
 from cython.cimports.kseg.kernel.records.plain import sequence_after
-from cython.cimports.kseg.kernel.render.lines import Line
 
 INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
@@ -60,17 +59,11 @@ def kind_of(attributes: cython.int) -> cython.int:
     return APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_bool(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.bint) -> cython.Py_ssize_t:
+def put_bool(out, o, value):
     return put(out, o, b"true", 4) if value else put(out, o, b"false", 5)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
+def put_codec(out, o, codec):
     if codec == 0:
         return put(out, o, b"none", 4)
     if codec == GZIP:
@@ -85,10 +78,7 @@ def put_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cy
     return put(out, put_int(out, o, codec), b")", 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_text_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
+def put_text_kind(out, o, kind):
     if kind == CREATE_TIME:
         return put(out, o, b" CreateTime: ", 13)
     if kind == APPEND_TIME:
@@ -96,15 +86,7 @@ def put_text_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind:
     return put(out, o, b" NoTimestampType: ", 18)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_text_v2(
-    out: cython.pointer[cython.uchar],
-    o: cython.Py_ssize_t,
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_text_v2(out, o, p, at):
     """What the line of a v2 batch has before its position."""
     attributes: cython.int = p[at + V2_FLAGS]
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
@@ -137,18 +119,7 @@ def put_text_v2(
     return put(out, o, b" deleteHorizonMs: OptionalLong.empty", 36)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_text_batch(
-    line: cython.pointer[Line],
-    o: cython.Py_ssize_t,
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    frames: cython.pointer[cython.const[cython.longlong]],
-    frame: cython.Py_ssize_t,
-    origin: cython.longlong,
-) -> cython.Py_ssize_t:
+def put_text_batch(line, o, p, at, frames, frame, origin):
     """The line of the frame whose columns begin at ``frame`` and whose header lies at p[at], all 61 bytes of it.
 
     Fewer bytes than the line's margin. ``origin`` is added to the frame's position.
@@ -201,24 +172,13 @@ def put_json_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, code
     return put(out, o, b'"', 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_json_kind(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
+def put_json_kind(out, o, kind):
     if kind == APPEND_TIME:
         return put(out, o, b',"timestampType":"LogAppendTime"', 32)
     return put(out, o, b',"timestampType":"CreateTime"', 29)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_json_v2(
-    out: cython.pointer[cython.uchar],
-    o: cython.Py_ssize_t,
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_json_v2(out, o, p, at):
     """The fields of a v2 batch from baseOffset to maxTimestamp."""
     attributes: cython.int = p[at + V2_FLAGS]
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
@@ -254,16 +214,7 @@ def put_json_v2(
     return put_int(out, o, be64(p, at + V2_MAX_TIMESTAMP))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_json_legacy(
-    out: cython.pointer[cython.uchar],
-    o: cython.Py_ssize_t,
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    magic: cython.longlong,
-) -> cython.Py_ssize_t:
+def put_json_legacy(out, o, p, at, magic):
     o = put(out, o, b',"baseOffset":', 14)
     o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
     o = put(out, o, b',"lastOffset":', 14)
@@ -277,17 +228,7 @@ def put_json_legacy(
     return put_int(out, o, be64(p, at + V1_TIMESTAMP))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_json_batch(
-    line: cython.pointer[Line],
-    o: cython.Py_ssize_t,
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    frame: cython.Py_ssize_t,
-    origin: cython.longlong,
-) -> cython.Py_ssize_t:
+def put_json_batch(line, o, p, frames, frame, origin):
     """The object of a batch that is plain, whose columns begin at ``frame``; fewer bytes than the line's margin."""
     out: cython.pointer[cython.uchar] = line.out
     at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]

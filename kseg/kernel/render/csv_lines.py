@@ -18,23 +18,11 @@ KAFKA_APPEND_TIME = cython.declare(cython.int, 1)
 NUMBERS = cython.declare(cython.Py_ssize_t, 512)  # room for those of a record, commas, names of types and margins
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_set(bits: cython.const[cython.uchar][::1], i: cython.Py_ssize_t) -> cython.bint:
+def is_set(bits, i):
     return (bits[i >> 3] >> (i & 7)) & 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_field(
-    out: cython.pointer[cython.uchar],
-    o: cython.Py_ssize_t,
-    text: cython.pointer[cython.const[cython.uchar]],
-    size: cython.Py_ssize_t,
-    limit: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_field(out, o, text, size, limit):
     """A key or value, for which there is room of twice its size and then some."""
     end: cython.Py_ssize_t = o
     if cython.compiled:
@@ -46,13 +34,8 @@ def put_field(
     return end
 
 
-@cython.cclass
 class TextColumn:
     """Texts: entry i is ``data`` between ends[i] and ends[i + 1], null where bit i of ``valid`` is 0."""
-
-    data: cython.const[cython.uchar][::1]
-    ends: cython.const[cython.int][::1]
-    valid: cython.const[cython.uchar][::1]
 
     def __init__(self, data, ends, valid, count):
         self.data, self.ends, self.valid = data, ends, valid
@@ -60,25 +43,12 @@ class TextColumn:
             raise ValueError("a column is too short")
 
 
-@cython.cclass
 class CsvLines:
     """Lines of ``count`` records, each behind ``place``; columns are those of `kseg.export.chunk.Chunk`.
 
     ``written``: bytes of the output that are taken. ``needed``: bytes that the output must have behind them, 0 where it
     is not that.
     """
-
-    written = cython.declare(cython.Py_ssize_t, visibility="public")
-    needed = cython.declare(cython.Py_ssize_t, visibility="public")
-    count: cython.Py_ssize_t
-    place: cython.const[cython.uchar][::1]
-    offsets: cython.const[cython.longlong][::1]
-    times: cython.const[cython.longlong][::1]
-    timed: cython.const[cython.uchar][::1]
-    kinds: cython.const[cython.int][::1]
-    keys: TextColumn
-    values: TextColumn
-    header_ends: cython.const[cython.int][::1]
 
     def __init__(self, place, count, offsets, times, timed, kinds, keys: TextColumn, values: TextColumn, header_ends):
         self.place, self.count, self.keys, self.values = place, count, keys, values
@@ -125,12 +95,7 @@ def put_text(
     return o
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_lines(
-    lines: CsvLines, i: cython.Py_ssize_t, out: cython.pointer[cython.uchar], limit: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def put_lines(lines, i, out, limit):
     place: cython.pointer[cython.const[cython.uchar]] = cython.address(lines.place[0])
     size: cython.Py_ssize_t = lines.place.shape[0]
     texts: cython.Py_ssize_t

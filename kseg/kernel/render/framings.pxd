@@ -1,4 +1,3 @@
-# For the renderer of decoded records.
 from kseg.kernel.render.schema cimport Job
 
 cpdef enum:
@@ -21,6 +20,8 @@ cpdef enum:
     ABORT = 0
     COMMIT = 1
 
-cdef Py_ssize_t put_decoded(
-    Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o
-) noexcept nogil
+cdef Py_ssize_t put_decoded(Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_message(Job* job, Py_ssize_t place, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_prefixed(Job* job, long long record_type, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_framed(Job* job, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_marker(Job* job, const long long* rows, Py_ssize_t row, bint is_bare, Py_ssize_t o) noexcept nogil

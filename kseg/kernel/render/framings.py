@@ -17,10 +17,7 @@ MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)  # int16 version, int32 
 VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_message(job: cython.pointer[Job], place: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_message(job, place, o):
     """The message whose description stands at a place of the code's tables, from where the job stands."""
     entry: cython.Py_ssize_t = job.code[place]
     if entry == 0:
@@ -33,10 +30,7 @@ def put_message(job: cython.pointer[Job], place: cython.Py_ssize_t, o: cython.Py
     return put(job.out, o, b"}", 1) if o >= 0 else o
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_prefixed(job: cython.pointer[Job], record_type: cython.longlong, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_prefixed(job, record_type, o):
     """The value of a coordinator's record: an int16 version, then the message."""
     types: cython.longlong = job.code[TYPES]
     version: cython.longlong
@@ -49,10 +43,7 @@ def put_prefixed(job: cython.pointer[Job], record_type: cython.longlong, o: cyth
     return put_message(job, TABLES + types + record_type * job.code[VERSIONS] + version, o)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_framed(job: cython.pointer[Job], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_framed(job, o):
     """A framed value: as uvarints frame version 1, type and version, then the message, and nothing behind it."""
     types: cython.longlong = job.code[TYPES]
     record_type: cython.longlong
@@ -82,16 +73,7 @@ def put_lead(
     return put(job.out, o, b" payload: ", 10) if is_value else put(job.out, o, b" key: ", 6)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_marker(
-    job: cython.pointer[Job],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    row: cython.Py_ssize_t,
-    is_bare: cython.bint,
-    o: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_marker(job, rows, row, is_bare, o):
     """What the record of a control batch says where it ends a transaction; other control records are NOT_PLAIN."""
     key: cython.Py_ssize_t = rows[row + ROW_KEY]
     value: cython.Py_ssize_t = rows[row + ROW_VALUE]
@@ -122,16 +104,7 @@ def put_marker(
     return put(job.out, o, b"}", 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_decoded(
-    job: cython.pointer[Job],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    row: cython.Py_ssize_t,
-    is_bare: cython.bint,
-    o: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_decoded(job, rows, row, is_bare, o):
     """Key and value of the record whose columns begin at ``row``, or what a control record says.
 
     NO_ROOM or NOT_PLAIN as in `kseg.kernel.render.schema`.

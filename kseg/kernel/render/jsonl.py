@@ -69,10 +69,7 @@ def put_bytes(
         return put_limited(line.out, o, line.limit, json_value(line.p, start, size, as_base64))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_headers(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_headers(line, row, o):
     headers: cython.pointer[cython.const[cython.longlong]] = line.headers
     k: cython.longlong
     h: cython.Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
@@ -94,10 +91,7 @@ def put_headers(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py
     return put(line.out, o, b"]", 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_fields(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_fields(line, row, o):
     """A record's object but for its end; ``row``: its first column. Negative where there is no room."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows

@@ -65,7 +65,6 @@ TAIL = cython.declare(cython.Py_ssize_t, 512)
 DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
 
 
-@cython.cclass
 class Renderer(Progress):
     """Prints batches and records, call by call, into outputs of the caller's.
 
@@ -76,22 +75,6 @@ class Renderer(Progress):
     position that is printed. With YOURS record ``row`` of those read last is the caller's to decode, behind what is
     written of its line; it is ``is_control`` or not.
     """
-
-    written = cython.declare(cython.Py_ssize_t, visibility="public")
-    row = cython.declare(cython.Py_ssize_t, visibility="public")
-    batches = cython.declare(cython.longlong, visibility="public")
-    origin = cython.declare(cython.longlong, visibility="public")
-    flags = cython.declare(cython.int, visibility="public")
-    is_control = cython.declare(cython.bint, visibility="public")
-    p: cython.pointer[cython.const[cython.uchar]]
-    length: cython.Py_ssize_t
-    frames: cython.pointer[cython.const[cython.longlong]]
-    line: Line
-    plain: PlainFrames
-    job: Job
-    decodes: cython.bint
-    _context: object
-    _program: object
 
     def __init__(self, flags=0, context=None, program=None):
         Progress.__init__(self)
@@ -226,19 +209,13 @@ class Renderer(Progress):
         return DONE if reached == stop else full(self, reached)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def full(renderer: Renderer, row: cython.Py_ssize_t) -> cython.int:
+def full(renderer, row):
     """What to return when there is no room for the line of a row."""
     renderer.needed = room_for(cython.address(renderer.plain.table), row, renderer.line.capacity)
     return FULL if renderer.written else TOO_SMALL
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_batch(renderer: Renderer, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_batch(renderer, at):
     """Prints the line of the frame whose columns begin ``at``; the position behind it."""
     line: cython.pointer[Line] = cython.address(renderer.line)
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
@@ -256,10 +233,7 @@ def put_batch(renderer: Renderer, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
     return put_text_batch(line, renderer.written, header, 0, renderer.frames, at, renderer.origin)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begin_lines(renderer: Renderer, at: cython.Py_ssize_t) -> cython.void:
+def begin_lines(renderer, at):
     """Notes what the lines of a frame's records have in common."""
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
@@ -280,10 +254,7 @@ def put_end(line: cython.pointer[Line], o: cython.Py_ssize_t) -> cython.Py_ssize
     return put(line.out, o, b"}\n", 2) if line.is_json else put(line.out, o, b"\n", 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_rows(renderer: Renderer, first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def write_rows(renderer, first, stop):
     """Prints rows and moves ``written``; the first row that found no room, else ``stop``.
 
     Where the renderer's row is then not NOBODYS it is the one returned, whose line is printed up to its key.
@@ -325,10 +296,7 @@ def write_rows(renderer: Renderer, first: cython.Py_ssize_t, stop: cython.Py_ssi
     return row
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_rows(renderer: Renderer, at: cython.Py_ssize_t) -> cython.int:
+def open_rows(renderer, at):
     """Reads the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS."""
     if renderer.line.is_json and not has_plain_header(renderer.p, renderer.frames, at):
         return NOT_PLAIN
@@ -337,10 +305,7 @@ def open_rows(renderer: Renderer, at: cython.Py_ssize_t) -> cython.int:
     return enter(cython.address(renderer.plain), at, renderer, renderer.line.capacity - renderer.written)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def write_batches(renderer: Renderer, stop: cython.Py_ssize_t) -> cython.int:
+def write_batches(renderer, stop):
     at: cython.Py_ssize_t
     reached: cython.Py_ssize_t
     status: cython.int

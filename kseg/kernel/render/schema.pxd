@@ -1,4 +1,4 @@
-# For the renderer of decoded records, and the layout of programs that schema.py describes.
+# The layout of programs, which schema.py describes.
 from kseg.kernel.native.escape cimport Near
 
 cpdef enum:
@@ -58,3 +58,18 @@ cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position,
                          long long size) noexcept nogil
 cdef long long uvarint(Job* job) noexcept nogil
 cdef Py_ssize_t put_struct(Job* job, Py_ssize_t struct, Py_ssize_t o) noexcept nogil
+cdef long long read_length(Job* job, bint is_text) noexcept nogil
+cdef long long read_number(Job* job, long long kind) noexcept nogil
+cdef Py_ssize_t put_string(Job* job, Py_ssize_t size, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_binary(Job* job, Py_ssize_t size, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_uuid(Job* job, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_protocol(Job* job, Py_ssize_t versions, Py_ssize_t size, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_sized(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_value(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_field(Job* job, Py_ssize_t field, Py_ssize_t o) noexcept nogil
+cdef bint is_default(Job* job, Py_ssize_t field) noexcept nogil
+cdef bint is_default_struct(Job* job, Py_ssize_t field, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+cdef bint read_tags(Job* job, Py_ssize_t struct, long long count, Py_ssize_t* places) noexcept nogil
+cdef Py_ssize_t put_tagged(
+    Job* job, Py_ssize_t struct, long long count, Py_ssize_t start, Py_ssize_t begun, Py_ssize_t o
+) noexcept nogil

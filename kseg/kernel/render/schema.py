@@ -60,10 +60,7 @@ def put_name(
         return put(job.out, o, job.names[position : position + size], size)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def uvarint(job: cython.pointer[Job]) -> cython.longlong:
+def uvarint(job):
     """The unsigned varint where the job stands; -1 where there is none that fits a positive int."""
     value: cython.longlong = 0
     shift: cython.int = 0
@@ -78,10 +75,7 @@ def uvarint(job: cython.pointer[Job]) -> cython.longlong:
     return -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_length(job: cython.pointer[Job], is_text: cython.bint) -> cython.longlong:
+def read_length(job, is_text):
     """Length of a str or, where not ``is_text``, of bytes or an array; -1 null, NOT_PLAIN more than there are bytes."""
     found: cython.longlong
     width: cython.Py_ssize_t = 2 if is_text else 4
@@ -99,10 +93,7 @@ def read_length(job: cython.pointer[Job], is_text: cython.bint) -> cython.longlo
     return found if found >= 0 else -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_number(job: cython.pointer[Job], kind: cython.longlong) -> cython.longlong:
+def read_number(job, kind):
     """The number where the job stands, which must have the bytes, of any kind before UUID."""
     at: cython.Py_ssize_t = job.at
     if kind == I64:
@@ -135,10 +126,7 @@ def width_of(kind: cython.longlong) -> cython.Py_ssize_t:
     return 2 if kind == I16 or kind == U16 else 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_string(job: cython.pointer[Job], size: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_string(job, size, o):
     """The next ``size`` bytes as a JSON string; NOT_PLAIN for those that Java or Jackson show in another way."""
     at: cython.Py_ssize_t = job.at
     k: cython.Py_ssize_t
@@ -163,10 +151,7 @@ def put_string(job: cython.pointer[Job], size: cython.Py_ssize_t, o: cython.Py_s
     return after
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_binary(job: cython.pointer[Job], size: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_binary(job, size, o):
     """The next ``size`` bytes as a string of base64."""
     at: cython.Py_ssize_t = job.at
     job.at = at + size
@@ -183,10 +168,7 @@ def put_binary(job: cython.pointer[Job], size: cython.Py_ssize_t, o: cython.Py_s
     return put(job.out, o, b'"', 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_uuid(job: cython.pointer[Job], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_uuid(job, o):
     """16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
     k: cython.Py_ssize_t
     o = put_binary(job, 16, o) - 3
@@ -200,12 +182,7 @@ def put_uuid(job: cython.pointer[Job], o: cython.Py_ssize_t) -> cython.Py_ssize_
     return put(job.out, o, b'"', 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_protocol(
-    job: cython.pointer[Job], versions: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def put_protocol(job, versions, size, o):
     """The message in the next ``size`` bytes, of which it may leave some; 2 must be there."""
     end: cython.Py_ssize_t = job.end
     behind: cython.Py_ssize_t = job.at + size
@@ -223,12 +200,7 @@ def put_protocol(
     return o
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_sized(
-    job: cython.pointer[Job], field: cython.Py_ssize_t, may_be_null: cython.bint, o: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def put_sized(job, field, may_be_null, o):
     """A str or bytes, whatever they hold."""
     kind: cython.longlong = job.code[field + KIND]
     is_text: cython.bint = kind == STR or kind == SWITCH
@@ -249,12 +221,7 @@ def put_sized(
     return put_string(job, size, o)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_value(
-    job: cython.pointer[Job], field: cython.Py_ssize_t, may_be_null: cython.bint, o: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
+def put_value(job, field, may_be_null, o):
     """One value, or one element of an array."""
     kind: cython.longlong = job.code[field + KIND]
     here: cython.longlong = 1
@@ -284,10 +251,7 @@ def put_value(
     return put_int(job.out, o, number)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_field(job: cython.pointer[Job], field: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_field(job, field, o):
     """A field with its name, and with a comma where it is not its struct's first."""
     flags: cython.longlong = job.code[field + FLAGS]
     is_first: cython.longlong = job.out[o - 1] == 123  # {
@@ -316,10 +280,7 @@ def put_field(job: cython.pointer[Job], field: cython.Py_ssize_t, o: cython.Py_s
     return put(job.out, o, b"]", 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_default(job: cython.pointer[Job], field: cython.Py_ssize_t) -> cython.bint:
+def is_default(job, field):
     """Whether the tagged field where the job stands has its default, and so is not shown but passed over."""
     kind: cython.longlong = job.code[field + KIND]
     flags: cython.longlong = job.code[field + FLAGS]
@@ -344,12 +305,7 @@ def is_default(job: cython.pointer[Job], field: cython.Py_ssize_t) -> cython.bin
     return is_it
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_default_struct(
-    job: cython.pointer[Job], field: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.bint:
+def is_default_struct(job, field, start, end):
     """Whether what has been shown of a tagged field is a struct that has its default."""
     default: cython.longlong = job.code[field + DEFAULT]
     k: cython.Py_ssize_t
@@ -363,15 +319,7 @@ def is_default_struct(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_tags(
-    job: cython.pointer[Job],
-    struct: cython.Py_ssize_t,
-    count: cython.longlong,
-    places: cython.pointer[cython.Py_ssize_t],
-) -> cython.bint:
+def read_tags(job, struct, count, places):
     """Fills start and end of the data of each tag, -1 for absent ones; false where they aren't known and ascending."""
     tag: cython.longlong
     last: cython.longlong = -1
@@ -394,17 +342,7 @@ def read_tags(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_tagged(
-    job: cython.pointer[Job],
-    struct: cython.Py_ssize_t,
-    count: cython.longlong,
-    start: cython.Py_ssize_t,
-    begun: cython.Py_ssize_t,
-    o: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def put_tagged(job, struct, count, start, begun, o):
     """Adds ``count`` tagged fields to the struct that was read from ``start`` on and printed from ``begun`` up to o.
 
     Where tagged fields stand among others, which only the struct's end tells, it is printed once more.
@@ -445,10 +383,7 @@ def put_tagged(
     return o
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_struct(job: cython.pointer[Job], struct: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_struct(job, struct, o):
     """The struct where the job stands, as an object; behind NO_ROOM and NOT_PLAIN what is printed is garbage."""
     start: cython.Py_ssize_t = job.at
     begun: cython.Py_ssize_t = o + 1

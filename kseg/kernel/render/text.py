@@ -54,10 +54,7 @@ def put_text(
         return put_limited(line.out, o, line.limit, shown(bytes(line.p[start : start + size])))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_metadata(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_metadata(line, row, o):
     """A record's line up to its key; ``row``: its first column. Negative where there is no room."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows
@@ -92,10 +89,7 @@ def put_metadata(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.P
     return put(out, o, b"]", 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def put_contents(line: cython.pointer[Line], row: cython.Py_ssize_t, o: cython.Py_ssize_t) -> cython.Py_ssize_t:
+def put_contents(line, row, o):
     """What follows of a record's line: key and value, each where there is one. Negative where there is no room."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows

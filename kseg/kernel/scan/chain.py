@@ -145,15 +145,7 @@ def room_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ss
     return count if count > 1 else 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_astray(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    before: cython.longlong,
-) -> cython.bint:
+def is_astray(rows, i, count, before):
     """Whether the v0 or v1 message of row i is far ahead, while the two behind it go on from those before it."""
     one: cython.longlong
     two: cython.longlong
@@ -164,30 +156,14 @@ def is_astray(
     return before < one < two and two < rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def step_back(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    chain: Chain,
-) -> cython.bint:
+def step_back(rows, i, count, chain):
     """Whether to go on from row i, which lies below the offsets before it: those behind it do not go on from these."""
     following: cython.longlong = least_offset(rows, i + 1, count)
     chain.placeless = room_of(rows, i)
     return 0 <= following <= chain.last_offset
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_offsets(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    chain: Chain,
-) -> cython.void:
+def follow_offsets(rows, i, count, chain):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
@@ -239,15 +215,7 @@ def expected_offset(chain: Chain) -> cython.longlong:
     return chain.base if chain.last_offset < 0 and chain.base >= 0 else sum_of(chain.last_offset, 1)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_believable(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    expected: cython.longlong,
-) -> cython.bint:
+def is_believable(rows, i, count, expected):
     """Whether row i, which is not valid, goes on from the batch before it and the one behind goes on from it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
@@ -258,15 +226,7 @@ def is_believable(
     return last >= expected and goes_on(rows, i, count, sum_of(last, 1))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_plain(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    chain: Chain,
-) -> cython.Py_ssize_t:
+def follow_plain(rows, i, count, chain):
     """Passes over batches from row i on that go on from the one before in every way; the first that does not.
 
     They are what `follow_one` would have nothing to say of, and its totals of them: nearly all batches of most logs.
@@ -326,14 +286,7 @@ def follow_plain(
     return i
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_rows(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    chain: Chain,
-) -> cython.void:
+def follow_rows(rows, count, chain):
     i: cython.Py_ssize_t = 0
     chain.events = 0
     while i < count:
@@ -343,15 +296,7 @@ def follow_rows(
             i += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_one(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    chain: Chain,
-) -> cython.void:
+def follow_one(rows, i, count, chain):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     epoch: cython.longlong
     room: cython.longlong

@@ -68,10 +68,7 @@ def range_by(path: str, castagnoli: cython.bint, before: cython.uint, through: c
     return native.crc32c_range(before, through, n) if castagnoli else native.crc32_range(before, through, n)
 
 
-@cython.cfunc
-def _update(
-    castagnoli: cython.bint, path: cython.int, buffer: cython.const[cython.uchar][::1], crc: cython.uint
-) -> cython.uint:
+def _update(castagnoli, path, buffer, crc):
     if cython.compiled:
         n: cython.Py_ssize_t = buffer.shape[0]
         if n == 0:

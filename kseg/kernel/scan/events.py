@@ -53,17 +53,7 @@ class EventLog:
             self._totals[kind] = self._last_about[kind] = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def report(
-    log: EventLog,
-    kind: cython.longlong,
-    about: cython.longlong,
-    a: cython.longlong,
-    b: cython.longlong,
-    c: cython.longlong,
-) -> cython.void:
+def report(log, kind, about, a, b, c):
     """Notes an event; it is only counted where it is one too many."""
     at: cython.Py_ssize_t = log.events * EVENT_WIDTH
     log._totals[kind] += 1

@@ -16,7 +16,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_CRC,
 )
 from cython.cimports.kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range, native_setup
-from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes, PrefixTable
+from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, PrefixTable
 
 native_setup()
 
@@ -39,16 +39,7 @@ def crc_of(
     return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def fill(
-    table: cython.pointer[PrefixTable],
-    castagnoli: cython.bint,
-    p: cython.pointer[cython.const[cython.uchar]],
-    anchor: cython.Py_ssize_t,
-    x: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def fill(table, castagnoli, p, anchor, x):
     """The block that x lies in, which the table then reaches."""
     n: cython.Py_ssize_t = table.filled
     k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
@@ -61,17 +52,7 @@ def fill(
     return k
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def prefix_through(
-    table: cython.pointer[PrefixTable],
-    castagnoli: cython.bint,
-    p: cython.pointer[cython.const[cython.uchar]],
-    anchor: cython.Py_ssize_t,
-    x: cython.Py_ssize_t,
-    is_end: cython.bint,
-) -> cython.uint:
+def prefix_through(table, castagnoli, p, anchor, x, is_end):
     """CRC-32C, or CRC-32, of the bytes from the anchor to x, the end of a frame or else the start of what it covers."""
     near: cython.Py_ssize_t
     k: cython.Py_ssize_t
@@ -95,16 +76,7 @@ def prefix_through(
     return crc
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def crc_is_right(
-    prefixes: cython.pointer[Prefixes],
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    after: cython.Py_ssize_t,
-    v07: cython.bint,
-) -> cython.bint:
+def crc_is_right(prefixes, p, i, after, v07):
     """Whether the CRC stored in the frame at i is that of its bytes up to after; its magic is known."""
     castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == 2
     table: cython.pointer[PrefixTable]

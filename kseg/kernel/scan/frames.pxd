@@ -1,9 +1,19 @@
-# What a stretch of a file takes from it.
 from kseg.kernel.codecs.expand cimport Room
 from kseg.kernel.scan.frame_scan cimport FrameScan
 
 cdef int scan_frames(
     FrameScan scan, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
 ) noexcept nogil
-cdef void extend_room(FrameScan scan, int codec, Room room)
+cdef void extend_room(FrameScan scan, int codec, Room room) except *
 cdef bint all_proven(const long long* rows, Py_ssize_t count) noexcept nogil
+cdef Py_ssize_t follow_intact(
+    FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long* rows, Py_ssize_t n,
+    Py_ssize_t capacity
+) noexcept nogil
+cdef long long wrong_batch_bytes(FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t end) noexcept nogil
+cdef Py_ssize_t find_frame(
+    FrameScan scan, const unsigned char* p, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end
+) noexcept nogil
+cdef Py_ssize_t find_behind(
+    FrameScan scan, const unsigned char* p, Py_ssize_t i, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end
+) noexcept nogil

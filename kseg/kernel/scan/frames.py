@@ -100,18 +100,7 @@ def put_frame(
     row[at + FRAME_STATE] = state
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_intact(
-    scan: FrameScan,
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    rows: cython.pointer[cython.longlong],
-    n: cython.Py_ssize_t,
-    capacity: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def follow_intact(scan, p, i, end, rows, n, capacity):
     """Rows from n on of frames of magic 2 from i on, as long as their CRCs are right and there is room to walk them;
     how many rows there are then.
 
@@ -167,16 +156,7 @@ def weight_of(
     return size * (LIGHT_WEIGHT if scan.manner & LONG_RUNS else COMPRESSED_WEIGHT)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def scan_frames(
-    scan: FrameScan,
-    p: cython.pointer[cython.const[cython.uchar]],
-    end: cython.Py_ssize_t,
-    rows: cython.pointer[cython.longlong],
-    capacity: cython.Py_ssize_t,
-) -> cython.int:
+def scan_frames(scan, p, end, rows, capacity):
     """`scan`; NEEDS_ROOM where it is to be called again once the room was extended."""
     i: cython.Py_ssize_t = scan.position
     n: cython.Py_ssize_t = scan.resumed
@@ -242,12 +222,7 @@ def scan_frames(
     return status
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def wrong_batch_bytes(
-    scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.longlong:
+def wrong_batch_bytes(scan, p, i, end):
     """Bytes of the entry at i, which is not intact, if its length leads somewhere sound; else 0. Negative where it
     leads to a frame whose CRC is not right either.
     """
@@ -270,16 +245,7 @@ def wrong_batch_bytes(
     return -size if next_size else size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def find_frame(
-    scan: FrameScan,
-    p: cython.pointer[cython.const[cython.uchar]],
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def find_frame(scan, p, start, stop, end):
     i: cython.Py_ssize_t = start
     v07: cython.bint = scan.is_07
     magic_at: cython.Py_ssize_t = V07_MAGIC if v07 else ENTRY_MAGIC
@@ -297,17 +263,7 @@ def find_frame(
     return -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def find_behind(
-    scan: FrameScan,
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    start: cython.Py_ssize_t,
-    stop: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def find_behind(scan, p, i, start, stop, end):
     """The first intact frame in [start, stop), -1 without one; not a message inside the irregular, compressed one at i
     (-1: none). ``position`` of the scan is where to go on from.
 
@@ -361,17 +317,13 @@ def scan(
         extend_room(scan, buffer[scan.position + V2_FLAGS] & CODEC, room)
 
 
-@cython.cfunc
-def extend_room(scan: FrameScan, codec: cython.int, room: Room) -> cython.void:
+def extend_room(scan, codec, room):
     """Extends the room for the frame at the position; gives it up where that is not possible."""
     if not room.extend(codec):
         scan.given_up = scan.position
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def all_proven(rows: cython.pointer[cython.const[cython.longlong]], count: cython.Py_ssize_t) -> cython.bint:
+def all_proven(rows, count):
     """Whether the records of all these frames are known to be right."""
     k: cython.Py_ssize_t
     all_right: cython.longlong = RECORDS_RIGHT

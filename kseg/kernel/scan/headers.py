@@ -74,16 +74,7 @@ MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)
 MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_marker(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    out: cython.pointer[cython.longlong],
-    row: cython.Py_ssize_t,
-) -> cython.void:
+def read_marker(p, at, size, out, row):
     """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
     header: RecordsHeader
     cursor: RecordCursor
@@ -109,16 +100,7 @@ def read_marker(
         out[row + BATCH_COORDINATOR_EPOCH] = be32(p, record[ROW_VALUE] + VERSION_BYTES)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_v2(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    out: cython.pointer[cython.longlong],
-    row: cython.Py_ssize_t,
-) -> cython.void:
+def read_v2(p, at, size, out, row):
     out[row + BATCH_FIRST_OFFSET] = be64(p, at + V2_BASE_OFFSET)
     out[row + BATCH_LAST_OFFSET] = sum_of(be64(p, at + V2_BASE_OFFSET), be32(p, at + V2_LAST_OFFSET_DELTA))
     out[row + BATCH_ATTRIBUTES] = be16(p, at + V2_ATTRIBUTES) & 0xFFFF
@@ -135,17 +117,7 @@ def read_v2(
         read_marker(p, at, size, out, row)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def read_frames(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    v07: cython.bint,
-    origin: cython.longlong,
-    out: cython.pointer[cython.longlong],
-) -> cython.void:
+def read_frames(p, frames, count, v07, origin, out):
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
     row: cython.Py_ssize_t

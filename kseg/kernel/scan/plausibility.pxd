@@ -1,4 +1,3 @@
-# Shared with kseg.kernel.scan.frames.
 cdef long long claimed_bytes(
     const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07, long long largest
 ) noexcept nogil
@@ -8,3 +7,6 @@ cdef long long last_offset_claimed(const unsigned char* p, Py_ssize_t i, Py_ssiz
 cdef long long compressed_end(
     const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long last_offset
 ) noexcept nogil
+cdef bint offset_goes_on(long long offset, long long last_offset) noexcept nogil
+cdef bint message_sizes_fit(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, long long size) noexcept nogil
+cdef bint begins_stream(const unsigned char* p, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil

@@ -18,16 +18,7 @@ SNAPPY_START = cython.declare(cython.longlong, -0x7DACB1BEAFAFA700)
 LZ4_START = cython.declare(cython.longlong, 0x04224D18)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def claimed_bytes(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    v07: cython.bint,
-    largest: cython.longlong,
-) -> cython.longlong:
+def claimed_bytes(p, i, end, v07, largest):
     """Bytes of the entry at i, whatever its magic, if its length holds a header and fits before end; else 0.
 
     A length beyond ``largest`` is not believed on its own word.
@@ -49,22 +40,11 @@ def claimed_bytes(
     return size + 12 if least <= size <= largest and size <= end - i - 12 else 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def offset_goes_on(offset: cython.longlong, last_offset: cython.longlong) -> cython.bint:
+def offset_goes_on(offset, last_offset):
     return offset >= 0 and (last_offset < 0 or 0 < offset - last_offset <= INT32_MAX)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def goes_on(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    last_offset: cython.longlong,
-) -> cython.bint:
+def goes_on(p, i, end, last_offset):
     """`continues` for the bytes [i, end), of which 61 are looked at."""
     size: cython.longlong
     last_delta: cython.longlong
@@ -88,12 +68,7 @@ def goes_on(
     )
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def message_sizes_fit(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t, size: cython.longlong
-) -> cython.bint:
+def message_sizes_fit(p, i, end, size):
     """Whether key and value of the v0 or v1 entry fill its size exactly, as far as the bytes before end tell."""
     magic: cython.int = p[i + 16]
     attributes: cython.int = p[i + 17]
@@ -117,12 +92,7 @@ def message_sizes_fit(
     return size == 14 + 8 * magic + key_size + (value_size if value_size > 0 else 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def last_offset_at(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.longlong:
+def last_offset_at(p, i, end):
     """The last offset of the header at i, as it stands there; of a sum that is no int64, the largest."""
     last: cython.longlong = be64(p, i)
     delta: cython.longlong
@@ -135,26 +105,13 @@ def last_offset_at(
     return last
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def last_offset_claimed(
-    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.longlong:
+def last_offset_claimed(p, i, end):
     """The last offset that the header at i claims, -1 if that is no offset."""
     last: cython.longlong = last_offset_at(p, i, end)
     return last if 0 <= last <= INT62_MAX else -1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compressed_end(
-    p: cython.pointer[cython.const[cython.uchar]],
-    i: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    last_offset: cython.longlong,
-) -> cython.longlong:
+def compressed_end(p, i, end, last_offset):
     """Where the compressed v0 or v1 message ends that begins at i, told by its key and value sizes; i where none does,
     or one that does not go on from ``last_offset`` (-1: unknown).
     """
@@ -176,12 +133,7 @@ def compressed_end(
     return i
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def begins_stream(
-    p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, end: cython.Py_ssize_t, codec: cython.int
-) -> cython.bint:
+def begins_stream(p, at, end, codec):
     """Whether the bytes at ``at`` begin as gzip (1), the framing of snappy that Kafka uses (2) or lz4 frames (3) do."""
     if codec == 1:
         return end - at >= 2 and p[at] == 0x1F and p[at + 1] == 0x8B

@@ -1,3 +1,5 @@
+from kseg.kernel.scan.frame_scan cimport FrameScan
+
 cpdef enum:
     # Nothing is left to read; rows are full, or the pass has come as far as it should; frames are not known to be
     # right; what is at the position is no intact frame, or does not fit into the window.
@@ -9,3 +11,22 @@ cpdef enum:
 cdef enum:
     # Of the kernel's own: there is not room enough for what is compressed.
     NEEDS_MORE = 4
+
+cdef class WindowedScan:
+    cdef public long long origin, filled
+    cdef public Py_ssize_t frame_count, header_count
+    cdef FrameScan scan
+    cdef int descriptor
+    cdef long long base, end
+    cdef bint has_more
+    cdef unsigned char* window
+    cdef long long window_bytes
+    cdef long long* frames
+    cdef Py_ssize_t frame_capacity
+    cdef long long* headers
+    cdef Py_ssize_t header_capacity
+
+cdef long long wanted_bytes(WindowedScan windows, long long rest) noexcept nogil
+cdef long long fill(WindowedScan windows) noexcept nogil
+cdef void append_headers(WindowedScan windows, const unsigned char* data) noexcept nogil
+cdef long long follow_windows(WindowedScan windows, long long most) noexcept nogil

@@ -24,33 +24,15 @@ else:
     bytes_out = memoryview
 
 
-@cython.cclass
 class WindowedScan:
     """A pass over the intact frames of a file of magic 0 to 2, from ``origin`` up to ``end``.
 
     All positions are relative to ``base``, where the segment begins in the file of the descriptor.
 
     ``manner`` and ``scan``: `kseg.kernel.scan.frame_scan`. The window lies at ``origin`` of the file, ``filled``
-    bytes of it; ``position`` is where the pass stands. ``frame_count`` frames were found last; ``header_count`` rows
-    of headers
-    are written, which is its caller's to set back to 0.
+    bytes of it; ``position`` is where the pass stands. ``frame_count`` frames were found last. ``header_count`` rows
+    of headers are written; the caller sets it back to 0.
     """
-
-    origin = cython.declare(cython.longlong, visibility="public")
-    filled = cython.declare(cython.longlong, visibility="public")
-    frame_count = cython.declare(cython.Py_ssize_t, visibility="public")
-    header_count = cython.declare(cython.Py_ssize_t, visibility="public")
-    scan: FrameScan
-    descriptor: cython.int
-    base: cython.longlong
-    end: cython.longlong
-    has_more: cython.bint
-    window: cython.pointer[cython.uchar]
-    window_bytes: cython.longlong
-    frames: cython.pointer[cython.longlong]
-    frame_capacity: cython.Py_ssize_t
-    headers: cython.pointer[cython.longlong]
-    header_capacity: cython.Py_ssize_t
 
     def __init__(self, descriptor, origin, end, manner, base=0):
         self.descriptor = descriptor
@@ -111,10 +93,7 @@ class WindowedScan:
         self.filled = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def wanted_bytes(windows: WindowedScan, rest: cython.longlong) -> cython.longlong:
+def wanted_bytes(windows, rest):
     """Where the window best ends: behind a frame that takes most of it, and the length of the next."""
     size: cython.longlong = windows.window_bytes
     wanted: cython.longlong
@@ -124,10 +103,7 @@ def wanted_bytes(windows: WindowedScan, rest: cython.longlong) -> cython.longlon
     return wanted if max(size // 2, rest) < wanted <= size else size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def fill(windows: WindowedScan) -> cython.longlong:
+def fill(windows):
     """Moves what is left to the front and reads on behind it: bytes read, or an error as read_at."""
     start: cython.Py_ssize_t = windows.scan.position
     rest: cython.Py_ssize_t = windows.filled - start
@@ -152,10 +128,7 @@ def fill(windows: WindowedScan) -> cython.longlong:
     return got
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def append_headers(windows: WindowedScan, data: cython.pointer[cython.const[cython.uchar]]) -> cython.void:
+def append_headers(windows, data):
     """Reads the headers of the frames found last."""
     row: cython.Py_ssize_t = windows.header_count * BATCH_WIDTH
     if cython.compiled:
@@ -165,10 +138,7 @@ def append_headers(windows: WindowedScan, data: cython.pointer[cython.const[cyth
     windows.header_count += windows.frame_count
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_windows(windows: WindowedScan, most: cython.longlong) -> cython.longlong:
+def follow_windows(windows, most):
     """A status, or the number of an error, negated."""
     data: cython.pointer[cython.const[cython.uchar]]
     capacity: cython.Py_ssize_t

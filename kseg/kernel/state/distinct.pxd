@@ -6,7 +6,6 @@ cdef enum:
     REGISTERS = 8
     TABLE = 16392
     REGISTER_BITS = 14
-# For kernel modules that count different values of their own.
 cdef unsigned long long mixed(unsigned long long h) noexcept nogil
 cdef unsigned long long hash_of(const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
 cdef void note_hash(long long* distinct, unsigned long long h) noexcept nogil

@@ -72,10 +72,7 @@ def hash_of(
     return mixed(h ^ tail)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_hash(distinct: cython.pointer[cython.longlong], h: cython.ulonglong) -> cython.void:
+def note_hash(distinct, h):
     rank: cython.longlong = 1
     register: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h >> (64 - REGISTER_BITS)) + REGISTERS
     rest: cython.ulonglong = h
@@ -109,8 +106,7 @@ def note_hash(distinct: cython.pointer[cython.longlong], h: cython.ulonglong) ->
     distinct[COUNT] += 1
 
 
-@cython.cfunc
-def check_distinct(distinct: cython.longlong[::1]) -> cython.void:
+def check_distinct(distinct):
     """Raises ValueError where hashes could be written outside the buffer, or searched for without end."""
     if len(distinct) < TABLE or distinct[TABLE_MASK] < 0 or distinct[CAP] > distinct[TABLE_MASK]:
         raise ValueError("a table has no room")

@@ -11,3 +11,7 @@ cpdef enum:
 cdef class EpochState:
     cdef public long long epoch, last_offset
     cdef public Py_ssize_t found
+
+cdef Py_ssize_t find_changes(
+    const long long* rows, Py_ssize_t start, Py_ssize_t count, EpochState state, long long* changes, Py_ssize_t room
+) noexcept nogil

@@ -22,17 +22,7 @@ class EpochState:
         self.found = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def find_changes(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    state: EpochState,
-    changes: cython.pointer[cython.longlong],
-    room: cython.Py_ssize_t,
-) -> cython.Py_ssize_t:
+def find_changes(rows, start, count, state, changes, room):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t

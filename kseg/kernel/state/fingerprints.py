@@ -50,16 +50,7 @@ def zigzag(last: cython.longlong, before: cython.longlong) -> cython.ulonglong:
         return (delta << 1 & LOW_64_BITS) ^ (LOW_64_BITS if delta >> 63 else 0)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def pack_rows(
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    origin: cython.longlong,
-    out: cython.pointer[cython.uchar],
-) -> cython.Py_ssize_t:
+def pack_rows(p, rows, count, origin, out):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t = 0
     start: cython.Py_ssize_t

@@ -37,3 +37,11 @@ cdef class EntryWalk(EventLog):
     cdef public long long end, last_offset, largest, certain, pending, pending_entry, indexed, farthest, farthest_at
     cdef object _window
     cdef const unsigned char* data
+
+cdef bint is_out_of_line(EntryWalk walk, long long offset, long long value) noexcept nogil
+cdef void take(EntryWalk walk) noexcept nogil
+cdef void judge_offset(const long long* row, Py_ssize_t at, EntryWalk walk) noexcept nogil
+cdef void offsets_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
+cdef void times_row(const long long* rows, Py_ssize_t i, Py_ssize_t count, EntryWalk walk) noexcept nogil
+cdef Py_ssize_t follow_rows(const long long* rows, Py_ssize_t start, Py_ssize_t count, EntryWalk walk) noexcept nogil
+cdef void drain_entries(EntryWalk walk, long long size) noexcept nogil

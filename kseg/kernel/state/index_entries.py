@@ -114,10 +114,7 @@ def follows(
     return value > value_before and (offset > offset_before or (width == TIMES and offset == offset_before))
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_out_of_line(walk: EntryWalk, offset: cython.longlong, value: cython.longlong) -> cython.bint:
+def is_out_of_line(walk, offset, value):
     """Whether the two entries behind the one just taken go on from what is before it, and not from it."""
     k: cython.longlong
     next_offset: cython.longlong
@@ -137,10 +134,7 @@ def is_out_of_line(walk: EntryWalk, offset: cython.longlong, value: cython.longl
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def take(walk: EntryWalk) -> cython.void:
+def take(walk):
     """Holds the next entry that is in order, if there is one; sets ``is_short`` where the window ends too soon."""
     i: cython.longlong
     offset: cython.longlong
@@ -205,12 +199,7 @@ def report_held(walk: EntryWalk, kind: cython.longlong, c: cython.longlong) -> c
     report(walk, kind, walk.held_entry, walk.held_offset, walk.held_value, c)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def judge_offset(
-    row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, walk: EntryWalk
-) -> cython.void:
+def judge_offset(row, at, walk):
     """The held entry of an offset index, which leads to this row."""
     first: cython.longlong = row[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = row[at + BATCH_LAST_OFFSET]
@@ -227,15 +216,7 @@ def judge_offset(
             report_held(walk, IMPRECISE, last)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def offsets_row(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    walk: EntryWalk,
-) -> cython.void:
+def offsets_row(rows, i, count, walk):
     """One batch for an offset index. To be repeated from its beginning where it ends with ``is_short``."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.longlong = rows[at + BATCH_POSITION]
@@ -269,15 +250,7 @@ def offsets_row(
         walk.last_offset = last
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def times_row(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    walk: EntryWalk,
-) -> cython.void:
+def times_row(rows, i, count, walk):
     """One batch for a time index. To be repeated from its beginning where it ends with ``is_short``."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
@@ -315,15 +288,7 @@ def times_row(
             walk.certain = own
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_rows(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    walk: EntryWalk,
-) -> cython.Py_ssize_t:
+def follow_rows(rows, start, count, walk):
     i: cython.Py_ssize_t
     walk.is_short = False
     walk.events = 0
@@ -355,10 +320,7 @@ def follow(
     return start
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def drain_entries(walk: EntryWalk, size: cython.longlong) -> cython.void:
+def drain_entries(walk, size):
     walk.is_short = False
     walk.events = 0
     take(walk)

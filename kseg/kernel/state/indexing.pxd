@@ -12,3 +12,7 @@ cdef class IndexBuild:
     cdef public long long last_position, last_offset, largest_timestamp, largest_timestamp_offset
     cdef public long long last_timestamp, last_time_offset
     cdef public Py_ssize_t offsets, times, row
+
+cdef int index_rows(
+    const long long* rows, Py_ssize_t count, IndexBuild build, unsigned char* offsets, unsigned char* times
+) noexcept nogil

@@ -47,16 +47,7 @@ class IndexBuild:
         self.offsets = self.times = self.row = 0
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def index_rows(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.Py_ssize_t,
-    build: IndexBuild,
-    offsets: cython.pointer[cython.uchar],
-    times: cython.pointer[cython.uchar],
-) -> cython.int:
+def index_rows(rows, count, build, offsets, times):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     last: cython.longlong

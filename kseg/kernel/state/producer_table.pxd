@@ -1,5 +1,4 @@
-# The table of producers that a replay keeps: its columns, the events that a replay tells, and the functions that other
-# modules of the replay call.
+# The table of producers that a replay keeps: its columns, and the events of a replay.
 from kseg.kernel.scan.events cimport EventLog
 
 cpdef enum:
@@ -106,3 +105,4 @@ cdef class ProducerTable(EventLog):
 cdef long long index_of(ProducerTable table, long long producer_id) noexcept nogil
 cdef void open_transaction(ProducerTable table, long long index, long long first) noexcept nogil
 cdef void close_transaction(ProducerTable table, long long index) noexcept nogil
+cdef bint is_same(const unsigned char* p, Py_ssize_t at, ProducerTable table, long long e) noexcept nogil

@@ -122,10 +122,7 @@ def find(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
     return at
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def open_transaction(table: ProducerTable, index: cython.longlong, first: cython.longlong) -> cython.void:
+def open_transaction(table, index, first):
     """Puts the producer among those with an open transaction, by first offset."""
     entries: cython.pointer[cython.longlong] = table.entries
     behind: cython.longlong = -1
@@ -149,10 +146,7 @@ def open_transaction(table: ProducerTable, index: cython.longlong, first: cython
     table.open += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def close_transaction(table: ProducerTable, index: cython.longlong) -> cython.void:
+def close_transaction(table, index):
     entries: cython.pointer[cython.longlong] = table.entries
     e: cython.longlong = index * ENTRY_WIDTH
     before: cython.longlong = entries[e + TXN_BEFORE]
@@ -169,10 +163,7 @@ def close_transaction(table: ProducerTable, index: cython.longlong) -> cython.vo
     table.open -= 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def index_of(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
+def index_of(table, producer_id):
     """Index of the entry of a producer, a new one where it was not seen before; -1 where there is no room for one."""
     k: cython.Py_ssize_t
     entry: cython.longlong = table.producers * ENTRY_WIDTH
@@ -189,12 +180,7 @@ def index_of(table: ProducerTable, producer_id: cython.longlong) -> cython.longl
     return table.slots[slot] - 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def is_same(
-    p: cython.pointer[cython.const[cython.uchar]], at: cython.Py_ssize_t, table: ProducerTable, e: cython.longlong
-) -> cython.bint:
+def is_same(p, at, table, e):
     """Whether the entry of a snapshot at p[at] is the one at ``e``."""
     entries: cython.pointer[cython.longlong] = table.entries
     return (

@@ -71,15 +71,7 @@ def is_remembered(table: ProducerTable, e: cython.longlong, timestamp: cython.lo
     return timestamp < 0 or entries[e + TIMESTAMP] < 0 or timestamp - entries[e + TIMESTAMP] < table.idle_ms
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_data(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    table: ProducerTable,
-    index: cython.longlong,
-) -> cython.void:
+def replay_data(rows, i, table, index):
     entries: cython.pointer[cython.longlong] = table.entries
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     e: cython.longlong = index * ENTRY_WIDTH
@@ -121,10 +113,7 @@ def replay_data(
             entries[e + TXN_FILLED] += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def shares_first_offset(entries: cython.pointer[cython.const[cython.longlong]], e: cython.longlong) -> cython.bint:
+def shares_first_offset(entries, e):
     """Whether another open transaction begins where that of the entry at ``e`` does; its neighbours tell."""
     before: cython.longlong = entries[e + TXN_BEFORE]
     behind: cython.longlong = entries[e + TXN_BEHIND]
@@ -133,16 +122,7 @@ def shares_first_offset(entries: cython.pointer[cython.const[cython.longlong]], 
     return behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_abort(
-    table: ProducerTable,
-    e: cython.longlong,
-    stable: cython.longlong,
-    rows: cython.pointer[cython.const[cython.longlong]],
-    at: cython.Py_ssize_t,
-) -> cython.void:
+def note_abort(table, e, stable, rows, at):
     """A row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
     row: cython.Py_ssize_t = table.aborts * ABORT_WIDTH
     first: cython.longlong = table.entries[e + TXN_FIRST]
@@ -156,15 +136,7 @@ def note_abort(
     table.aborts += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_marker(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    table: ProducerTable,
-    index: cython.longlong,
-) -> cython.void:
+def replay_marker(rows, i, table, index):
     entries: cython.pointer[cython.longlong] = table.entries
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     e: cython.longlong = index * ENTRY_WIDTH

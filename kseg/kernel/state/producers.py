@@ -42,10 +42,7 @@ from cython.cimports.kseg.kernel.state.producer_updates import replay_data, repl
 _MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def follow_offsets(table: ProducerTable, first: cython.longlong, last: cython.longlong) -> cython.void:
+def follow_offsets(table, first, last):
     """Notes where offsets do not go on: what is not known of the producers since."""
     if table.is_after_damage:
         table.is_after_damage = False
@@ -59,15 +56,7 @@ def follow_offsets(table: ProducerTable, first: cython.longlong, last: cython.lo
         table.largest_offset = last
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def pass_over(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    i: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    table: ProducerTable,
-) -> cython.Py_ssize_t:
+def pass_over(rows, i, count, table):
     """Passes over batches of no producer from row i on that go on from the one before; the first that does not."""
     at: cython.Py_ssize_t
     last: cython.longlong = table.largest_offset
@@ -123,12 +112,7 @@ def is_kraft_type(type_of_marker: cython.longlong) -> cython.bint:
     return FIRST_KRAFT_TYPE <= type_of_marker <= LAST_KRAFT_TYPE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_as_broker(
-    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, table: ProducerTable
-) -> cython.bint:
+def replay_as_broker(rows, i, table):
     """Replays row i as it is, unless it is to stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     index: cython.longlong
@@ -150,12 +134,7 @@ def replay_as_broker(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_one(
-    rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, table: ProducerTable
-) -> cython.bint:
+def replay_one(rows, i, table):
     """Replays row i, unless it is to stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     index: cython.longlong = -1
@@ -204,15 +183,7 @@ def replay_one(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def replay_rows(
-    rows: cython.pointer[cython.const[cython.longlong]],
-    start: cython.Py_ssize_t,
-    count: cython.Py_ssize_t,
-    table: ProducerTable,
-) -> cython.Py_ssize_t:
+def replay_rows(rows, start, count, table):
     i: cython.Py_ssize_t = start
     is_done: cython.bint
     while i < count:

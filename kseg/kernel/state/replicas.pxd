@@ -41,3 +41,7 @@ cdef class RecordComparison:
     cdef object _buffer
     cdef long long* rows
     cdef Py_ssize_t room
+
+cdef long long what_differs(Side a, Py_ssize_t i, Side b, Py_ssize_t j) noexcept nogil
+cdef bint report(RecordComparison found, bint goes_on, long long kind, long long offset, long long what) noexcept nogil
+cdef int compare_rows(Side a, Side b, RecordComparison found) noexcept nogil

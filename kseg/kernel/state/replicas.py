@@ -112,10 +112,7 @@ def is_same_field(
     return are_same_bytes(a.payload, a_rows[i], a_rows[i + 1], b.payload, b_rows[j], b_rows[j + 1])
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def what_differs(a: Side, i: cython.Py_ssize_t, b: Side, j: cython.Py_ssize_t) -> cython.longlong:
+def what_differs(a, i, b, j):
     what: cython.longlong = 0
     mine: cython.pointer[cython.const[cython.longlong]] = a.rows
     other: cython.pointer[cython.const[cython.longlong]] = b.rows
@@ -142,16 +139,7 @@ def what_differs(a: Side, i: cython.Py_ssize_t, b: Side, j: cython.Py_ssize_t) -
     return what
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def report(
-    found: RecordComparison,
-    goes_on: cython.bint,
-    kind: cython.longlong,
-    offset: cython.longlong,
-    what: cython.longlong,
-) -> cython.bint:
+def report(found, goes_on, kind, offset, what):
     """Adds a record to the last event if it ``goes_on`` from it, else makes one; false where there is no room."""
     at: cython.Py_ssize_t = (found.events - 1) * EVENT_WIDTH
     if goes_on and found.events > 0 and found.rows[at + EVENT_KIND] == kind and found.rows[at + EVENT_WHAT] == what:
@@ -170,10 +158,7 @@ def report(
     return True
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def compare_rows(a: Side, b: Side, found: RecordComparison) -> cython.int:
+def compare_rows(a, b, found):
     i: cython.Py_ssize_t
     j: cython.Py_ssize_t
     x: cython.longlong

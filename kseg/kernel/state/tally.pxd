@@ -1,4 +1,6 @@
 # The columns of a tally (see tally.py).
+from kseg.kernel.records.records cimport RecordTable
+
 cdef enum:
     DONE = 0
     NOT_PLAIN = 1
@@ -48,3 +50,26 @@ cdef enum:
     FORMS = 32
     SIZES = 192
     TALLY_WIDTH = 8384
+
+cdef void note_size(long long* tally, Py_ssize_t which, long long size) noexcept nogil
+cdef void note_record(
+    const unsigned char* p, long long* tally, long long* keys, Py_ssize_t key, long long key_size,
+    long long value_size, long long headers
+) noexcept nogil
+cdef void note_rows(
+    const unsigned char* p, const long long* rows, long long count, long long* tally, long long* keys, bint is_control,
+    bint has_offsets
+) noexcept nogil
+cdef void note_batch(
+    const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers
+) noexcept nogil
+cdef void note_plain(long long* tally, Py_ssize_t form, long long records, long long size) noexcept nogil
+cdef int note_message(
+    const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers,
+    long long* keys
+) noexcept nogil
+cdef int note_frame(
+    const unsigned char* p, const long long* frames, Py_ssize_t row, bint v07, long long* tally, long long* producers,
+    long long* keys, RecordTable* table
+) noexcept nogil
+cdef void check_buffers(long long[::1] tally, long long[::1] distinct) except *

@@ -88,10 +88,7 @@ def layout() -> tuple[int, int, int, int]:
     return FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_size(tally: cython.pointer[cython.longlong], which: cython.Py_ssize_t, size: cython.longlong) -> cython.void:
+def note_size(tally, which, size):
     at: cython.Py_ssize_t = SIZES + which * SIZE_WIDTH
     e: cython.int = 0
     if size < 0:
@@ -127,18 +124,7 @@ def note_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong)
     tally[LAST_OFFSET] = offset
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_record(
-    p: cython.pointer[cython.const[cython.uchar]],
-    tally: cython.pointer[cython.longlong],
-    keys: cython.pointer[cython.longlong],
-    key: cython.Py_ssize_t,
-    key_size: cython.longlong,
-    value_size: cython.longlong,
-    headers: cython.longlong,
-) -> cython.void:
+def note_record(p, tally, keys, key, key_size, value_size, headers):
     """What a record that is no control record holds; sizes are -1 for null."""
     tally[RECORDS] += 1
     if key_size < 0:
@@ -171,18 +157,7 @@ def note_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.lon
     tally[WITH_TIMESTAMP] += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_rows(
-    p: cython.pointer[cython.const[cython.uchar]],
-    rows: cython.pointer[cython.const[cython.longlong]],
-    count: cython.longlong,
-    tally: cython.pointer[cython.longlong],
-    keys: cython.pointer[cython.longlong],
-    is_control: cython.bint,
-    has_offsets: cython.bint,
-) -> cython.void:
+def note_rows(p, rows, count, tally, keys, is_control, has_offsets):
     i: cython.longlong
     row: cython.Py_ssize_t
     kind: cython.int
@@ -202,17 +177,7 @@ def note_rows(
         tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_batch(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    magic: cython.int,
-    tally: cython.pointer[cython.longlong],
-    producers: cython.pointer[cython.longlong],
-) -> cython.void:
+def note_batch(p, at, size, magic, tally, producers):
     """What the frame at p[at] tells without its records; ``magic`` MAGIC_07 stands for 0.7."""
     attributes: cython.int
     producer: cython.longlong
@@ -250,12 +215,7 @@ def note_batch(
     tally[form + FORM_BYTES] += size
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_plain(
-    tally: cython.pointer[cython.longlong], form: cython.Py_ssize_t, records: cython.longlong, size: cython.longlong
-) -> cython.void:
+def note_plain(tally, form, records, size):
     """Records of a batch that is not compressed, and the bytes they take."""
     form = FORMS + form * FORM_ROW
     tally[form + FORM_RECORDS] += records
@@ -264,18 +224,7 @@ def note_plain(
     note_size(tally, RECORD_COUNTS, records)
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_message(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.Py_ssize_t,
-    size: cython.longlong,
-    magic: cython.int,
-    tally: cython.pointer[cython.longlong],
-    producers: cython.pointer[cython.longlong],
-    keys: cython.pointer[cython.longlong],
-) -> cython.int:
+def note_message(p, at, size, magic, tally, producers, keys):
     """A v0 or v1 message that is not compressed."""
     key: cython.Py_ssize_t = V1_HEADER_BYTES if magic else V0_HEADER_BYTES
     key_size: cython.longlong
@@ -301,19 +250,7 @@ def note_message(
     return DONE
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def note_frame(
-    p: cython.pointer[cython.const[cython.uchar]],
-    frames: cython.pointer[cython.const[cython.longlong]],
-    row: cython.Py_ssize_t,
-    v07: cython.bint,
-    tally: cython.pointer[cython.longlong],
-    producers: cython.pointer[cython.longlong],
-    keys: cython.pointer[cython.longlong],
-    table: cython.pointer[RecordTable],
-) -> cython.int:
+def note_frame(p, frames, row, v07, tally, producers, keys, table):
     """DONE or NOT_PLAIN. ``table`` has room for the records of one batch."""
     header: RecordsHeader
     cursor: RecordCursor
@@ -434,8 +371,7 @@ def add_size(tally: cython.longlong[::1], which: cython.Py_ssize_t, size: cython
     note_size(int64s_out(tally), which, size)
 
 
-@cython.cfunc
-def check_buffers(tally: cython.longlong[::1], distinct: cython.longlong[::1]) -> cython.void:
+def check_buffers(tally, distinct):
     if len(tally) < TALLY_WIDTH:
         raise ValueError("a buffer is too short")
     check_distinct(distinct)

@@ -78,3 +78,6 @@ MAX_CHUNKS = 1 << 21
 
 MAX_REMOTE_EPOCHS = 1 << 20
 """Leader epochs of one remote segment."""
+
+TRANSACTION_LIMIT_MS = 20 * 60 * 1000
+"""The default of transaction.max.timeout.ms plus the five minutes of the broker's metric of late transactions."""

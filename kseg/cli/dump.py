@@ -139,6 +139,7 @@ def _options(given: dict[str, Any]) -> DumpOptions:
         limit=given["limit"],
         committed_offsets=committed_offsets,
         open_transactions=given["open_transactions"],
+        transaction_state=given["transaction_state"],
         now=given["now"],
         as_hex=given["as_hex"],
         positions=given["position"],
@@ -174,6 +175,8 @@ def _check(options: DumpOptions) -> None:
         raise click.UsageError("--hex goes neither with --summary nor with another --format than text")
     if options.summary and options.form == TABLE:
         raise click.UsageError("--summary has --format text and json")
+    if options.transaction_state and not options.open_transactions:
+        raise click.UsageError("--transaction-state is for --open-transactions")
     if options.positions and not options.as_hex:
         raise click.UsageError("--position is for --hex")
     if options.sample and options.what_if is None:

@@ -60,6 +60,12 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--now", type=TimePoint(), help="Ages are counted to TIME, not to the newest record."),
         click.option(
+            "--transaction-state",
+            type=click.Path(exists=True, file_okay=False),
+            metavar="DIR",
+            help="Of --open-transactions: the log directory whose __transaction_state is read (the partition's).",
+        ),
+        click.option(
             "--open-transactions",
             is_flag=True,
             help="List the transactions that no marker has ended, and nothing else.",

@@ -1,16 +1,18 @@
 """``kseg dump --open-transactions``: lists transactions without an end marker."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kseg.dump.options import JSON, DumpOptions
+from kseg.dump.transaction_lines import StableOffset, conclusion, json_line, text_line
+from kseg.dump.transaction_verdicts import judge
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
+from kseg.logdir.transactional_ids import TransactionState
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.sink import Sink
-from kseg.output.transactions import json_line, text_line
 from kseg.segment.files import SegmentFile, list_segments
-from kseg.segment.open_transactions import find_open, newest_timestamp
+from kseg.segment.open_transactions import end_offset, find_open, newest_timestamp
 from kseg.stores import trees
 
 
@@ -20,13 +22,13 @@ def list_open(
     files: list[SegmentFile],
     options: DumpOptions,
     scratch: Scratch,
-    names_in: Callable[[str], dict[int, str]],
+    states_in: Callable[[str], Mapping[int, TransactionState]],
 ) -> int:
     """Lists the open transactions of one path. Returns their number.
 
-    The path is a partition directory or a segment; the markers may be in later segments. ``names_in``: transactional
-    ids by producer id in a log directory. Raises PathError if a segment cannot be read, UnsupportedError for formats
-    without transactions.
+    The path is a partition directory or a segment; the markers may be in later segments. ``states_in``: what the
+    __transaction_state of a log directory says, by producer id. Raises PathError if a segment cannot be read,
+    UnsupportedError for formats without transactions.
     """
     logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
     if not logs:
@@ -40,13 +42,19 @@ def list_open(
     now = options.now
     if found and now is None:
         now = newest_timestamp(logs, scratch)
-    transactional_ids = names_in(os.path.dirname(os.path.dirname(os.path.abspath(logs[0].path)))) if found else {}
+    if not found:
+        return 0
+    states = states_in(options.transaction_state or os.path.dirname(os.path.dirname(os.path.abspath(logs[0].path))))
+    place = logs[0].topic, logs[0].partition
+    judged = [judge(transaction, states, place, now) for transaction in found]
+    stable = StableOffset(found[0].first_offset, end_offset(logs, scratch))
     if options.form == JSON:
-        for transaction in found:
-            sink.write(json_line(transaction, now, path, logs[0], transactional_ids.get(transaction.producer_id)))
+        for each in judged:
+            sink.write(json_line(each, stable, path, place))
         return len(found)
-    if found:
-        sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
-    for transaction in found:
-        sink.write(text_line(transaction, now, transactional_ids.get(transaction.producer_id)).encode() + b"\n")
+    sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
+    for each in judged:
+        sink.write(text_line(each).encode() + b"\n")
+    for line in conclusion(judged, stable, place):
+        sink.write(line.encode() + b"\n")
     return len(found)

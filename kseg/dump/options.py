@@ -50,6 +50,8 @@ class DumpOptions:
 
     committed_offsets: bool = False
     open_transactions: bool = False
+    transaction_state: str | None = None
+    """The log directory with __transaction_state, None: that of the partition."""
     now: int | None = None
     """Ages are counted to this time, None: to the newest record."""
 

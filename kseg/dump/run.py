@@ -33,6 +33,7 @@ from kseg.stores.remote.storage import is_remote_storage
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
+    from kseg.logdir.transactional_ids import TransactionState
     from kseg.output.side_files.printer import SidePrinter
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
@@ -69,7 +70,7 @@ class Dump:
         self.left = options.limit
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
-        self._names_in: Callable[[str], dict[int, str]] | None = None
+        self._states_in: Callable[[str], dict[int, TransactionState]] | None = None
         self._errors = 0  # in parts rendered by other processes
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
@@ -238,10 +239,10 @@ class Dump:
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
-        from kseg.logdir.transactional_ids import transactional_ids
+        from kseg.logdir.transactional_ids import transaction_states
 
-        self._names_in = self._names_in or cache(transactional_ids)
-        self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self._names_in)
+        self._states_in = self._states_in or cache(transaction_states)
+        self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self._states_in)
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:

@@ -1,4 +1,4 @@
-"""Reads the transactional ids of producers from the __transaction_state partitions of a log directory.
+"""Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.
 
     key     i16 record type 0, then the id (i16 length, bytes)
     value   i16 version, then i64 producer id in all versions; null if the id has expired
@@ -9,9 +9,12 @@ Source: TransactionLogKey and TransactionLogValue of Kafka 4.3.1 (`kseg.decoders
 import os
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from kseg.decoders.schemas.transaction_state import VALUES
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.schema import MessageError
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
@@ -20,10 +23,27 @@ from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 
 TOPIC = "__transaction_state"
+STATES = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
+)  # fmt: skip
+"""By the number in a record. Source: TransactionState of Kafka 4.3.1."""
 MAX_BYTES = 64 << 20
 """Limit of bytes read, newest segments of each partition first: names are not worth more time."""
 
-_KEY, _VALUE = struct.Struct(">hh"), struct.Struct(">hq")
+_KEY, _VALUE, _VERSION = struct.Struct(">hh"), struct.Struct(">hq"), struct.Struct(">h")
+
+
+class TransactionState(NamedTuple):
+    """The last record of a transactional id. All but ``name`` are None if the record cannot be decoded.
+
+    ``partitions``: those of the transaction that is going on, as (topic, number).
+    """
+
+    name: str
+    producer_epoch: int | None = None
+    state: str | None = None
+    timeout_ms: int | None = None
+    partitions: frozenset[tuple[str, int]] | None = None
 
 
 def transactional_ids(log_directory: str) -> dict[int, str]:
@@ -31,7 +51,17 @@ def transactional_ids(log_directory: str) -> dict[int, str]:
 
     The id of an expired producer is known until the log cleaner removes its record.
     """
-    found: dict[int, str] = {}
+    return {producer_id: name for producer_id, (name, _) in _last_records(log_directory).items()}
+
+
+def transaction_states(log_directory: str) -> dict[int, TransactionState]:
+    """Returns what the last record of each producer id says."""
+    return {producer_id: _state(*record) for producer_id, record in _last_records(log_directory).items()}
+
+
+def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
+    """Returns transactional id and value by producer id."""
+    found: dict[int, tuple[str, bytes]] = {}
     scratch, left = Scratch(), MAX_BYTES
     for file in _newest_first(log_directory):
         try:
@@ -39,8 +69,7 @@ def transactional_ids(log_directory: str) -> dict[int, str]:
                 left -= source.size
                 if left < 0:
                     break
-                for producer_id, name in _pairs(SegmentReader(source, scratch=scratch)):
-                    found.setdefault(producer_id, name)
+                found = dict(_records(SegmentReader(source, scratch=scratch))) | found
         except (KsegError, OSError):
             continue  # verification of that partition itself reports the error
     return found
@@ -65,18 +94,18 @@ def _is_of_topic(path: str) -> bool:
     return place is not None and place[0] == TOPIC
 
 
-def _pairs(reader: SegmentReader) -> Iterator[tuple[int, str]]:
-    """Yields (producer id, transactional id) of each record that has both; skips batches that are not intact."""
+def _records(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    """Yields producer id, transactional id and value of each record; skips batches that are not intact."""
     for run in reader.runs():
         if isinstance(run, Damage):
             continue
         for i in range(run.count):
             batch = reader.batch(run, i, keep=False)
             if isinstance(batch, RecordBatch) and batch.is_valid and not batch.is_control:
-                yield from _pairs_of(batch)
+                yield from _records_of(batch)
 
 
-def _pairs_of(batch: RecordBatch) -> Iterator[tuple[int, str]]:
+def _records_of(batch: RecordBatch) -> Iterator[tuple[int, tuple[str, bytes]]]:
     try:
         for rows in batch.rows():
             columns, payload = rows.rows, rows.payload
@@ -85,9 +114,10 @@ def _pairs_of(batch: RecordBatch) -> Iterator[tuple[int, str]]:
                 value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
                 if key_size > 0 and value_size > 0:
                     name = bytes(payload[key : key + key_size])
-                    pair = _pair(name, bytes(payload[value : value + min(value_size, _VALUE.size)]))
+                    content = bytes(payload[value : value + value_size])
+                    pair = _pair(name, content)
                     if pair is not None:
-                        yield pair
+                        yield pair[0], (pair[1], content)
     except UndecodableError:
         return
 
@@ -101,3 +131,25 @@ def _pair(key: bytes, value: bytes) -> tuple[int, str] | None:
     if record_type != 0 or length < 0 or len(name) != length:
         return None
     return producer_id, os.fsdecode(name)
+
+
+def _state(name: str, value: bytes) -> TransactionState:
+    message, (version,) = VALUES[0], _VERSION.unpack_from(value)
+    if not message.lowest <= version <= message.highest:
+        return TransactionState(name)
+    try:
+        fields, _ = message.read(value, version, _VERSION.size)
+    except MessageError:
+        return TransactionState(name)
+    number = fields["transactionStatus"]
+    return TransactionState(
+        name,
+        fields["producerEpoch"],
+        STATES[number] if 0 <= number < len(STATES) else None,
+        fields["transactionTimeoutMs"],
+        frozenset(
+            (each["topic"], partition)
+            for each in fields["transactionPartitions"] or ()
+            for partition in each["partitionIds"]
+        ),
+    )

@@ -133,7 +133,8 @@ DUMP = [
     (
         "openTransaction",
         "file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int, transactionalId: bytes?, "
-        "firstOffset: int?, firstTimestamp: int?, ageMs: int?, batches: int",
+        "state: text?, timeoutMs: int?, firstOffset: int?, firstTimestamp: int?, ageMs: int?, batches: int, "
+        "verdict: text, lastStableOffset: int, waitingOffsets: int?, abort: []text",
     ),
     (
         "committedOffset",

@@ -4,7 +4,7 @@
 segment read is reported from its first batch there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch
@@ -12,7 +12,7 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import SegmentReader
-from kseg.segment.seek import time_extent
+from kseg.segment.seek import offset_extent, time_extent
 from kseg.stores.source import open_source
 
 
@@ -84,3 +84,17 @@ def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | No
         if extent is not None:
             newest = extent[1] if newest is None else max(newest, extent[1])
     return newest
+
+
+def end_offset(files: Sequence[SegmentFile], scratch: Scratch) -> int | None:
+    """Returns the offset after the last intact batch of a partition's segments; None if there is none.
+
+    Raises PathError if a segment cannot be opened.
+    """
+    for file in reversed(files):
+        with open_source(file.path) as source:
+            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            extent = offset_extent(reader, file)
+        if extent is not None:
+            return extent[1] + 1
+    return None

@@ -16,6 +16,7 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
 )
 from kseg.kernel.state import producer_table as kernel
+from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, Headers
 from kseg.segment.times import show_span
@@ -28,8 +29,6 @@ from kseg.verification.transaction_indexes import TransactionIndexes
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
-TRANSACTION_LIMIT_MS = 20 * 60 * 1000
-"""The default of transaction.max.timeout.ms plus the five minutes of the broker's metric of late transactions."""
 
 CLOCKS_DIFFER_MS = 3600 * 1000
 """The largest difference allowed between clocks of producers and brokers."""

@@ -24,3 +24,18 @@ def test_verify_and_dump_name_it(logs: Path, kseg: Kseg) -> None:
             assert named == {5: "tx-txn-2", 1015: "hang-a"}
     assert "its transactional id is tx-txn-2" in kseg("verify", logs).out.decode()
     assert " transactionalId: tx-txn-2 " in kseg("dump", "--open-transactions", logs).out.decode()
+
+
+def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    ask = ("dump", "--open-transactions", "--format", "json")
+    beside = {row["producerId"]: row for row in kseg(*ask, logs).objects}
+    (logs / "__transaction_state-0").rename(other / "__transaction_state-0")
+    alone = {row["producerId"]: row for row in kseg(*ask, logs).objects}
+    told = {row["producerId"]: row for row in kseg(*ask, "--transaction-state", other, logs).objects}
+    assert told == beside
+    assert {row["state"] for row in alone.values()} == {row["transactionalId"] for row in alone.values()} == {None}
+    assert beside[1015]["state"] == "Ongoing"
+    assert beside[1015]["timeoutMs"] > 0
+    assert kseg("dump", "--transaction-state", other, logs).status == 2

@@ -10,7 +10,7 @@ def test_open_transactions(kseg: Kseg) -> None:
     done = kseg("dump", "--open-transactions", "--now", found["firstTimestamp"] + 1500, OPEN)
     assert done.status == 0
     assert done.lines[0] == f"Open transactions: {OPEN}"
-    assert len(done.lines) == 1 + len(objects)
+    assert sum(line.startswith("producerId: ") for line in done.lines) == len(objects)
     assert f"firstOffset: {found['firstOffset']} " in done.lines[1]
     assert "age: 1.500 s " in done.lines[1]
     assert kseg("dump", "--open-transactions", "--format", "table", OPEN, TXN).lines[0] == done.lines[0]
@@ -19,3 +19,12 @@ def test_open_transactions(kseg: Kseg) -> None:
         assert (none.status, none.out, none.err) == (0, b"", "kseg: there are no open transactions\n")
     assert kseg("dump", "--open-transactions", "--summary", OPEN).status == 2
     assert kseg("dump", "--open-transactions", V07).status == 3
+
+
+def test_what_waits_behind_a_transaction(kseg: Kseg) -> None:
+    (found, *_) = kseg("dump", "--open-transactions", "--format", "json", OPEN).of_type("openTransaction")
+    records = kseg("dump", "--deep-iteration", "--format", "json", OPEN).of_type("record")
+    assert found["lastStableOffset"] == found["firstOffset"]
+    assert found["waitingOffsets"] == records[-1]["offset"] + 1 - found["lastStableOffset"]
+    text = kseg("dump", "--open-transactions", OPEN).lines
+    assert f"lastStableOffset: {found['lastStableOffset']} " in text[-1] + text[-2]

@@ -1,0 +1,76 @@
+"""Formats open transactions as text and as JSON Lines."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kseg.dump.transaction_verdicts import HANGING, Judged, abort_command
+from kseg.formats.json_values import encode, name_value
+from kseg.output.notices import on_one_line
+from kseg.segment.times import show_span
+
+Place = tuple[str | None, int | None]
+
+
+class StableOffset(NamedTuple):
+    """The last stable offset of a partition, and the end of its log; None: it has no intact batch."""
+
+    offset: int
+    log_end: int | None
+
+    @property
+    def waiting(self) -> int | None:
+        """Number of offsets that read_committed consumers do not get."""
+        return None if self.log_end is None else max(0, self.log_end - self.offset)
+
+
+def text_line(judged: Judged) -> str:
+    """Returns one line similar to kafka-dump-log's."""
+    transaction, state = judged.transaction, judged.state
+    fields = {
+        "producerId": transaction.producer_id,
+        "producerEpoch": transaction.producer_epoch,
+        "transactionalId": None if state is None else on_one_line(state.name),
+        "state": None if state is None else state.state,
+        "timeout": None if state is None or state.timeout_ms is None else show_span(state.timeout_ms),
+        "firstOffset": transaction.first_offset,
+        "firstTimestamp": transaction.first_timestamp,
+        "age": None if judged.age_ms is None else show_span(judged.age_ms),
+        "batches": transaction.batches,
+        "verdict": judged.verdict,
+    }
+    return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())
+
+
+def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> Iterator[str]:
+    """Yields lines on what waits behind the transactions of a partition, and how hanging ones are aborted."""
+    waiting = "none" if stable.waiting is None else stable.waiting
+    yield f"lastStableOffset: {stable.offset} logEndOffset: {stable.log_end} waitingOffsets: {waiting}"
+    for each in judged:
+        if each.verdict == HANGING:
+            yield f"abort: {on_one_line(shlex.join(abort_command(*place, each.transaction.first_offset)))}"
+
+
+def json_line(judged: Judged, stable: StableOffset, path: str, place: Place) -> bytes:
+    """Returns one object. ``path``: the path given by the user."""
+    transaction, state = judged.transaction, judged.state
+    found: dict[str, Any] = {
+        "type": "openTransaction",
+        "file": name_value(path),
+        "topic": name_value(place[0]),
+        "partition": place[1],
+        "transactionalId": None if state is None else name_value(state.name),
+        "producerId": transaction.producer_id,
+        "producerEpoch": transaction.producer_epoch,
+        "state": None if state is None else state.state,
+        "timeoutMs": None if state is None else state.timeout_ms,
+        "firstOffset": transaction.first_offset,
+        "firstTimestamp": transaction.first_timestamp,
+        "ageMs": judged.age_ms,
+        "batches": transaction.batches,
+        "verdict": judged.verdict,
+        "lastStableOffset": stable.offset,
+        "waitingOffsets": stable.waiting,
+        "abort": abort_command(*place, transaction.first_offset),
+    }
+    return encode(found) + b"\n"

@@ -1,0 +1,60 @@
+"""Joins the open transactions of a partition with the coordinator's records: what becomes of them, and who waits.
+
+Source: KIP-664 (hanging transactions), TransactionState of Kafka 4.3.1.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kseg.limits import TRANSACTION_LIMIT_MS
+from kseg.logdir.transactional_ids import TransactionState
+from kseg.segment.open_transactions import OpenTransaction
+
+OPEN, HANGING, ENDING = "open", "hanging", "ending"
+_ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_GOES_ON = "Ongoing"
+
+
+class Judged(NamedTuple):
+    """``state`` is None if no __transaction_state names the producer."""
+
+    transaction: OpenTransaction
+    state: TransactionState | None
+    age_ms: int | None
+    verdict: str
+
+
+def judge(
+    transaction: OpenTransaction,
+    states: Mapping[int, TransactionState],
+    place: tuple[str | None, int | None],
+    now: int | None,
+) -> Judged:
+    """Decides on one open transaction of the partition ``place``. ``now``: ms since the epoch, None if unknown."""
+    state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now)
+    if state is None or state.state is None:
+        # The record may lie on another broker: only the age is left, and no broker allows more by default.
+        verdict = HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
+    elif state.state in _ENDING_STATES:
+        verdict = ENDING
+    else:
+        verdict = OPEN if _is_known(transaction, state, place) else HANGING
+    return Judged(transaction, state, age_ms, verdict)
+
+
+def _is_known(transaction: OpenTransaction, state: TransactionState, place: tuple[str | None, int | None]) -> bool:
+    """Whether the coordinator has this transaction, and will end it."""
+    return (
+        state.state == _GOES_ON
+        and state.producer_epoch == transaction.producer_epoch
+        and state.partitions is not None
+        and place in state.partitions
+    )
+
+
+def abort_command(topic: str | None, partition: int | None, first_offset: int) -> list[str]:
+    """The command that aborts a transaction on a live cluster (Kafka 3.0 and later)."""
+    return [
+        "kafka-transactions.sh", "--bootstrap-server", "HOST:9092", "abort", "--topic", topic or "TOPIC",
+        "--partition", "N" if partition is None else str(partition), "--start-offset", str(first_offset),
+    ]  # fmt: skip

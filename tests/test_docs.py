@@ -90,7 +90,8 @@ def test_a_page_names_no_option_that_is_gone() -> None:
 
 def examples(page: str) -> list[list[str]]:
     """The arguments of ``kseg`` in each line of a page that shows a command, pipelines cut into their parts."""
-    lines = re.findall(r"^\.D[l1] (.*)$", (ROOT / "man" / page).read_text("utf-8"), re.MULTILINE)
+    text = (ROOT / "man" / page).read_text("utf-8").replace(r"\(aq", "'")
+    lines = re.findall(r"^\.D[l1] (.*)$", text, re.MULTILINE)
     words = (shlex.split(part) for line in lines for part in re.split(r"[|<>]", line))
     return [found[1:] for found in words if found[:1] == ["kseg"]]
 

@@ -44,7 +44,7 @@ from kseg.output.changes.reporter import Presentation
 @click.option(
     "--memory", "memory_bytes", type=ByteCount(), help="For the map of keys; default: a quarter of what is available."
 )
-@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: ms since the epoch, or RFC 3339.")
+@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @click.option("--until-clean", is_flag=True, help="Go on in rounds where the map is too small for all keys.")
 @click.option("--include-active", "includes_active", is_flag=True, help="Clean the last segment too.")
 @click.option(

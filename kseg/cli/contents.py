@@ -1,5 +1,6 @@
 """Keys, and formats of keys and values, on the command line."""
 
+import re
 from typing import Any
 
 import click
@@ -43,3 +44,17 @@ class ContentFormat(click.ParamType):  # type: ignore[type-arg]
         except FormatError as error:
             self.fail(str(error), param, ctx)
         return str(value)
+
+
+class BytesPattern(click.ParamType):  # type: ignore[type-arg]
+    """A regular expression for bytes, given as UTF-8. Yields a compiled pattern."""
+
+    name = "REGEX"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "re.Pattern[bytes]":
+        if isinstance(value, re.Pattern):
+            return value
+        try:
+            return re.compile(str(value).encode("utf-8", "surrogateescape"))
+        except re.error as error:
+            self.fail(f"{value!r} is no regular expression: {error}", param, ctx)

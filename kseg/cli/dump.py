@@ -134,9 +134,13 @@ def _options(given: dict[str, Any]) -> DumpOptions:
         offsets=given["offsets"],
         times=given["time"],
         key=given["key"],
+        key_pattern=given["key_pattern"],
+        grep=given["grep"],
         producer_id=given["producer_id"],
         read_committed=given["isolation"] == "read_committed",
         limit=given["limit"],
+        last=given["last"],
+        around=given["around"],
         committed_offsets=committed_offsets,
         open_transactions=given["open_transactions"],
         transaction_state=given["transaction_state"],
@@ -177,6 +181,11 @@ def _check(options: DumpOptions) -> None:
         raise click.UsageError("--summary has --format text and json")
     if options.transaction_state and not options.open_transactions:
         raise click.UsageError("--transaction-state is for --open-transactions")
+    nearest = options.last is not None or options.around is not None
+    if nearest and (options.offsets or (options.last is not None and options.around is not None)):
+        raise click.UsageError("--last, --around and --offsets exclude each other")
+    if nearest and ("-" in options.paths or options.fetch_response):
+        raise click.UsageError("--last and --around need files, to be read twice")
     if options.positions and not options.as_hex:
         raise click.UsageError("--position is for --hex")
     if options.sample and options.what_if is None:
@@ -187,7 +196,9 @@ def _check_for_spark(options: DumpOptions) -> None:
     """Raises UsageError for options that need one reader from the first record to the last."""
     wanted = {
         "--offsets": options.offsets, "--time": options.times, "--key": options.key,
-        "--producer-id": options.producer_id, "--limit": options.limit,
+        "--producer-id": options.producer_id, "--limit": options.limit, "--last": options.last,
+        "--around": options.around, "--key-pattern": options.key_pattern, "--grep": options.grep,
+        "--topic": options.remote.topics or None,
         "--isolation": options.read_committed, "--stop-on-damage": options.stop_on_damage,
         "--open-transactions": options.open_transactions, "--committed-offsets": options.committed_offsets,
         "--fetch-response": options.fetch_response, "--hex": options.as_hex, "--summary": options.summary,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kseg.cli.contents import ContentFormat, KeyBytes
+from kseg.cli.contents import BytesPattern, ContentFormat, KeyBytes
 from kseg.cli.options import ByteCount, OffsetRange
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
@@ -56,12 +56,12 @@ class CodecTarget(click.ParamType):  # type: ignore[type-arg]
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--offsets, --time, --key, --producer-id, --open-transactions, --now."""
+    """--offsets, --time, --last, --around, --key, --key-pattern, --grep, --producer-id, --open-transactions, --now."""
     for option in (
         click.option("--now", type=TimePoint(), help="Ages are counted to TIME, not to the newest record."),
         click.option(
             "--transaction-state",
-            type=click.Path(exists=True, file_okay=False),
+            type=click.Path(readable=False),
             metavar="DIR",
             help="Of --open-transactions: the log directory whose __transaction_state is read (the partition's).",
         ),
@@ -73,9 +73,27 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
         ),
+        click.option("--grep", type=BytesPattern(), help="Only records with values that match the regular expression."),
+        click.option(
+            "--key-pattern", type=BytesPattern(), help="Only records with keys that match the regular expression."
+        ),
         click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
         click.option(
-            "--time", type=TimeRange(), help="Only records with timestamps in FROM..TO (ms or RFC 3339, inclusive)."
+            "--time",
+            type=TimeRange(),
+            help="Only records with timestamps in FROM..TO, as -2h.. or yesterday.",
+        ),
+        click.option(
+            "--around",
+            type=click.IntRange(min=0),
+            metavar="OFFSET",
+            help="Only the records next to OFFSET, ten before it and ten from it on.",
+        ),
+        click.option(
+            "--last",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Only the last N records of each partition, or N batches without --deep-iteration.",
         ),
         click.option(
             "--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive)."

@@ -15,6 +15,7 @@ from kseg.cli.eras import era_option
 from kseg.cli.from_remote import check_options, recover_from_remote
 from kseg.cli.options import ByteCount, interval_option, jobs_option
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
+from kseg.cli.times import TimePoint
 from kseg.errors import RequestError
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.reporter import Presentation
@@ -94,9 +95,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
 )
 @rebuild_options
 @interval_option
-@click.option(
-    "--now", "now_ms", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch."
-)
+@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @jobs_option
 @spool_options
 @changing_options

@@ -10,7 +10,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
-from kseg.cli.options import interval_option, jobs_option
+from kseg.cli.options import interval_option, jobs_option, topic_option
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.reporter import Presentation
 from kseg.recovery.options import ReindexOptions
@@ -23,6 +23,7 @@ from kseg.recovery.reindex_planner import ReindexPlanner
 @click.option("--check", is_flag=True, help="Compare only: tell what differs, change nothing; the same as --dry-run.")
 @era_option()
 @interval_option
+@topic_option
 @jobs_option
 @changing_options
 def command(

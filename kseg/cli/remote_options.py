@@ -32,7 +32,7 @@ _TOPIC = click.option(
     "topics",
     multiple=True,
     metavar="GLOB",
-    help="Of remote storage only such topics, as orders or 'audit-*'; may be repeated.",
+    help="Of a log directory or remote storage only such topics, as orders or 'audit-*'; may be repeated.",
 )
 _REBUILD = (
     click.option(

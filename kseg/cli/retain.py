@@ -49,7 +49,7 @@ class _LimitOfBytes(ByteCount):
     help="cleanup.policy; with compact alone only what lies below the log start goes.",
 )
 @topic_option
-@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: ms since the epoch, or RFC 3339.")
+@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @click.option("--keep-active", "keeps_active", is_flag=True, help="Never touch the last segment.")
 @click.option("--explain", "explains", is_flag=True, help="Tell why each segment goes or stays, and change nothing.")
 @era_option()

@@ -1,18 +1,22 @@
-"""Points and ranges of time on the command line: ms since the epoch, or RFC 3339."""
+"""Points and ranges of time on the command line, as people write them."""
 
+import time
 from typing import Any
 
 import click
 
-from kseg.segment.times import LAST_TIMESTAMP, parse_time, show_time
+from kseg.segment.loose_times import parse_loose_time
+from kseg.segment.times import LAST_TIMESTAMP, show_time
 
-__all__ = ["LAST_TIMESTAMP", "TimePoint", "TimeRange", "parse_time", "show_time"]
+__all__ = ["LAST_TIMESTAMP", "TimePoint", "TimeRange", "show_time"]
+
+EXAMPLES = "2026-01-31, '2026-01-31 09:00', 2026-01-31T09:00:00Z, yesterday, -2h or 1769850000000"
 
 
 class TimeRange(click.ParamType):  # type: ignore[type-arg]
     """``FROM..TO``, both included, either end may be left out; one time stands for itself. Yields (first, last) in ms.
 
-    A day without a time of day is all of it, in UTC.
+    A day or minute without a time of day or seconds is all of it.
     """
 
     name = "FROM..TO"
@@ -21,14 +25,10 @@ class TimeRange(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, tuple):
             return value
         first, dots, last = str(value).partition("..")
-        low, high = parse_time(first), parse_time(last if dots else first)
+        now_ms = int(time.time() * 1000)
+        low, high = parse_loose_time(first, now_ms), parse_loose_time(last if dots else first, now_ms)
         if not (first or last) or (first and low is None) or (last and high is None):
-            self.fail(
-                f"{value!r} is no range of times such as 2026-01-31T09:00:00Z..2026-01-31T10:00:00Z, "
-                "1769850000000.. or 2026-01-31",
-                param,
-                ctx,
-            )
+            self.fail(f"{value!r} is no range of times: FROM..TO, FROM.. or ..TO, of times as {EXAMPLES}", param, ctx)
         found = low[0] if low else 0, high[1] if high else LAST_TIMESTAMP
         if found[0] > found[1]:
             self.fail(f"{value!r} ends before it begins", param, ctx)
@@ -43,7 +43,7 @@ class TimePoint(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = parse_time(str(value))
+        found = parse_loose_time(str(value), int(time.time() * 1000))
         if found is None:
-            self.fail(f"{value!r} is no time such as 2026-01-31T09:00:00Z or 1769850000000", param, ctx)
+            self.fail(f"{value!r} is no time such as {EXAMPLES}", param, ctx)
         return found[0]

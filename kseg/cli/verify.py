@@ -11,6 +11,7 @@ from kseg.cli.archives import mounted, spool_options
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, output_options
 from kseg.cli.remote_options import remote_options
+from kseg.cli.times import TimePoint
 from kseg.errors import KsegError
 from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
@@ -67,7 +68,7 @@ from kseg.verification.settings import Settings
     show_default=True,
     help="Exit with 1 from this severity on.",
 )
-@click.option("--now", type=click.IntRange(min=0), metavar="MS", help="What counts as now, in ms since the epoch.")
+@click.option("--now", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @click.option(
     "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
 )

@@ -25,8 +25,11 @@ class Filters:
     """The filters of one run. ``are_set``: whether only some batches and records are printed."""
 
     def __init__(self, options: DumpOptions, scratch: Scratch, notices: Notices) -> None:
-        self.selection = Selection(options.offsets, options.times, options.key, options.producer_id)
-        self.are_set = not self.selection.is_empty
+        self.selection = Selection(
+            options.offsets, options.times, options.key, options.producer_id, options.key_pattern, options.grep
+        )
+        self._last, self._around, self._counts_batches = options.last, options.around, not options.shows_records
+        self.are_set = not self.selection.is_empty or self._last is not None or self._around is not None
         self._scratch = scratch
         self._notices = notices
         self._era_07 = options.is_07
@@ -36,6 +39,19 @@ class Filters:
         """The first path without matches, and the range that it holds instead."""
         self._ended_early = 0
         self._stops: list[OffsetStop | TimeStop] = []
+
+    def narrow(self, files: Sequence[SegmentFile], live: bool) -> None:
+        """For --last and --around: selects the offsets of a partition that are to be printed. Reads it from its end."""
+        if self._last is None and self._around is None:
+            return
+        from kseg.dump.nearest import Nearest
+
+        logs = [file for file in files if file.is_segment]
+        nearest = Nearest(logs, self.selection, self._scratch, live, self._counts_batches)
+        if self._last is not None:
+            self.selection.offsets = nearest.last(self._last)
+        elif self._around is not None:
+            self.selection.offsets = nearest.around(self._around)
 
     def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
         """Returns the segments that can contain matches, judged by their names."""

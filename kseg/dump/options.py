@@ -1,5 +1,6 @@
 """The options of a dump as one typed object."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -43,10 +44,17 @@ class DumpOptions:
     offsets: Range | None = None
     times: Range | None = None
     key: bytes | None = None
+    key_pattern: re.Pattern[bytes] | None = None
+    grep: re.Pattern[bytes] | None = None
+    """Of values."""
     producer_id: int | None = None
     read_committed: bool = False
     limit: int | None = None
     """Records, or batches where only these are shown."""
+    last: int | None = None
+    """So many of the end of each partition, of the same kind as ``limit``."""
+    around: int | None = None
+    """The records next to this offset."""
 
     committed_offsets: bool = False
     open_transactions: bool = False

@@ -12,7 +12,7 @@ from kseg.dump.options import JSON, TEXT, DumpOptions
 from kseg.dump.rendered import Rendered, RendererOf, text_of
 from kseg.dump.side_files import side_printer
 from kseg.dump.views import view_printer
-from kseg.errors import KsegError, RequestError, StoppedHalfwayError, UnsupportedError
+from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
@@ -23,7 +23,7 @@ from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink
 from kseg.runtime.cores import usable_cores
 from kseg.segment.batches import Batch, Message07
-from kseg.segment.files import SegmentFile, list_segments, segment_file
+from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
@@ -61,7 +61,7 @@ class Dump:
         self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
         self.sink = sink
         self.printer = self._make_printer(sink, style)
-        self.parts_of = offsets_partitions if options.committed_offsets else expand_path
+        self.parts_of = offsets_partitions if options.committed_offsets else self._expanded
         # Output on the terminal shows the progress by itself.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
         self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
@@ -74,6 +74,17 @@ class Dump:
         self._errors = 0  # in parts rendered by other processes
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
+
+    def _expanded(self, path: str) -> list[str]:
+        """Like `expand_path`; of a log directory only the partitions of topics that --topic names."""
+        parts = expand_path(path)
+        if not self.options.remote.topics or parts == [path]:
+            return parts
+        places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
+        chosen = [part for part, place in places if place is not None and self.options.remote.wants(place[0])]
+        if not chosen:
+            raise PathError(f"{path}: no partition of a topic that --topic names")
+        return chosen
 
     def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
         """Yields all segments in the order of the dump, each with a flag: whether a broker is still writing to it."""
@@ -209,6 +220,7 @@ class Dump:
             self._open_transactions(path, all_files)
             return
         tell_passed_over(path, not all_files, self.notices.warning)
+        self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
             self.printer.is_of_directory = trees.isdir(path)
@@ -241,6 +253,8 @@ class Dump:
         from kseg.dump.open_transactions import list_open
         from kseg.logdir.transactional_ids import transaction_states
 
+        if (asked := self.options.transaction_state) and not os.path.isdir(asked):
+            raise PathError(f"{asked}: no such directory")
         self._states_in = self._states_in or cache(transaction_states)
         self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self._states_in)
 

@@ -41,3 +41,5 @@ class ReindexOptions:
     era: Era = field(default_factory=Era)
     interval_bytes: int | None = None
     jobs: int | None = None
+    topics: tuple[str, ...] = ()
+    """Globs: of a log directory only partitions of such topics."""

@@ -10,6 +10,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages
+from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
 from kseg.recovery.broker.start import Start
 from kseg.recovery.options import ReindexOptions
@@ -28,7 +29,7 @@ class ReindexPlanner(Planner):
     def __init__(self, options: ReindexOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
         self._start = Start(interval_bytes=options.interval_bytes, era=options.era, jobs=options.jobs or usable_cores())
-        self._with_snapshots = options.with_snapshots
+        self._with_snapshots, self._chosen = options.with_snapshots, Topics(options.topics)
         self._intervals, self._topics = IntervalMessages(reporter.warning, reporter.detail), KnownTopics()
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
@@ -42,7 +43,7 @@ class ReindexPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: an unreadable partition must not stop the others half-way.
         plans = []
-        for path in own_partitions(directory):
+        for path in filter(self._chosen.is_named, own_partitions(directory)):
             with self.failures.of(path):
                 try:
                     plans.append(self.plan_partition(path, known))

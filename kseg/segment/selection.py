@@ -1,5 +1,6 @@
-"""Filters of a log: records by offset, time and key, batches by producer id; all given criteria must match."""
+"""Filters of a log: records by offset, time, key and value, batches by producer id; all given criteria must match."""
 
+import re
 from collections.abc import Iterator
 
 from kseg.formats.rows import Rows, UndecodableError
@@ -21,11 +22,11 @@ Span = tuple[int, int]
 class Selection:
     """Ranges include both ends; ``times`` are ms since the epoch and not negative, because -1 means no timestamp.
 
-    ``untimed`` counts batches excluded from a time range because their format has no timestamps (v0). ``key`` never
-    matches control records, whose keys are not a user's.
+    ``untimed`` counts batches excluded from a time range because their format has no timestamps (v0). ``key``,
+    ``key_pattern`` and ``grep`` (of values) never match control records, whose bytes are not a user's.
     """
 
-    __slots__ = ("key", "offsets", "producer_id", "times", "untimed")
+    __slots__ = ("grep", "key", "key_pattern", "offsets", "producer_id", "times", "untimed")
 
     def __init__(
         self,
@@ -33,17 +34,25 @@ class Selection:
         times: tuple[int, int] | None = None,
         key: bytes | None = None,
         producer_id: int | None = None,
+        key_pattern: re.Pattern[bytes] | None = None,
+        grep: re.Pattern[bytes] | None = None,
     ) -> None:
         self.offsets = offsets
         self.times = times
         self.key = key
         self.producer_id = producer_id
+        self.key_pattern = key_pattern
+        self.grep = grep
         self.untimed = 0
 
     @property
     def is_empty(self) -> bool:
         """Whether there is no filter, so that every batch and record matches."""
-        return self.offsets is None and self.times is None and self.key is None and self.producer_id is None
+        return self.offsets is None and self.times is None and self.producer_id is None and not self._has_content
+
+    @property
+    def _has_content(self) -> bool:
+        return self.key is not None or self.key_pattern is not None or self.grep is not None
 
     def may_hold(self, batch: Batch) -> bool:
         """Whether the header allows the batch to hold a matching record."""
@@ -51,7 +60,7 @@ class Selection:
             isinstance(batch, RecordBatch) and batch.header.producer_id == self.producer_id
         ):
             return False
-        if self.key is not None and batch.is_control:
+        if self._has_content and batch.is_control:
             return False
         return self._may_be_in_time(batch) and self._may_be_in_offsets(batch)
 
@@ -62,7 +71,7 @@ class Selection:
         """
         if not self.may_hold(batch):
             return False
-        if self.times is None and self.key is None:
+        if self.times is None and not self._has_content:
             return True
         try:
             return any(self.spans(rows) for rows in batch.rows())
@@ -74,6 +83,10 @@ class Selection:
         wanted: list[int] | range = range(rows.count)
         if self.key is not None:
             wanted = list(_rows_with_key(rows, self.key))
+        if self.key_pattern is not None:
+            wanted = _matching(rows, wanted, self.key_pattern, ROW_KEY, ROW_KEY_SIZE)
+        if self.grep is not None:
+            wanted = _matching(rows, wanted, self.grep, ROW_VALUE, ROW_VALUE_SIZE)
         if self.offsets is not None:
             wanted = _between(rows, wanted, ROW_OFFSET, *self.offsets)
         if self.times is not None:
@@ -108,6 +121,18 @@ def _column(rows: Rows, column: int) -> list[int]:
 def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high: int) -> list[int]:
     values = _column(rows, column)
     return [i for i in wanted if low <= values[i] <= high]
+
+
+def _matching(
+    rows: Rows, wanted: list[int] | range, pattern: re.Pattern[bytes], column: int, size_column: int
+) -> list[int]:
+    """Returns the rows of which the key or value matches somewhere; null never does."""
+    starts, sizes = _column(rows, column), _column(rows, size_column)
+    return [
+        i
+        for i in wanted
+        if sizes[i] >= 0 and pattern.search(bytes(rows.payload[starts[i] : starts[i] + sizes[i]])) is not None
+    ]
 
 
 def _rows_with_key(rows: Rows, key: bytes) -> Iterator[int]:

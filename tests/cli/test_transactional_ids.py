@@ -39,3 +39,4 @@ def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: 
     assert beside[1015]["state"] == "Ongoing"
     assert beside[1015]["timeoutMs"] > 0
     assert kseg("dump", "--transaction-state", other, logs).status == 2
+    assert kseg(*ask, "--transaction-state", other / "none", logs).status == 3

@@ -120,9 +120,20 @@ def judge_if_log_directory(
     partitions, directory = own_partitions(path), read_log_directory(path)
     if not partitions and (directory is None or holds_segments(path)):
         return False
+    if settings.remote.topics:
+        chosen = [part for part in partitions if _is_of_chosen_topic(part, settings)]
+        if not chosen:
+            raise PathError(f"{path}: no partition of a topic that --topic names")
+        judge_log_directory(directory, chosen, settings, report, progress, workers)
+        return True
     judge_log_directory(directory, partitions, settings, report, progress, workers)
     _judge_beside_partitions(path, files, others, settings, report, progress)
     return True
+
+
+def _is_of_chosen_topic(partition: str, settings: Settings) -> bool:
+    place = parse_partition_name(os.path.basename(partition))
+    return place is not None and settings.remote.wants(place[0])
 
 
 def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
@@ -284,8 +295,12 @@ def judge_log_directory(
     progress: Progress,
     workers: "Workers" = NO_WORKERS,
 ) -> None:
-    """Checks the ``partitions`` of a log directory and its own files; it is None if it has no files of its own."""
-    if directory is not None:
+    """Checks the ``partitions`` of a log directory and its own files; it is None if it has no files of its own.
+
+    Only the partitions, if they are of chosen topics.
+    """
+    is_whole = directory is not None and not settings.remote.topics
+    if directory is not None and is_whole:
         directory_rules.judge_directory(directory, report, settings.level)
     tasks = tasks_of(directory, partitions)
     topic_ids: dict[str, str] = {}
@@ -306,7 +321,7 @@ def judge_log_directory(
         name = os.path.basename(outcome.directory)
         if outcome.topic_id is not None and not is_moved(name):
             topic_ids[name] = outcome.topic_id
-    if directory is not None:
+    if directory is not None and is_whole:
         judge_whole(directory, topic_ids, settings, report, progress)
 
 

@@ -1,0 +1,89 @@
+"""Filters of ``kseg dump``: the last records, those next to an offset, patterns; topics of a log directory."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.command import TESTDATA, Kseg
+
+COMPACTED = TESTDATA / "log-directories/4.3.1-rounds/kill"
+PARTITIONS = sorted(path for path in COMPACTED.glob("*-0") if path.is_dir())
+CODECS = next(path for path in sorted((TESTDATA / "kafka-4.3.1/codecs").glob("*-0")) if any(path.glob("*.log")))
+
+
+def records(kseg: Kseg, path: Path, *options: object) -> list[dict[str, object]]:
+    done = kseg("dump", "--print-data-log", "--format", "json", *options, path)
+    assert done.status == 0, done.err
+    return done.of_type("record")
+
+
+@pytest.mark.parametrize("path", [*PARTITIONS, CODECS], ids=lambda path: path.name)
+@pytest.mark.parametrize("count", [1, 10, 100_000])
+def test_the_last_records_are_the_end_of_all(kseg: Kseg, path: Path, count: int) -> None:
+    everything = records(kseg, path)
+    assert records(kseg, path, "--last", count) == everything[-count:]
+
+
+def test_the_last_batches(kseg: Kseg) -> None:
+    everything = kseg("dump", "--format", "json", CODECS).of_type("batch")
+    assert kseg("dump", "--format", "json", "--last", 2, CODECS).of_type("batch") == everything[-2:]
+
+
+def test_the_last_that_match(kseg: Kseg) -> None:
+    everything = records(kseg, CODECS)
+    keys = [row["key"] for row in everything if isinstance(row["key"], str) and row["key"]]
+    found = [row for row in everything if row["key"] == keys[0]]
+    assert records(kseg, CODECS, "--last", 1, "--key", keys[0]) == found[-1:]
+
+
+@pytest.mark.parametrize("path", [*PARTITIONS, CODECS], ids=lambda path: path.name)
+def test_the_records_around_an_offset(kseg: Kseg, path: Path) -> None:
+    everything = records(kseg, path)
+    for at in (0, len(everything) // 2, len(everything) - 1):
+        offset = everything[at]["offset"]
+        assert records(kseg, path, "--around", offset) == everything[max(0, at - 10) : at + 10]
+
+
+def test_patterns_of_keys_and_values(kseg: Kseg) -> None:
+    everything = records(kseg, CODECS)
+    for option, part in (("--key-pattern", "key"), ("--grep", "value")):
+        pattern = "[0-4][0-9]*[13579]"
+        expected = [row for row in everything if isinstance(row[part], str) and re.search(pattern, row[part])]
+        found = [row for row in records(kseg, CODECS, option, pattern) if isinstance(row[part], str)]
+        assert found == expected
+        assert expected
+    assert kseg("dump", "--grep", "(", CODECS).status == 2
+
+
+def test_a_filter_that_finds_nothing_says_so(kseg: Kseg) -> None:
+    for options in (("--grep", "zz-not-there-zz"), ("--key-pattern", "zz-not-there-zz"), ("--time", "..1999-01-01")):
+        done = kseg("dump", "--deep-iteration", "--format", "json", *options, CODECS)
+        assert (done.status, done.out) == (0, b"")
+        assert "nothing found" in done.err
+
+
+@pytest.mark.parametrize(
+    "options", [("--last", "2", "--offsets", "1..2"), ("--around", "2", "--last", "2"), ("--last", "0")]
+)
+def test_what_excludes_each_other(kseg: Kseg, options: tuple[str, ...]) -> None:
+    assert kseg("dump", *options, CODECS).status == 2
+    assert kseg("dump", "--last", "1", "-").status == 2
+
+
+@pytest.mark.parametrize("command", [("dump", "--format", "json"), ("verify", "--format", "json"), ("reindex", "-n")])
+def test_topics_of_a_log_directory(kseg: Kseg, command: tuple[str, ...]) -> None:
+    names = {path.name.rpartition("-")[0] for path in PARTITIONS}
+    topic = sorted(name for name in names if not name.startswith("__"))[0]
+    done = kseg(*command, "--topic", topic, COMPACTED)
+    others = {name for name in names if name != topic and f"/{name}-" in done.out.decode()}
+    assert others == set()
+    assert f"/{topic}-" in done.out.decode() or command[0] == "verify"
+    assert done.status in (0, 1)
+
+
+@pytest.mark.parametrize("command", ["dump", "verify"])
+def test_a_topic_that_is_not_there(kseg: Kseg, command: str) -> None:
+    done = kseg(command, "--topic", "no-such-*", COMPACTED)
+    assert done.status == 3
+    assert "--topic" in done.err

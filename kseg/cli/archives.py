@@ -41,10 +41,10 @@ def spool_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def mounted(paths: Sequence[str], spool: Spool) -> Iterator[None]:
-    """Makes packed files and archives among the paths readable for the length of a block."""
-    with archives_at(paths, spool):
-        yield
+def mounted(paths: Sequence[str], spool: Spool) -> Iterator[list[str]]:
+    """Makes packed files, archives and URLs among the paths readable for the length of a block; yields the paths."""
+    with archives_at(paths, spool) as found:
+        yield found
 
 
 def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Callable[[tuple[str, ...]], int]) -> int:
@@ -52,8 +52,8 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
 
     What is wrong with an archive is told after the work, and makes the status 1 at least.
     """
-    with mounted(paths, spool):
-        status = work(tuple(places_of(paths)))
+    with mounted(paths, spool) as found:
+        status = work(tuple(places_of(found)))
         return max(status, int(tell_problems(notices)))
 
 

@@ -61,8 +61,8 @@ def run_change(
     """
     if change.output is None:
         return _run_change(paths, make_planner, change, presentation, summaries, counts_only)
-    with archives_at(paths, current_spool()):
-        outcome = _run_change(places_of(paths), make_planner, change, presentation, summaries, counts_only)
+    with archives_at(paths, current_spool()) as found:
+        outcome = _run_change(places_of(found), make_planner, change, presentation, summaries, counts_only)
         is_damaged = tell_problems(presentation.notices())
     return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
 

@@ -97,7 +97,8 @@ def command(engine: Engine, spool: Spool, **options: Any) -> int:
         check_place(options["manifest"], options["paths"])
     keep_freed_memory()
     gc.freeze()  # what was imported stays
-    with spark_session(engine, options["jobs"]) as spark, mounted(options["paths"], spool):
+    with spark_session(engine, options["jobs"]) as spark, mounted(options["paths"], spool) as paths:
+        options["paths"] = tuple(paths)
         return Run(options, spark).run()
 
 

@@ -60,6 +60,9 @@ def named_like_segment(name: str) -> bool:
 
 def read_head(source: Source) -> bytes:
     """Returns the first bytes of a file. Raises PathError if they cannot be read."""
+    if source.is_in_place:
+        source.need(0, HEAD_BYTES)
+        return bytes(source.buffer[:HEAD_BYTES])
     try:
         return read_around(source.extent, 0, min(source.size, HEAD_BYTES)) if source.size else b""
     except OSError as error:

@@ -62,7 +62,8 @@ def roots_of(path: str) -> list[str]:
     Returns the path itself if it is not that of an archive, or if there is nothing in it. Raises PathError.
     """
     trees.check(path)
-    if trees.find(path) is None or not trees.isdir(path):
+    place = trees.find(path)
+    if place is None or not place.tree.is_archive or not trees.isdir(path):
         return [path]
     return list(_roots_in(path)) or [path]
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from kseg.errors import KsegError, PathError, text_of
-from kseg.stores.stored_object import StoredObject, is_url
+from kseg.stores.stored_object import StoredObject, shown
 
 REQUEST_BYTES = 8 << 20
 """Most bytes of one request; larger ranges are read with several."""
@@ -23,13 +23,13 @@ Pending = list[str | StoredObject]
 Inside = list[tuple[str, str | StoredObject]]
 
 
-def shown(url: str) -> str:
-    """Returns a URL without user, password and query, which may contain credentials."""
-    if not is_url(url):
-        return url
+def root_of(url: str) -> str:
+    """Returns the URL of the store that an object is in: of a bucket, container or host.
+
+    A URL with a query is that of a single object.
+    """
     parts = urlsplit(url)
-    host = parts.netloc if parts.scheme in ("abfs", "abfss") else parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    return url if parts.query else urlunsplit((parts.scheme, parts.netloc, "", "", ""))
 
 
 class UrlObjects:
@@ -93,20 +93,23 @@ class UrlObjects:
                 files.append(StoredObject(inner, int(info["size"] or 0)))
         return sorted(files), sorted({folder for folder in folders if folder})
 
-    def info(self, name: str) -> StoredObject:
-        """Returns what the store tells of an object. Raises FileNotFoundError if there is none."""
+    def info(self, name: str) -> StoredObject | None:
+        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither."""
         info = self._call(name, self._system.info, self._key(name))
         if info["type"] == "directory":
-            raise FileNotFoundError(self.path(name))
+            return None
         if info.get("size") is None:
             raise PathError(f"{self.path(name)}: the server does not tell its size")
         return StoredObject(name, int(info["size"]))
 
     def size(self, name: str) -> int:
         try:
-            return self.info(name).size
-        except FileNotFoundError as error:
-            raise PathError(f"{self.path(name)}: no such object") from error
+            found = self.info(name)
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            raise PathError(f"{self.path(name)}: no such object")
+        return found.size
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path, found = self._key(name), bytearray()

@@ -263,6 +263,9 @@ def open_source(path: str) -> Source:
                 return Source(Extent(seekable(pipe)), path)
         if isinstance(source := given_source(path), Source):
             return source
+        place = trees.find(path)
+        if place is not None and (found := place.tree.source(place.inner, path)) is not None:
+            return found
         return Source(open_extent(path), path)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error

@@ -1,7 +1,7 @@
 """What a store of objects tells of one, and which paths are URLs of such stores."""
 
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 
 class StoredObject(NamedTuple):
@@ -14,3 +14,12 @@ class StoredObject(NamedTuple):
 def is_url(path: str) -> bool:
     """Whether a path is a URL other than that of a local file."""
     return "://" in path and urlsplit(path).scheme not in ("", "file")
+
+
+def shown(url: str) -> str:
+    """Returns a URL without user, password and query, which may contain credentials."""
+    if not is_url(url):
+        return url
+    parts = urlsplit(url)
+    host = parts.netloc if parts.scheme in ("abfs", "abfss") else parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))

@@ -44,6 +44,8 @@ class Tree(Protocol):
 
     owner: int
     """User id for what is written from the tree."""
+    is_archive: bool
+    """Whether it is one file, which is searched at any depth; else it is read as directories are."""
     is_shared: bool
     """Whether forked processes can read it."""
     problems: list[Problem]
@@ -56,6 +58,9 @@ class Tree(Protocol):
 
     def open(self, inner: str) -> Extent:
         """Opens a file."""
+
+    def source(self, inner: str, path: str) -> Any:
+        """Returns a `Source` of a file that is better not read as an extent; None for most."""
 
     def close(self) -> None:
         """Frees what the tree holds; it may be called again."""

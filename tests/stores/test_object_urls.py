@@ -9,9 +9,9 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 import fsspec
 
 from kseg.errors import KsegError, PathError
-from kseg.stores.object_urls import UrlObjects, shown
+from kseg.stores.object_urls import UrlObjects
 from kseg.stores.objects import open_objects
-from kseg.stores.stored_object import is_url
+from kseg.stores.stored_object import is_url, shown
 
 CONTENTS = {"a-0/1.log": b"0123456789", "a-0/1.index": b"", "a-0/deep/x": b"x", "b-0/2.log": b"22", "meta": b"m"}
 

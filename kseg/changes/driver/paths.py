@@ -18,7 +18,9 @@ from kseg.segment.passed_over import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
 
-NEVER_CHANGED = "packed files and archives are never changed: give --output DIR, where what they hold is written"
+NEVER_CHANGED = (
+    "packed files, archives and object stores are never changed: give --output DIR to write the result there"
+)
 
 
 def is_partition(path: str) -> bool:

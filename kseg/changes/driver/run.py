@@ -23,6 +23,7 @@ from kseg.segment.passed_over import tell_passed_over
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT
+from kseg.stores.stored_object import is_url
 
 MakePlanner = Callable[[ChangeOptions, Reporter], Planner]
 """Returns a new planner for one run."""
@@ -73,7 +74,7 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
     reporter, real = planner.reporter, resolved(path)
-    if trees.find(real) is not None and options.output is None:
+    if options.output is None and (is_url(path) or trees.find(real) is not None):
         raise PathError(f"{path}: {NEVER_CHANGED}")
     alone = is_partition(real)
     to_lock = directories_to_lock(path, real, alone) if options.takes_lock else []

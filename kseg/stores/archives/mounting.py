@@ -16,19 +16,24 @@ from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
 from kseg.stores.source import STANDARD_INPUT, seekable
+from kseg.stores.stored_object import is_url, shown
 from kseg.stores.trees import DIRECTORY, FILE, Tree
 
 
 @contextmanager
-def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[None]:
-    """Mounts what is packed among the paths, and archives whose inner paths are given.
+def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
+    """Mounts what is packed among the paths, archives whose inner paths are given, and stores at URLs.
 
-    What cannot be opened is a failure of its path: see `trees.check`.
+    Yields the paths; URLs are without credentials. What cannot be opened is a failure of its path: see `trees.check`.
     """
     made: list[str] = []
+    paths = list(paths)
     with use_spool(spool):
         try:
             for path in paths:
+                if is_url(path):
+                    made += _mounted_url(path, spool)
+                    continue
                 root = _file_of(path)
                 if root is None or trees.find(root) is not None:
                     continue
@@ -37,11 +42,35 @@ def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[None]:
                     if tree is not None:
                         trees.mount(root, tree)
                         made.append(root)
-            yield
+            yield [shown(path) for path in paths]
         finally:
             for root in made:
                 trees.unmount(root)
             trees.forget_failures()
+
+
+def _mounted_url(url: str, spool: Spool) -> list[str]:
+    """Mounts the store of a URL, and the archive or packed file that an object is; returns where."""
+    path, made = shown(url), list[str]()
+    if trees.find(path) is not None:
+        return made
+    from kseg.stores.object_urls import UrlObjects, root_of  # and fsspec
+    from kseg.stores.url_tree import UrlTree
+
+    with _failures_of(path):
+        root = root_of(url)
+        trees.mount(shown(root), UrlTree(UrlObjects(root), spool))
+        made.append(shown(root))
+        place = trees.find(path)
+        node = None if place is None else place.node()
+        if place is not None and node is not None and node.kind == FILE:
+            with place.tree.source(place.inner, path) as source:
+                source.need(0, HEAD_BYTES)
+                form = form_of(bytes(source.buffer[:HEAD_BYTES]))
+            if form is not None and (tree := _opened(place.open(), spool)) is not None:
+                trees.mount(path, tree)
+                made.insert(0, path)
+    return made
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _PIECE_BYTES = 256 << 10
 class _Archive:
     """What the trees of all kinds of archives share."""
 
-    is_shared = True
+    is_archive = is_shared = True
 
     def __init__(self, extent: Extent, owner: int, problems: list[Problem]) -> None:
         self.owner = owner
@@ -31,6 +31,9 @@ class _Archive:
     def _part(self, start: int, size: int, modified_ns: int) -> Extent:
         extent = self._extent
         return Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
+
+    def source(self, inner: str, path: str) -> None:
+        return None
 
     def close(self) -> None:
         self._extent.close()

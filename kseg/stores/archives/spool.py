@@ -56,15 +56,28 @@ class Spool:
             os.ftruncate(self._file, start + size)
             return self._finished(start, size)
 
+    def new_file(self, size: int) -> int:
+        """Returns the descriptor of a sparse file, which its user closes. Raises SpoolFullError, KsegError."""
+        with self._lock:
+            self._begin()
+            if size > (self._most_bytes or 0):
+                raise self._full()
+            descriptor = self._temporary_file()
+        os.ftruncate(descriptor, size)
+        return descriptor
+
+    def _temporary_file(self) -> int:
+        import tempfile
+
+        try:
+            with tempfile.TemporaryFile(dir=self._directory) as made:
+                return os.dup(made.fileno())
+        except OSError as error:
+            raise self._failure(error) from error
+
     def _begin(self) -> int:
         if self._owner != os.getpid():
-            import tempfile
-
-            try:
-                with tempfile.TemporaryFile(dir=self._directory) as made:
-                    self._file = os.dup(made.fileno())
-            except OSError as error:
-                raise self._failure(error) from error
+            self._file = self._temporary_file()
             self._end, self._owner = 0, os.getpid()
         if self._most_bytes is None:
             import shutil
@@ -77,10 +90,7 @@ class Spool:
         counters = memoryview(self._used).cast("q")
         counters[slot] += len(data)
         if sum(counters) > (self._most_bytes or 0):
-            raise SpoolFullError(
-                f"more than {self._most_bytes} bytes of temporary files would be needed: --spool-bytes allows more, "
-                "--spool-dir is where they are made"
-            )
+            raise self._full()
         view = memoryview(data)
         try:
             while view:
@@ -88,6 +98,12 @@ class Spool:
                 view, position = view[count:], position + count
         except OSError as error:
             raise self._failure(error) from error
+
+    def _full(self) -> SpoolFullError:
+        return SpoolFullError(
+            f"more than {self._most_bytes} bytes of temporary files would be needed: --spool-bytes allows more, "
+            "--spool-dir is where they are made"
+        )
 
     def _failure(self, error: OSError) -> KsegError:
         place = self._directory or "temporary files"

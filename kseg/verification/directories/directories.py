@@ -76,7 +76,8 @@ def judge_directory(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
 ) -> None:
     """Checks a partition, a log directory, loose files of Kafka, or directories of these; see `judge_path`."""
-    depth = DEPTH if trees.find(path) is None else _ARCHIVE_DEPTH
+    place = trees.find(path)
+    depth = _ARCHIVE_DEPTH if place is not None and place.tree.is_archive else DEPTH
     if not judge_inside(path, settings, report, progress, workers, depth, is_asked_for=True):
         raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
 

@@ -1,0 +1,193 @@
+"""Objects at URLs as a tree of files: listed folder by folder, read by ranges, several requests at a time."""
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from kseg.errors import KsegError, PathError, text_of
+from kseg.stores.archives.spool import Spool
+from kseg.stores.extent import Extent
+from kseg.stores.object_urls import UrlObjects
+from kseg.stores.source import FileBytes, Source
+from kseg.stores.trees import DIRECTORY, FILE, Node, Problem
+
+BLOCK_BYTES = 256 << 10
+"""Least size of a request; what an index leads to is mostly in one."""
+REQUEST_BYTES = 4 << 20
+REQUESTS = 8
+"""Requests at a time."""
+_KEPT_BYTES = 16 << 20
+"""Objects of at most this size are fetched once and kept in the spool: side files are opened again and again."""
+
+
+class UrlTree:
+    """The objects of a store."""
+
+    is_archive = is_shared = False
+
+    def __init__(self, objects: UrlObjects, spool: Spool) -> None:
+        self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
+        self.problems: list[Problem] = []
+        self._objects, self._spool = objects, spool
+        self._folders: dict[str, dict[str, Node]] = {}
+        self._looked: dict[str, Node | None] = {}
+        self._kept: dict[str, Extent] = {}
+        self._threads: ThreadPoolExecutor | None = None
+
+    def node(self, inner: str) -> Node | None:
+        folder, name = os.path.split(inner)
+        if folder in self._folders:
+            return self._folders[folder].get(name) if inner else Node(DIRECTORY)
+        if inner in self._folders:
+            return Node(DIRECTORY)
+        if inner not in self._looked:
+            self._looked[inner] = self._look(inner)
+        return self._looked[inner]
+
+    def _look(self, inner: str) -> Node | None:
+        try:
+            found = self._objects.info(inner)
+        except FileNotFoundError:
+            return None
+        except PathError as error:
+            raise OSError(errno.EIO, str(error)) from error
+        return Node(DIRECTORY) if found is None else _node(found.name, found.size)
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        if inner not in self._folders:
+            try:
+                files, folders = self._objects.folder(inner)
+            except PathError as error:
+                raise OSError(errno.EIO, str(error)) from error
+            found = {name: Node(DIRECTORY) for name in folders}
+            found |= {os.path.basename(file.name): _node(file.name, file.size) for file in files}
+            self._folders[inner] = found
+        return self._folders[inner].items()
+
+    def _size(self, inner: str) -> int:
+        node = self.node(inner)
+        if node is None or node.kind != FILE:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._objects.path(inner))
+        return node.size
+
+    def open(self, inner: str) -> Extent:
+        kept = self._kept.get(inner)
+        if kept is not None:
+            return Extent(os.dup(kept.descriptor), kept.start, kept.size)
+        size = self._size(inner)
+        if size > _KEPT_BYTES:
+            with ObjectSource(self, inner, self._objects.path(inner), size) as source:
+                return Extent(os.dup(source.extent.descriptor), 0, size)
+        try:
+            made = self._spool.add(self.read(inner, [(0, size)]))
+        except PathError as error:
+            raise OSError(errno.EIO, str(error)) from error
+        self._kept[inner] = made
+        return Extent(os.dup(made.descriptor), made.start, made.size)
+
+    def source(self, inner: str, path: str) -> "ObjectSource":
+        """Opens an object whose ranges are fetched when they are needed. Raises PathError."""
+        try:
+            return ObjectSource(self, inner, path, self._size(inner))
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror or error}") from error
+
+    def new_file(self, size: int) -> int:
+        """Returns the descriptor of a temporary file for an object of this size. Raises KsegError."""
+        return self._spool.new_file(size)
+
+    def read(self, inner: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """Yields the bytes of ranges (start and end), requested at the same time. Raises PathError."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(REQUESTS)
+        parts = [
+            (start, min(start + REQUEST_BYTES, end))
+            for first, end in ranges
+            for start in range(first, end, REQUEST_BYTES)
+        ]
+        for at in range(0, len(parts), REQUESTS):
+            some = parts[at : at + REQUESTS]
+            data = self._threads.map(lambda part: self._objects.read(inner, part[0], part[1] - part[0]), some)
+            for (start, end), piece in zip(some, data, strict=True):
+                if len(piece) < end - start:
+                    raise PathError(f"{self._objects.path(inner)}: has become shorter while it was read")
+                yield piece
+
+    def close(self) -> None:
+        for made in self._kept.values():
+            made.close()
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+            self._threads = None
+
+
+def _node(name: str, size: int) -> Node:
+    return Node(FILE, size, number=hash(name))
+
+
+class ObjectSource(Source):
+    """An object in a store: ranges are fetched to a temporary file when they are needed (`Source.need`)."""
+
+    is_in_place = True
+
+    def __init__(self, tree: UrlTree, inner: str, path: str, size: int) -> None:
+        super().__init__(Extent(-1), path, size)
+        self._tree, self._inner = tree, inner
+        self._is_fetched = bytearray(-(-size // BLOCK_BYTES))
+        self._further = 1
+
+    @property
+    def extent(self) -> Extent:
+        self.need(0, self.size)
+        return self._file()
+
+    def _file(self) -> Extent:
+        if self._extent.descriptor < 0:
+            self._extent = Extent(self._tree.new_file(self.size), 0, self.size)
+        return self._extent
+
+    def _opened(self) -> memoryview | FileBytes | bytes:
+        self._file()
+        return super()._opened()
+
+    def _small(self) -> bytes:
+        self.need(0, self.size)
+        return super()._small()
+
+    def need(self, start: int, end: int) -> None:
+        first, stop = max(start, 0) // BLOCK_BYTES, -(-min(end, self.size) // BLOCK_BYTES)
+        ranges = []
+        while (first := self._is_fetched.find(0, first, stop)) >= 0:
+            last = self._is_fetched.find(1, first, stop)
+            last = stop if last < 0 else last
+            ranges.append((first * BLOCK_BYTES, min(last * BLOCK_BYTES, self.size)))
+            first = last
+        for begin, behind in ranges:
+            self._fetch(begin, behind)
+
+    def _fetch(self, start: int, end: int) -> None:
+        position, descriptor = start, self._file().descriptor
+        for piece in self._tree.read(self._inner, [(start, end)]):
+            view = memoryview(piece)
+            try:
+                while view:
+                    count = os.pwrite(descriptor, view, position)
+                    view, position = view[count:], position + count
+            except OSError as error:
+                raise KsegError(f"{self.path}: cannot be spooled: {text_of(error)}") from error
+        first, stop = start // BLOCK_BYTES, -(-end // BLOCK_BYTES)
+        self._is_fetched[first:stop] = b"\1" * (stop - first)
+
+    def reach(self, position: int, end: int) -> int:
+        self.need(position, position + 1)
+        missing = self._is_fetched.find(0, position // BLOCK_BYTES)
+        return end if missing < 0 else min(end, missing * BLOCK_BYTES)
+
+    def reach_further(self, position: int, end: int) -> None:
+        reached = self.reach(position, end)
+        self.need(reached, min(reached + self._further * BLOCK_BYTES, end))
+        self._further = min(2 * self._further, REQUESTS * REQUEST_BYTES // BLOCK_BYTES)
+
+    def current_size(self) -> int:
+        return self.size

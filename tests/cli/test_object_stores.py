@@ -1,0 +1,170 @@
+"""Logs in a real S3 server on loopback: the rows and findings of the files, and ranges where positions are known."""
+
+import gzip
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("s3fs", reason="s3fs is not installed")
+pytest.importorskip("moto.server", reason="moto is not installed")
+pytest.importorskip("boto3", reason="boto3 is not installed")
+
+import boto3
+
+from cli.command import TESTDATA, Kseg, Outcome
+
+LOGS = TESTDATA / "log-directories/4.3.1/logs"
+PARTITION = LOGS / "dplain-0"
+FLAGS = ("dump", "--deep-iteration", "--print-data-log", "--format", "json")
+
+
+class Store:
+    """A bucket with a log directory below backup/logs/, and the requests that its server got."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+        self.client.create_bucket(Bucket="bucket")
+        for path in LOGS.rglob("*"):
+            if path.is_file():
+                self.put(f"backup/logs/{path.relative_to(LOGS)}", path.read_bytes())
+
+    def put(self, name: str, data: bytes) -> None:
+        self.client.put_object(Bucket="bucket", Key=name, Body=data)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    from moto.server import ThreadedMotoServer
+    from werkzeug.serving import WSGIRequestHandler
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "a-very-secret-key")
+        patch.setenv("AWS_REGION", "us-east-1")
+        port = free_port()
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
+        server.start()
+        found = Store(f"http://127.0.0.1:{port}")
+        patch.setattr(
+            WSGIRequestHandler, "log_request",
+            lambda self, *_: found.requests.append((self.command, self.path, self.headers.get("Range"))),
+        )  # fmt: skip
+        yield found
+        server.stop()
+
+
+@pytest.fixture(autouse=True)
+def no_requests_yet(store: Store) -> None:
+    store.requests.clear()
+
+
+def rows(done: Outcome, *left_out: str) -> list[dict[str, Any]]:
+    return [{key: row[key] for key in row if key not in ("file", *left_out)} for row in done.objects]
+
+
+def test_a_log_directory_gives_the_rows_of_the_files(store: Store, kseg: Kseg) -> None:
+    plain, found = kseg(*FLAGS, LOGS), kseg(*FLAGS, "s3://bucket/backup/logs")
+    assert (rows(found), found.status) == (rows(plain), plain.status)
+    files = [row["file"].replace(str(LOGS), "s3://bucket/backup/logs") for row in plain.objects]
+    assert [row["file"] for row in found.objects] == files
+
+
+def test_findings_are_those_of_the_files(store: Store, kseg: Kseg) -> None:
+    flags = ("verify", "--level", "deep", "--format", "json")
+    plain, found = kseg(*flags, LOGS), kseg(*flags, "s3://bucket/backup/logs")
+    assert rows(found, "repair", "next", "message") == rows(plain, "repair", "next", "message")
+    assert kseg("verify", "s3://bucket/backup/logs/dplain-0").status == 0
+    hurt = bytearray((PARTITION / "00000000000000000046.log").read_bytes())
+    hurt[700] ^= 1
+    store.put("hurt/dplain-0/00000000000000000046.log", bytes(hurt))
+    assert kseg("verify", "s3://bucket/hurt/dplain-0").status == 1
+
+
+def test_archives_and_packed_segments_in_a_store(store: Store, kseg: Kseg) -> None:
+    from cli.test_archives import members, tar_bytes
+
+    segment = PARTITION / "00000000000000000116.log"
+    store.put("packed/backup.tar.gz", gzip.compress(tar_bytes(members(LOGS, "logs/"))))
+    store.put(f"packed/{segment.name}.gz", gzip.compress(segment.read_bytes()))
+    assert rows(kseg(*FLAGS, "s3://bucket/packed/backup.tar.gz")) == rows(kseg(*FLAGS, LOGS))
+    found = kseg(*FLAGS, f"s3://bucket/packed/{segment.name}.gz")
+    assert rows(found, "topic", "partition") == rows(kseg(*FLAGS, segment), "topic", "partition")
+
+
+def test_recovery_and_conversion_read_from_a_store(store: Store, tmp_path: Path, kseg: Kseg) -> None:
+    from cli.test_archives import files_of
+
+    for place, out in ((LOGS, "one"), ("s3://bucket/backup/logs", "two")):
+        assert kseg("recover", "--output", tmp_path / out, place).status == 0
+        assert kseg("convert", "--codec", "lz4", "--output", tmp_path / f"{out}-lz4", place).status == 0
+    for suffix in ("", "-lz4"):
+        assert files_of(tmp_path / f"two{suffix}") == files_of(tmp_path / f"one{suffix}")
+    done = kseg("recover", "s3://bucket/backup/logs")
+    assert (done.status, "--output DIR" in done.err) == (3, True)
+
+
+def test_an_index_leads_to_ranges(store: Store, tmp_path: Path, kseg: Kseg) -> None:
+    """Ten records of a segment of 12 MiB: its index, and little of the segment."""
+    import os
+
+    built = tmp_path / "built"
+    lines = tmp_path / "lines"
+    value = os.urandom(3000).hex()
+    lines.write_text(
+        "".join(
+            f'{{"type":"record","topic":"t","partition":0,"offset":{n},"timestamp":{n},'
+            f'"key":null,"value":"{value}","headers":[]}}\n'
+            for n in range(2000)
+        )
+    )
+    assert kseg("convert", "--from", "jsonl", "--output", built, lines).status == 0
+    for path in (built / "t-0").iterdir():
+        store.put(f"large/t-0/{path.name}", path.read_bytes())
+    (log,) = (built / "t-0").glob("*.log")
+    assert log.stat().st_size > 12_000_000
+    store.requests.clear()
+    found = kseg("dump", "--offsets", "1500..1509", "--format", "json", "--deep-iteration", "s3://bucket/large/t-0")
+    assert [row["offset"] for row in found.of_type("record")] == list(range(1500, 1510))
+    ranges = [given for _, path, given in store.requests if path.partition("?")[0].endswith(".log") and given]
+    read = sum(int(end) - int(start) + 1 for start, end in (re.findall(r"\d+", given) for given in ranges))
+    assert 0 < read < 3_000_000
+
+
+def test_many_objects_are_listed_page_by_page(store: Store, kseg: Kseg) -> None:
+    data = (PARTITION / "00000000000000000116.log").read_bytes()
+    for number in range(1100):
+        store.put(
+            f"many/t-0/{116:020}.log" if number == 1099 else f"many/t-0/note-{number:04}", data * (number == 1099)
+        )
+    done = kseg("dump", "--format", "json", "s3://bucket/many/t-0")
+    assert done.status == 0
+    assert len(done.of_type("batch")) == len(kseg("dump", "--format", "json", PARTITION / f"{116:020}.log").objects)
+    assert sum("list-type=2" in path and "many" in path for _, path, _ in store.requests) >= 2
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/nowhere", "s3://nobucket/t-0", "s3://bucket/backup/logs/dplain-0/9.log"])
+def test_what_is_missing_is_told_without_credentials(url: str, store: Store, kseg: Kseg) -> None:
+    for command in ("dump", "verify"):
+        done = kseg(command, url)
+        assert done.status == 3
+        assert url.rpartition("/")[0] in done.err
+        assert "secret" not in done.err
+        assert "Traceback" not in done.err
+
+
+def test_credentials_of_a_url_are_not_shown(kseg: Kseg) -> None:
+    done = kseg("dump", f"http://user:secret@127.0.0.1:{free_port()}/orders-0/0.log?signature=secret")
+    assert done.status == 3
+    assert "secret" not in done.err

@@ -4,9 +4,11 @@ Python's own default for SIGTERM and SIGHUP ends the process at once, and tempor
 """
 
 import signal
+from collections.abc import Iterable
 from types import FrameType
 
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OF_TERMINALS = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, *_OF_TERMINALS)
 
 
 class Terminated(KeyboardInterrupt):
@@ -24,7 +26,7 @@ class Terminated(KeyboardInterrupt):
 
 def raise_on_signals() -> None:
     """Lets SIGTERM and SIGHUP raise `Terminated` in the main thread. One that is ignored (nohup) stays ignored."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in ENDING_SIGNALS[1:]:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _raise)
 
@@ -37,6 +39,16 @@ def restore_defaults() -> None:
 
 
 def _raise(number: int, _frame: FrameType | None) -> None:
-    for ending in (signal.SIGTERM, signal.SIGHUP):
+    for ending in ENDING_SIGNALS[1:]:
         signal.signal(ending, signal.SIG_IGN)  # a second signal must not stop the cleaning up
     raise Terminated(number)
+
+
+def mask(how: str, signals: Iterable[int]) -> set[int]:
+    """Changes which signals this thread does not take: ``how`` is the name of pthread_sigmask's constant.
+
+    Returns those that it did not take before. Without effect on Windows, which has no such mask.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        return set()
+    return set(signal.pthread_sigmask(getattr(signal, how), signals))

@@ -31,7 +31,7 @@ HIDDEN = {("output", room) for room in next(rooms for rooms in LAYERS if "verifi
 """Rooms of later layers that are closed to the first, but for SHOWN."""
 
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
-LOOSE = {"errors", "limits", "quantities", "signals"}
+LOOSE = {"errors", "limits", "positioned", "quantities", "signals"}
 RICH_ROOM = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.

@@ -1,12 +1,11 @@
 """A temporary file that is removed when the process ends in any way except SIGKILL."""
 
 import os
-import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from kseg.signals import ENDING_SIGNALS
+from kseg.signals import ENDING_SIGNALS, mask
 
 
 @contextmanager
@@ -18,11 +17,11 @@ def temporary_file(directory: str) -> Iterator[tuple[int, str]]:
     """
     owner = os.getpid()
     # A signal between creating the file and entering the block below would leave the file behind.
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    blocked = mask("SIG_BLOCK", ENDING_SIGNALS)
     try:
         descriptor, path = tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=directory)
         try:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            mask("SIG_SETMASK", blocked)
             yield descriptor, path
         finally:
             if os.getpid() == owner:
@@ -30,4 +29,4 @@ def temporary_file(directory: str) -> Iterator[tuple[int, str]]:
                     os.unlink(path)
             os.close(descriptor)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        mask("SIG_SETMASK", blocked)

@@ -1,13 +1,12 @@
 """Worker processes of multiprocessing, each with a pipe of its own, and numbers that they share."""
 
 import multiprocessing
-import signal
 import sys
 from collections.abc import Callable
 from multiprocessing import connection
 from typing import Any
 
-from kseg.signals import ENDING_SIGNALS, restore_defaults
+from kseg.signals import ENDING_SIGNALS, mask, restore_defaults
 
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 """Linux's libraries survive a fork, which is the faster start."""
@@ -42,11 +41,11 @@ class Child:
         inherited = [self._receiver, *(child._receiver for child in before)] if is_forked else []
         self._process = context.Process(target=_run, args=(work, sender, inherited), daemon=True)
         # Blocked until the child has its own handlers: none of this process's runs in a forked child.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS if is_forked else ())
+        blocked = mask("SIG_BLOCK", ENDING_SIGNALS if is_forked else ())
         try:
             self._process.start()
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            mask("SIG_SETMASK", blocked)
         self.process_id: int = self._process.pid
         sender.close()
 
@@ -86,7 +85,7 @@ def shared_numbers(count: int) -> Any:
 
 def _run(work: Callable[[Callable[[Any], None]], None], sender: Any, inherited: list[Any]) -> None:
     restore_defaults()
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+    mask("SIG_UNBLOCK", ENDING_SIGNALS)
     for receiver in inherited:
         receiver.close()
     work(sender.send)

@@ -5,6 +5,8 @@ import os
 import stat
 from typing import Any
 
+from kseg.positioned import read_at
+
 
 class Extent:
     """``size`` bytes from ``start`` on of the file behind a descriptor, read by position relative to ``start``.
@@ -29,7 +31,8 @@ class Extent:
             length = min(length, self.size - position)
             if length <= 0:
                 return b""
-        return os.pread(self.descriptor, length, self.start + position)
+        found: bytes = read_at(self.descriptor, length, self.start + position)
+        return found
 
     def current_size(self) -> int:
         """Returns the number of bytes that can be read now: fewer than ``size`` if the file was truncated."""

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, UnsupportedError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import read_regular
@@ -33,7 +33,14 @@ def resolved(path: str) -> str:
 
 
 def open_directory(path: str, is_read: bool = False) -> int:
-    """Returns a descriptor of a directory for access to its names; ``is_read``: to list or sync it. Raises OSError."""
+    """Returns a descriptor of a directory for access to its names; ``is_read``: to list or sync it.
+
+    Raises OSError, and UnsupportedError where the system cannot do it (Windows).
+    """
+    if os.open not in os.supports_dir_fd:
+        raise UnsupportedError(
+            f"{path}: kseg only reads on this system, which cannot open a file without following links in its path"
+        )
     path = os.path.abspath(path)
     flags = os.O_RDONLY | _DIRECTORY | _NOFOLLOW | _CLOEXEC if is_read else _SEARCH
     descriptor = _opened_at_once(path, flags)

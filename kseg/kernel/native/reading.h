@@ -4,18 +4,36 @@
 
 #include <errno.h>
 
+/* Bytes read, fewer than asked for at the end of the file alone, or the number of an error, negated. */
+static inline long long kseg_read_at(int descriptor, unsigned char *out, long long size, long long position);
+
 #if defined(_WIN32)
 
+#include <io.h>
+#include <string.h>
+#include <windows.h>
+
 static inline long long kseg_read_at(int descriptor, unsigned char *out, long long size, long long position) {
-    (void)descriptor, (void)out, (void)size, (void)position;
-    return -ENOSYS;
+    const HANDLE file = (HANDLE)_get_osfhandle(descriptor);
+    long long done = 0;
+    while (done < size) {
+        const DWORD most = size - done < (1 << 30) ? (DWORD)(size - done) : (DWORD)1 << 30;
+        DWORD got = 0;
+        OVERLAPPED at;
+        memset(&at, 0, sizeof at);
+        at.Offset = (DWORD)(position + done);
+        at.OffsetHigh = (DWORD)((position + done) >> 32);
+        if (!ReadFile(file, out + done, most, &got, &at)) return GetLastError() == ERROR_HANDLE_EOF ? done : -EIO;
+        if (got == 0) break;
+        done += got;
+    }
+    return done;
 }
 
 #else
 
 #include <unistd.h>
 
-/* Bytes read, fewer than asked for at the end of the file alone, or the number of an error, negated. */
 static inline long long kseg_read_at(int descriptor, unsigned char *out, long long size, long long position) {
     long long done = 0;
     while (done < size) {

@@ -19,6 +19,7 @@ if cython.compiled:
     from cython.cimports.kseg.kernel.files.reading import read_at
     from cython.cimports.libc.string import memmove
 else:
+    from kseg import positioned
     from kseg.kernel.layout.rows import indexable
 
     bytes_out = memoryview
@@ -121,7 +122,9 @@ def fill(windows):
     if cython.compiled:
         got = read_at(windows.descriptor, windows.window + rest, size, windows.base + windows.origin + rest)
     else:
-        got = os.preadv(windows.descriptor, [windows.window[rest : rest + size]], windows.base + windows.origin + rest)
+        data = positioned.read_at(windows.descriptor, size, windows.base + windows.origin + rest)
+        got = len(data)
+        windows.window[rest : rest + got] = data
     if got < 0:
         return got
     windows.filled += got

@@ -1,0 +1,17 @@
+"""Reads at a position of an open file, also on systems without pread."""
+
+import os
+from threading import Lock
+
+_lock = Lock()
+
+
+def _seek_and_read(descriptor: int, length: int, position: int) -> bytes:
+    """As os.pread, for Windows: the file's own position moves, so only one thread at a time may read."""
+    with _lock:
+        os.lseek(descriptor, position, os.SEEK_SET)
+        return os.read(descriptor, length)
+
+
+read_at = getattr(os, "pread", _seek_and_read)
+"""Takes a descriptor, a length and a position. Returns fewer bytes at the end of the file. Raises OSError."""

@@ -11,6 +11,7 @@ from typing import Any
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
 from kseg.logdir.log_directory import LogDirectory, directory_around
+from kseg.positioned import read_at
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.seek import index_path
 from kseg.sidefiles.problems import entries_of
@@ -86,7 +87,7 @@ def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tupl
     for position in positions:
         if not last < position < size:
             continue
-        header = os.pread(log, _HEADER_BYTES, position)
+        header = read_at(log, _HEADER_BYTES, position)
         if len(header) <= _V1_TIME_AT + _V1_TIME.size:
             continue
         (offset,) = _BASE_OFFSET.unpack_from(header)
@@ -108,7 +109,7 @@ def _indexed_positions(file: SegmentFile, most: int) -> list[int]:
             count = os.fstat(stream.fileno()).st_size // _ENTRY.size
             step = max(1, count // most)
             chosen = range(0, count, step)
-            entries = [os.pread(stream.fileno(), _ENTRY.size, i * _ENTRY.size) for i in chosen]
+            entries = [read_at(stream.fileno(), _ENTRY.size, i * _ENTRY.size) for i in chosen]
     except (KsegError, OSError):
         return []
     return [position for data in entries if len(data) == _ENTRY.size and (position := _ENTRY.unpack(data)[1]) > 0]

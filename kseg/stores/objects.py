@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kseg.errors import PathError
-from kseg.stores.regular_files import open_extent
+from kseg.stores.extent import Extent
+from kseg.stores.regular_files import open_descriptor
 from kseg.stores.stored_object import StoredObject, is_url
 from kseg.stores.unreadable import read_all
 
@@ -77,7 +78,7 @@ class LocalObjects:
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
         try:
-            extent = open_extent(path)
+            extent = Extent(open_descriptor(path))
             try:
                 return read_all(extent, start, start + length)
             finally:

@@ -41,8 +41,6 @@ def open_descriptor(path: str) -> int:
 
     Raises OSError, also for any other file.
     """
-    if (found := given_descriptor(path)) >= 0:
-        return found
     is_followed = path in _links
     status = os.stat(path, follow_symlinks=is_followed)
     if stat.S_ISLNK(status.st_mode):
@@ -57,7 +55,9 @@ def open_descriptor(path: str) -> int:
 
 
 def open_extent(path: str) -> Extent:
-    """Opens a regular file as `open_descriptor` does, or a file of a mounted tree. Raises OSError."""
+    """Opens a given file, a file of a mounted tree, or a regular file as `open_descriptor` does. Raises OSError."""
+    if (found := given_descriptor(path)) >= 0:
+        return Extent(found)
     place = trees.find(path)
     return Extent(open_descriptor(path)) if place is None else place.open()
 

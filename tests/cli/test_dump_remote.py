@@ -131,3 +131,10 @@ def test_what_cannot_be_dumped_is_told(kseg: Kseg, tmp_path: Path) -> None:
     assert asked.status == 3
     nothing = kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain"))
     assert "the offsets in it are" in nothing.err
+
+
+def test_indexes_of_kafkas_own_layout_are_used(kseg: Kseg, reads: list[tuple[str, int, int]]) -> None:
+    """They lie under the very paths under which they are asked for."""
+    rows = kseg("dump", *DEEP, "--offsets", "230..231", store_of("local")).objects
+    assert [row["offset"] for row in rows if row["type"] == "record"] == [230, 231]
+    assert len({name for name, _, _ in reads}) == 1

@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 from kseg.stores import trees
 from kseg.stores.extent import Extent
@@ -26,6 +27,9 @@ _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _DEPTH = 4
 """Largest nesting depth of directories that kseg creates."""
+
+_umask_lock = Lock()
+"""The mask can only be read by setting it."""
 
 
 class Disk:
@@ -263,9 +267,10 @@ class Disk:
 
 
 def umask() -> int:
-    """Returns the permissions that new files of this process do not get."""
-    mask = os.umask(0)
-    os.umask(mask)
+    """Returns the permissions that new files of this process do not get. Threads may call it at the same time."""
+    with _umask_lock:
+        mask = os.umask(0)
+        os.umask(mask)
     return mask
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cli.command import Kseg
 from kseg.stores.objects import LocalObjects
-from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, storage, store_of
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, storage, store_of
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
 DEEP = ["--deep-iteration", "--print-data-log", "--format", "json"]
@@ -97,11 +97,7 @@ def test_a_range_of_positions_reads_its_chunks(
 
 def test_a_damaged_chunk_is_passed_over(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("both", tmp_path)
-    segment = storage("both").partitions[0].segments[1]
-    log = next(store.rglob(f"*{segment.segment_id}.log"))
-    data = bytearray(log.read_bytes())
-    data[segment.chunks.positions[5] + 40] ^= 1
-    log.write_bytes(data)
+    segment = damage_chunk(store, "both", 5)
     for options in ([], ["--offsets", "0.."]):
         dumped = kseg("dump", *DEEP, *KEYS, *options, store)
         assert dumped.status == 1

@@ -13,7 +13,7 @@ import pytest
 from cli.command import Kseg
 from kseg.sidefiles.leader_epochs import plain_epochs
 from kseg.stores.remote import segment as remote_segment
-from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, digest, storage, store_of, truth
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, digest, store_of, truth
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
 NEW_ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -192,11 +192,7 @@ def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pyt
 
 def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("both", tmp_path)
-    segment = storage("both").partitions[0].segments[1]
-    log = next(store.rglob(f"*{segment.segment_id}.log"))
-    data = bytearray(log.read_bytes())
-    data[segment.chunks.positions[5] + 40] ^= 1
-    log.write_bytes(data)
+    damage_chunk(store, "both", 5)
     made = recover(kseg, store, tmp_path / "out")
     assert made.status == 1
     assert "chunk 5: authentication failed" in made.err

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import Kseg
-from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, storage, store_of
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, storage, store_of
 
 KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
 
@@ -33,11 +33,8 @@ def test_stores_as_brokers_left_them(kseg: Kseg, variant: str, codes: list[str])
 @pytest.mark.parametrize("variant", ["zstd", "both"])
 def test_a_flipped_bit_is_found_where_it_is(kseg: Kseg, tmp_path: Path, variant: str, level: str) -> None:
     store = copied(variant, tmp_path)
-    segment = storage(variant).partitions[0].segments[1]
+    segment = damage_chunk(store, variant, 3, at=30 if variant == "both" else 0)
     log = next(store.rglob(f"*{segment.segment_id}.log"))
-    data = bytearray(log.read_bytes())
-    data[segment.chunks.positions[3] + (30 if variant == "both" else 0)] ^= 4
-    log.write_bytes(data)
     judged = kseg("verify", "--level", level, "--format", "json", *KEYS, store)
     (found,) = [row for row in judged.of_type("finding") if row["code"] == "remote-chunk-damaged"]
     assert (found["file"], found["position"], found["details"]) == (str(log), segment.chunks.positions[3], {"chunk": 3})

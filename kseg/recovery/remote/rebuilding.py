@@ -1,9 +1,7 @@
 """Writes one partition from its selection into an empty folder."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
@@ -12,7 +10,7 @@ from kseg.logdir.lineage import Piece
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
 from kseg.recovery.broker.start import Start
 from kseg.recovery.remote.selection import Selection
-from kseg.recovery.remote.staged_log import cut, fetch, judged, reset_epochs
+from kseg.recovery.remote.staged_log import cut, fetch, judged, new_file, reset_epochs
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import names_in
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
@@ -134,19 +132,12 @@ class PartitionBuilder:
             if os.path.lexists(path):
                 self._disk.unlink(path)
             if step.action != DELETE:
-                self._write(path, partial(write_pieces, step.pieces, self._folder, disk=self._disk))
+                with new_file(path, self._disk) as descriptor:
+                    write_pieces(step.pieces, self._folder, descriptor, self._disk)
 
     def _add_file(self, name: str, content: bytes) -> None:
-        self._write(self._path(name), lambda descriptor: self._disk.write(descriptor, content))
-
-    def _write(self, path: str, write: Callable[[int], object]) -> None:
-        descriptor = self._disk.create(path)
-        try:
-            write(descriptor)
-            os.fchmod(descriptor, 0o666 & ~umask())
-            self._disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
+        with new_file(self._path(name), self._disk) as descriptor:
+            self._disk.write(descriptor, content)
 
     def _names(self, suffix: str) -> list[str]:
         return sorted(name for name in names_in(self._folder)[0] if name.endswith(suffix))

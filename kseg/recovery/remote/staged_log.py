@@ -1,6 +1,8 @@
 """A .log file that is being made from a remote or a local segment: copied, judged, and cut where that is needed."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kseg.changes.disk import Disk, umask
@@ -34,24 +36,31 @@ class LogFacts:
     next_offset: int = -1
 
 
+@contextmanager
+def new_file(path: str, disk: Disk) -> Iterator[int]:
+    """Yields the descriptor of a new file, which is synced at the end. Raises OSError."""
+    descriptor = disk.create(path)
+    try:
+        yield descriptor
+        os.fchmod(descriptor, 0o666 & ~umask())
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     """Writes the log of a remote segment to a new file. Returns a sentence for each chunk that does not restore.
 
     Such a chunk is filled with zeros. Raises OSError, and as `RemoteSegment.read_chunks`.
     """
     failures: list[str] = []
-    descriptor = disk.create(path)
-    try:
+    with new_file(path, disk) as descriptor:
         for number, data in segment.read_chunks():
             if isinstance(data, ChunkError):
                 begin, end = segment.chunks.original_range(number)
                 failures.append(f"{segment.path()}: chunk {number}: {data}")
                 data = bytes(end - begin)
             disk.write(descriptor, data)
-        os.fchmod(descriptor, 0o666 & ~umask())
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
     return failures
 
 
@@ -73,20 +82,14 @@ def judged(path: str, buffers: Buffers) -> LogFacts:
 def cut(path: str, first: int, last: int, disk: Disk) -> LogFacts:
     """Keeps the intact batches of a file whose offsets lie in ``first`` to ``last``. Raises OSError, PathError."""
     facts, target = LogFacts(), path + ".cut"
-    descriptor = disk.create(target)
-    try:
-        with open_source(path) as source:
-            for item in SegmentReader(source, scratch=Scratch()):
-                if not isinstance(item, Batch) or not item.is_valid:
-                    continue
-                base = item.last_offset if item.base_offset is None else item.base_offset
-                if first <= base and item.last_offset <= last and base >= facts.next_offset:
-                    disk.write(descriptor, item.data)
-                    facts.next_offset = item.last_offset + 1
-        os.fchmod(descriptor, 0o666 & ~umask())
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
+    with new_file(target, disk) as descriptor, open_source(path) as source:
+        for item in SegmentReader(source, scratch=Scratch()):
+            if not isinstance(item, Batch) or not item.is_valid:
+                continue
+            base = item.last_offset if item.base_offset is None else item.base_offset
+            if first <= base and item.last_offset <= last and base >= facts.next_offset:
+                disk.write(descriptor, item.data)
+                facts.next_offset = item.last_offset + 1
     disk.rename(target, path)
     return facts
 

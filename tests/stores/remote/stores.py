@@ -38,6 +38,16 @@ def first_segment(path: Path) -> RemoteSegment:
     return open_storage(str(path), keys()).partitions[0].segments[0]
 
 
+def damage_chunk(store: Path, variant: str, number: int, at: int = 40) -> RemoteSegment:
+    """Flips a bit of a chunk of the second segment in a copy of a store; returns the segment as it was."""
+    segment = storage(variant).partitions[0].segments[1]
+    log = next(store.rglob(f"*{segment.segment_id}.log"))
+    data = bytearray(log.read_bytes())
+    data[segment.chunks.positions[number] + at] ^= 1
+    log.write_bytes(data)
+    return segment
+
+
 def truth(variant: str) -> dict[str, dict]:
     """What is known of each segment, by its id: `sha256Log` is the digest of the log that the broker copied."""
     lines = (REMOTE / variant / "truth" / "segments.jsonl").read_text().splitlines()

@@ -2,8 +2,11 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import TracebackType
+from weakref import finalize
 
+from kseg.api.archives import readable
 from kseg.api.arguments import ISOLATIONS, ON_DAMAGE, Paths, Range, TimeRange, is_second, paths_of, wanted_of
 from kseg.api.items import Batch, Damage, Record, item_of, records_of_chunk
 from kseg.errors import DamageError, UnsupportedError
@@ -16,7 +19,7 @@ from kseg.runtime.cores import usable_cores
 from kseg.segment import batches as segment_batches
 from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile
-from kseg.segment.paths import walk_path
+from kseg.segment.paths import roots_of, walk_path
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 
@@ -24,12 +27,16 @@ from kseg.stores.source import open_source
 class Log:
     """The segments at some paths. Iterating yields `Batch` and `Damage` items that tile each file.
 
-    Files are opened when they are read, so there is nothing to close; ``with`` is allowed.
+    Files are opened when they are read. The end of a ``with`` block frees the temporary files of archives, as the end
+    of the object does.
     """
 
     def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int) -> None:
         self._paths, self._is_live, self._max_batch_bytes = paths, is_live, max_batch_bytes
-        self._files = [file for path in paths for file in walk_path(path)]
+        self._archives = ExitStack()
+        finalize(self, self._archives.close)
+        self._archives.enter_context(readable(paths))
+        self._files = [file for path in paths for root in roots_of(path) for file in walk_path(root)]
         for file in self._files:
             if file.kind and not file.is_segment:
                 raise UnsupportedError(f"{file.path}: {file.kind} files hold no batches")
@@ -45,7 +52,7 @@ class Log:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        pass
+        self._archives.close()
 
     def __iter__(self) -> Iterator[Batch | Damage]:
         for file in self._files:
@@ -81,14 +88,15 @@ class Log:
             self._paths, wanted_of(offsets, time, key), is_committed=is_committed, is_live=self._is_live,
             max_batch_bytes=self._max_batch_bytes,
         )  # fmt: skip
-        return _records(request, PartReader(request, NAMES, 1, tell, usable_cores(), CHUNK_BYTES // 8))
+        return _records(self, request, PartReader(request, NAMES, 1, tell, usable_cores(), CHUNK_BYTES // 8))
 
     def __repr__(self) -> str:
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""
         return f"<Log {self._paths[0][-80:]!r}{more}: segments: {len(self._files)}>"
 
 
-def _records(request: ScanRequest, reader: PartReader) -> Iterator[Record]:
+def _records(_log: Log, request: ScanRequest, reader: PartReader) -> Iterator[Record]:
+    """Keeps the log, and with it its archives, until the end."""
     for _, part in parts_of_scan(request):
         for chunk in reader.chunks(part):
             yield from records_of_chunk(chunk, part.file)

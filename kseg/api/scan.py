@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from kseg.api.archives import readable
 from kseg.api.arguments import ISOLATIONS, ON_DAMAGE, Paths, Range, TimeRange, is_second, paths_of, wanted_of, words_of
 from kseg.api.log import raise_damage
 from kseg.errors import RequestError, UnsupportedError
@@ -55,11 +56,12 @@ class Scan:
         wanted, request = self.schema, self._request
         tell = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
         reader = PartReader(request, self.columns, 1, tell, usable_cores())
-        parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
-        for part in parts:
-            constants = {"topic": _valid_text(part.file.topic), "partition": part.file.partition}
-            for chunk in reader.chunks(part):
-                yield record_batch(chunk, wanted, constants)
+        with readable(request.paths):
+            parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
+            for part in parts:
+                constants = {"topic": _valid_text(part.file.topic), "partition": part.file.partition}
+                for chunk in reader.chunks(part):
+                    yield record_batch(chunk, wanted, constants)
 
     def splits(self, size: int = SPLIT_BYTES) -> "list[Scan]":
         """Returns scans of about ``size`` bytes of segments that together give the same rows, each once.
@@ -68,8 +70,9 @@ class Scan:
         """
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
-        parts = parts_of_scan(self._request, size) if self._parts is None else ((0, part) for part in self._parts)
-        return [replace(self, _parts=tuple(group)) for group in grouped(parts, size)]
+        with readable(self._request.paths):
+            parts = parts_of_scan(self._request, size) if self._parts is None else ((0, part) for part in self._parts)
+            return [replace(self, _parts=tuple(group)) for group in grouped(parts, size)]
 
     def to_arrow(self) -> "pyarrow.Table":
         """Returns all rows as a table."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kseg.api.archives import readable
 from kseg.api.arguments import Path, Paths, paths_of, words_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
@@ -107,11 +108,13 @@ def verify(
     settings = Settings(LEVELS.index(level), now_ms, usable_cores(), max_batch_bytes, live)
     # A program with threads must not fork: all partitions are judged by this process.
     check = Check(paths, settings, findings.append, ignored, is_alone=True)
-    for each in paths:
-        check.judge(each)
-        if against is not None:
-            check.compare(each, os.fspath(against), comparisons.append)
-    report = check.finish()
+    other = None if against is None else os.fspath(against)
+    with readable(paths if other is None else (*paths, other)):
+        for each in paths:
+            check.judge(each)
+            if other is not None:
+                check.compare(each, other, comparisons.append)
+        report = check.finish()
     if report.failures and not report.totals.files:
         raise PathError("; ".join(report.failures))
     return _verdict(report, findings, comparisons)

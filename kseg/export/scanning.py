@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
@@ -22,7 +23,7 @@ from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import is_worth_parts
-from kseg.segment.paths import expand_path, segments_at
+from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice, slices
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
@@ -83,7 +84,7 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
     ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. Raises PathError, or
     UnsupportedError for a file that is not a segment.
     """
-    for path in request.paths:
+    for path in chain.from_iterable(map(roots_of, request.paths)):
         for place in expand_path(path):
             yield from _parts_of_place(place, request, slice_bytes)
 
@@ -119,7 +120,7 @@ def _slices(file: SegmentFile, slice_bytes: int | None) -> list[tuple[int, Slice
 def is_readable(file: SegmentFile) -> bool:
     """Returns True; raises UnsupportedError if the file is not a segment."""
     if file.is_packed:
-        raise UnsupportedError(f"{file.path}: is compressed; unpack it first")
+        raise UnsupportedError(f"{file.path}: is not packed, whatever its suffix says: give it another name")
     if file.kind and not file.is_segment:
         raise UnsupportedError(f"{file.path}: {file.kind} files hold no records")
     return True

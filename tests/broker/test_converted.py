@@ -6,12 +6,15 @@ import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.client import Client, Served
 from broker.nodes import KraftNode
 from broker.scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, of_kind, put
+from kseg.api.scan import scan
+from kseg.api.writer import writer
 from segment.reading import records_at
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -37,7 +40,9 @@ CONVERSIONS = {
     "of-0-7": (V07, ("--codec", "lz4", "--base-offset", "100")),
 }
 IMPORTED = {"imported": "plain", "imported-txn": "txn"}
-BARE = [{"key": f"k{n}", "value": {"n": n}, "timestamp": 1_700_000_000_000 + n} for n in range(300)]
+BARE: list[dict[str, Any]] = [
+    {"key": f"k{n}", "value": {"n": n}, "timestamp": 1_700_000_000_000 + n} for n in range(300)
+]
 KINDS = (".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -61,7 +66,7 @@ class Stage:
         node.start()
         scene._write()
         scene.committed["txn", 0] = scene.consume("txn", 0, "read_committed")
-        topics = [*CONVERSIONS, *IMPORTED, "bare"]
+        topics = [*CONVERSIONS, *IMPORTED, "bare", "written"]
         for topic in topics:
             scene._create(topic, 1)
         node.crash()
@@ -75,11 +80,26 @@ class Stage:
         lines = self.folder / "bare.jsonl"
         lines.write_text("".join(json.dumps(line) + "\n" for line in BARE))
         self._convert("bare", lines, "--from", "jsonl", "--codec", "zstd", "--index-interval-bytes", INTERVAL_BYTES)
+        self._write("written")
         node.start()
         for topic in topics:
             self.served[topic] = scene.consume(topic)
             self.committed[topic] = scene.consume(topic, 0, "read_committed")
         node.stop()
+
+    def _write(self, topic: str) -> None:
+        """A partition that Python writes, of records one by one and of a scan of another partition."""
+        output = self.folder / f"made-{topic}"
+        options: dict[str, Any] = {"codec": "lz4", "segment_bytes": 6 << 10, "index_interval_bytes": INTERVAL_BYTES}
+        with writer(output / "written-0", **options) as made:
+            for row in BARE:
+                made.append(
+                    key=row["key"].encode(), value=json.dumps(row["value"]).encode(), timestamp=row["timestamp"]
+                )
+            made.append(value=b"a gap before it", offset=made.next_offset + 10)
+            made.extend(scan(self.scene.partition("bare"), columns=["key", "value", "timestamp", "headers"]))
+        put(self.scene.partition(topic), output / "written-0")
+        self.before[topic] = files(self.scene.partition(topic))
 
     def _convert(self, topic: str, source: Path, *options: object) -> None:
         output = self.folder / f"made-{topic}"
@@ -130,7 +150,32 @@ def test_a_broker_serves_what_was_made_of_text(stage: Stage) -> None:
     ]
 
 
-@pytest.mark.parametrize("topic", [*CONVERSIONS, *IMPORTED, "bare"])
+def test_a_broker_serves_what_python_wrote(stage: Stage) -> None:
+    rows = [{name: row[name] for name in FIELDS} for row in stage.served["written"]]
+    count = len(BARE)
+    assert rows[:count] == [
+        {
+            "offset": n,
+            "timestamp": row["timestamp"],
+            "key": packed(row["key"]),
+            "value": packed(json.dumps(row["value"])),
+        }
+        for n, row in enumerate(BARE)
+    ]
+    assert (rows[count]["offset"], rows[count]["key"]) == (count + 10, None)
+    assert rows[count]["value"] == packed("a gap before it")
+    copied = [
+        {**{name: row[name] for name in FIELDS}, "offset": n} for n, row in enumerate(stage.served["bare"], count + 11)
+    ]
+    assert rows[count + 1 :] == copied
+    assert len(of_kind(stage.before["written"], ".log")) > 1
+
+
+def packed(text: object) -> str:
+    return b64encode(str(text).encode()).decode()
+
+
+@pytest.mark.parametrize("topic", [*CONVERSIONS, *IMPORTED, "bare", "written"])
 def test_a_broker_changes_no_file(stage: Stage, topic: str) -> None:
     """It started as after a crash: it has looked at all of the log and rebuilt the indexes."""
     after = files(stage.scene.partition(topic))

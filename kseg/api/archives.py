@@ -1,0 +1,42 @@
+"""Archives and packed files among the paths of the Python interface: readable while anybody reads them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from threading import RLock
+
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool
+
+_lock = RLock()
+_readers: dict[str, int] = {}
+_mounted: dict[str, ExitStack] = {}
+
+
+@contextmanager
+def readable(paths: Sequence[str]) -> Iterator[None]:
+    """Makes archives among the paths readable for the length of a block; blocks of the same archive share it."""
+    taken: list[str] = []
+    try:
+        for path in paths:
+            _take(path)
+            taken.append(path)
+        yield
+    finally:
+        for path in taken:
+            _leave(path)
+
+
+def _take(path: str) -> None:
+    with _lock:
+        if not _readers.get(path):
+            _mounted[path] = ExitStack()
+            _mounted[path].enter_context(archives_at((path,), Spool(None, None)))
+        _readers[path] = _readers.get(path, 0) + 1
+
+
+def _leave(path: str) -> None:
+    with _lock:
+        _readers[path] -= 1
+        if not _readers[path]:
+            del _readers[path]
+            _mounted.pop(path).close()

@@ -1,0 +1,56 @@
+"""Archives and packed files are read as they lie."""
+
+import gzip
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import kseg
+from api.consumed import TESTDATA
+
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    shutil.copytree(COMMITTED, tmp_path / "logs", ignore=shutil.ignore_patterns("truth", "README.md"))
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def archive(logs: Path) -> Path:
+    path = logs.parent / "logs.tar.gz"
+    with tarfile.open(path, "w:gz") as made:
+        made.add(logs, "logs")
+    return path
+
+
+def test_an_archive_has_the_records_of_the_directory(logs: Path, archive: Path) -> None:
+    expected = list(kseg.open(logs).records())
+    with kseg.open(archive) as log:
+        first, second = log.records(), log.records()
+        assert next(first) == next(second) == expected[0]
+        assert [expected[0], *first] == [expected[0], *second] == expected
+        assert all(item.file.startswith(str(archive)) for item in log)
+    inner = kseg.open(archive / "logs/orders-0")
+    assert list(inner.records()) == [r for r in expected if (r.topic, r.partition) == ("orders", 0)]
+    assert kseg.verify(archive).summary.records == kseg.verify(logs).summary.records
+
+
+def test_records_outlive_the_name_of_their_log(archive: Path) -> None:
+    assert len(list(kseg.open(archive).records())) == len(list(kseg.open(archive).records())) > 0
+
+
+def test_a_scan_reads_archives_and_packed_segments(logs: Path, archive: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    table = kseg.scan(logs, isolation="read_committed").to_arrow()
+    assert pa.table(kseg.scan(archive, isolation="read_committed")).equals(table)
+    splits = kseg.scan(archive, isolation="read_committed").splits(1000)
+    assert pa.concat_tables([split.to_arrow() for split in splits]).equals(table)
+    segment = next((logs / "orders-0").glob("*.log"))
+    packed = logs / "orders-0" / (segment.name + ".gz")
+    packed.write_bytes(gzip.compress(segment.read_bytes()))
+    columns = ["offset", "key", "value"]
+    assert kseg.scan(packed, columns=columns).to_arrow().equals(kseg.scan(segment, columns=columns).to_arrow())

@@ -1,10 +1,13 @@
 """Options that several commands share, and the kinds of values they take."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, ClassVar
 
 import click
 
+from kseg.output.changes.reporter import Presentation
+from kseg.output.notices import Color
 from kseg.stores import trees
 
 
@@ -112,6 +115,16 @@ def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def as_presentation(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives --format, --color, --quiet and --verbose to the command as ``presentation``."""
+
+    @wraps(command)
+    def with_presentation(form: str, color: Color, quiet: bool, verbose: bool, **given: Any) -> Any:
+        return command(presentation=Presentation(form, color, quiet, verbose), **given)
+
+    return with_presentation
 
 
 def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:

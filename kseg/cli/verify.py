@@ -1,33 +1,33 @@
-"""``kseg verify``: judges segments, partitions and log directories."""
+"""``kseg verify``: checks segments, partitions and log directories."""
 
 import gc
-import time
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from kseg.cli.archives import mounted, spool_options
 from kseg.cli.engine import Engine, engine_options, spark_session
-from kseg.cli.options import ByteCount, output_options
+from kseg.cli.options import ByteCount, as_presentation, output_options
 from kseg.cli.remote_options import remote_options
 from kseg.cli.times import TimePoint
-from kseg.errors import KsegError
+from kseg.errors import RequestError
 from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.output.changes.reporter import Presentation
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
-from kseg.output.notices import Notices, on_one_line
+from kseg.output.findings.reporter import FindingsReporter
+from kseg.output.notices import on_one_line
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink, open_sink
-from kseg.runtime.cores import usable_cores
 from kseg.stores.archives.spool import Spool
-from kseg.stores.remote.keys import private_keys
+from kseg.stores.remote.keys import private_keys as read_private_keys
 from kseg.stores.remote.storage import RemoteChoice
-from kseg.verification.check import LEVELS, Check
-from kseg.verification.report import Finding
-from kseg.verification.settings import Settings
+from kseg.verification.check import LEVELS
+from kseg.verification.options import VerifyOptions
+from kseg.verification.run import verify
 
 
 @click.command("verify")
@@ -60,7 +60,9 @@ from kseg.verification.settings import Settings
     help="Check against the digests in FILE as well; if there is no FILE, write them.",
 )
 @click.option("--explain", metavar="CODE", help="Tell about a finding, or all of them, and end.")
-@click.option("--ignore", multiple=True, metavar="CODE", help="Leave out findings of this code; may be repeated.")
+@click.option(
+    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave out findings of this code; may be repeated."
+)
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
@@ -68,120 +70,77 @@ from kseg.verification.settings import Settings
     show_default=True,
     help="Exit with 1 from this severity on.",
 )
-@click.option("--now", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
+@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @click.option(
     "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
 )
 @click.option("--era", type=click.Choice(["0.7"]), help="Read files as those of 0.6 and 0.7 whatever their suffix.")
 @click.option(
-    "--live", is_flag=True, help="The last segment is being written: a partial batch at its end is no damage."
+    "--live",
+    "is_live",
+    is_flag=True,
+    help="The last segment is being written: a partial batch at its end is no damage.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads or processes (the cores).")
 @spool_options
 @remote_options
 @engine_options
 @output_options
-def command(engine: Engine, spool: Spool, **options: Any) -> int:
+@as_presentation
+def command(
+    engine: Engine,
+    spool: Spool,
+    private_keys: tuple[str, ...],
+    topics: tuple[str, ...],
+    explain: str | None,
+    era: str | None,
+    output: str | None,
+    presentation: Presentation,
+    **given: Any,
+) -> int:
     """Check segments (.log, .kafka), partitions and whole log directories.
 
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
     """
-    _check_codes([*options["ignore"], *([options["explain"]] if options["explain"] not in (None, "all") else [])])
-    if options["explain"]:
-        return _explain(options)
-    if not options["paths"]:
+    options = VerifyOptions(is_07=era is not None, **given)
+    _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
+    if explain:
+        return _explain(explain, output, presentation)
+    if not options.paths:
         raise click.UsageError("no PATH is given")
-    if options["manifest"]:
-        from kseg.cli.manifest import check_place
+    if options.manifest:
+        from kseg.verification.manifest.manifest_option import check_place
 
-        check_place(options["manifest"], options["paths"])
+        try:
+            check_place(options.manifest, options.paths)
+        except RequestError as error:
+            raise click.UsageError(str(error)) from error
     keep_freed_memory()
     gc.freeze()  # what was imported stays
-    with spark_session(engine, options["jobs"]) as spark, mounted(options["paths"], spool) as paths:
-        options["paths"] = tuple(paths)
-        return Run(options, spark).run()
+    with spark_session(engine, options.jobs) as spark, mounted(options.paths, spool) as found:
+        remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
+        return _verify(replace(options, paths=tuple(found), remote=remote), output, presentation, spark)
 
 
-class Run:
-    """One run over all PATHs; with a session of Spark, partitions are judged there."""
-
-    def __init__(self, options: dict[str, Any], spark: Any = None) -> None:
-        self.options = options
-        self._spark = spark
-        self.paths: tuple[str, ...] = options["paths"]
-        self.notices = Notices(options["color"], options["quiet"], options["verbose"])
-        self.progress = progress_over(self.paths, options["quiet"])
-        if self.progress.total is not None:
-            self.progress.total *= 1 + bool(options["manifest"]) + bool(options["against"])
-        self.notices.before = self.progress.erase
-        self.status = 0
-
-    def run(self) -> int:
-        """Judges, compares, writes; the exit status."""
-        options = self.options
-        with open_sink(options["output"]) as sink:
-            self.printer = self._printer(sink)
-            check = Check(
-                self.paths, self._settings(), self._show, options["ignore"], self._together(),
-                progress=self.progress.advance,
-            )  # fmt: skip
-            try:
-                with self.progress:
-                    self._judge(check)
-            except KeyboardInterrupt:
-                check.report.was_interrupted = True
-                self.printer.finish(check.finish(), self.notices)
-                raise
-            self.printer.finish(check.finish(), self.notices)
-        totals = check.report.totals
-        failed = totals.errors > 0 or (options["fail_on"] == "warning" and totals.warnings > 0)
-        return max(self.status, int(failed))
-
-    def _printer(self, sink: Sink) -> FindingsPrinter:
-        options = self.options
-        if options["form"] == "html":
-            from kseg.report.findings import FindingsPage
-
-            return FindingsPage(sink, self.paths, options["level"])
-        return printer_of(options["form"], sink, options["color"], options["fail_on"], self.paths)
-
-    def _settings(self) -> Settings:
-        options = self.options
-        now = options["now"] if options["now"] is not None else int(time.time() * 1000)
-        return Settings(
-            LEVELS.index(options["level"]), now, options["jobs"] or usable_cores(), options["max_batch_bytes"],
-            options["live"], options["era"] == "0.7",
-            RemoteChoice(private_keys(options["private_keys"]), options["topics"], self.paths),
-        )  # fmt: skip
-
-    def _together(self) -> Any:
-        if self._spark is None:
-            return None
+def _verify(options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any) -> int:
+    together = None
+    if spark is not None:
         from kseg.spark.jobs import judging
 
-        return judging(self._spark)
+        together = judging(spark)
+    with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
+        if progress.total is not None:
+            progress.total *= options.passes
+        printer = _printer(options, presentation, sink)
+        return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, together)
 
-    def _judge(self, check: Check) -> None:
-        options = self.options
-        for path in self.paths:
-            self.progress.at(path)
-            self._tell(check.judge(path))
-            if options["against"]:
-                self._tell(check.compare(path, options["against"], self.printer.compared))
-        if manifest := options["manifest"]:
-            from kseg.cli.manifest import keep_manifest
 
-            work = partial(keep_manifest, manifest, self.paths, check.settings, check.report)
-            self._tell(check.attempt(manifest, partial(work, self.progress.advance, self.notices)))
+def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink) -> FindingsPrinter:
+    if presentation.form == "html":
+        from kseg.report.findings import FindingsPage
 
-    def _tell(self, failures: list[str]) -> None:
-        for failure in failures:
-            self.notices.error(failure)
-            self.status = KsegError.exit_status
-
-    def _show(self, finding: Finding) -> None:
-        self.progress.erase()
-        self.printer.show(finding)
+        return FindingsPage(sink, options.paths, options.level)
+    return printer_of(presentation.form, sink, presentation.color, options.fail_on, options.paths)
 
 
 def _check_codes(codes: list[str]) -> None:
@@ -196,11 +155,11 @@ def _check_codes(codes: list[str]) -> None:
         raise click.UsageError(f"no finding has the code {on_one_line(code)!r}{hint}")
 
 
-def _explain(options: dict[str, Any]) -> int:
+def _explain(code: str, output: str | None, presentation: Presentation) -> int:
     from kseg.output.explanations import explain
 
-    if options["form"] in ("junit", "html"):
-        raise click.UsageError(f"--explain has no {options['form']} form")
-    with open_sink(options["output"]) as sink:
-        explain(KINDS if options["explain"] == "all" else [options["explain"]], options["form"], sink, options["color"])
+    if presentation.form in ("junit", "html"):
+        raise click.UsageError(f"--explain has no {presentation.form} form")
+    with open_sink(output) as sink:
+        explain(KINDS if code == "all" else [code], presentation.form, sink, presentation.color)
     return 0

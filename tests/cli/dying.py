@@ -8,10 +8,10 @@ import pytest
 from changes.failing import CountingDisk, Killed
 from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, staging, undo
 from kseg.changes import roll_forward as settle
-from kseg.changes.driver import path_run, paths
+from kseg.changes.driver import known_changes, path_run, paths
 from kseg.cli.main import run
 
-MODULES = (apply, clean_stop, log_directory, log_directory_undo, path_run, paths, settle, staging, undo)
+MODULES = (apply, clean_stop, log_directory, log_directory_undo, path_run, paths, settle, staging, undo, known_changes)
 """That reach the disk."""
 
 

@@ -20,6 +20,9 @@ from kseg.changes.root_files import Known, known_root_files
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import own_name
 
+MARKER_REASON = "a log changes: a broker has to look into all of them when it starts"
+"""Why the clean shutdown marker is removed."""
+
 
 def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
     """Iterates over the result of `Planner.plan_partition`. To be closed: staged files may exist until then."""
@@ -74,7 +77,7 @@ class PathRun:
         if plan and not self._is_marker_reported:
             marker, self._is_marker_reported = Plan(root), True
             if marker.state_of(MARKER) is not None:
-                marker.delete(MARKER, "a log changes: a broker has to look into all of them when it starts")
+                marker.delete(MARKER, MARKER_REASON)
                 self.state.planned(marker, plan.directory)
         self.state.planned(plan)
 

@@ -1,9 +1,8 @@
-"""Runs a changing command: `run` reports and applies its plans, `plan` returns them for a caller to apply later."""
+"""Runs a changing command over its PATHs: plans are reported, and applied unless the run is dry."""
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from kseg.changes.driver.path_run import RunState, run_for
 from kseg.changes.driver.paths import (
@@ -14,9 +13,9 @@ from kseg.changes.driver.paths import (
     without_same_outputs,
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Recording, Reporter
+from kseg.changes.driver.reporter import Reporter
 from kseg.changes.lock import directories_to_lock
-from kseg.changes.plan import CREATE, FileState, Plan, Step, file_state
+from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
 from kseg.segment.passed_over import tell_passed_over
@@ -98,68 +97,6 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
         path_run.apply()
 
 
-class Action(NamedTuple):
-    """One operation on a file of a directory."""
-
-    directory: str
-    step: Step
-
-    @property
-    def path(self) -> str:
-        return os.path.join(self.directory, self.step.file)
-
-
-class Lost(NamedTuple):
-    """Bytes that a change removes from a file. Offsets are Kafka's, None if unknown."""
-
-    path: str
-    position: int
-    length: int
-    reason: str
-    first_offset: int | None
-    last_offset: int | None
-    records: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
-    """What `run` would do. False if there is nothing to do. Nothing has been changed yet."""
-
-    paths: Sequence[str]
-    options: ChangeOptions
-    recording: Recording
-    outcome: Outcome
-    make_planner: MakePlanner
-
-    def __bool__(self) -> bool:
-        return any(self.plans)
-
-    @property
-    def plans(self) -> list[Plan]:
-        """The plans, one a directory, in the order in which they are applied."""
-        return self.recording.plans
-
-    @property
-    def actions(self) -> list[Action]:
-        """All file operations in order."""
-        return [Action(plan.directory, step) for plan in self.plans for step in plan.steps]
-
-    @property
-    def lost(self) -> list[Lost]:
-        """The ranges of bytes that are removed as damaged, deleted or superseded."""
-        return [
-            Lost(path, cut.position, cut.length, cut.reason, cut.first_offset, cut.last_offset, cut.records)
-            for path, step in ((action.path, action.step) for action in self.actions)
-            for cut in step.removed
-        ]
-
-    def apply(self, reporter: Reporter | None = None) -> Outcome:
-        """Takes the locks, plans again and applies. Raises PathError if files have changed since the plan was made."""
-        check_unchanged(self.plans)
-        options = replace(self.options, is_dry=False)
-        return run(self.paths, self.make_planner, options, Recording() if reporter is None else reporter)
-
-
 def check_unchanged(plans: Sequence[Plan]) -> None:
     """Raises PathError if files have changed since the plans were made, or are there that were not."""
     for plan in plans:
@@ -168,9 +105,3 @@ def check_unchanged(plans: Sequence[Plan]) -> None:
             path = os.path.join(plan.directory, name)
             if file_state(path) != known:
                 raise PathError(f"{path}: has changed since the plan was made; nothing was changed")
-
-
-def plan(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions) -> PlannedChange:
-    """Returns what `run` would do, without changing anything."""
-    options, recording = replace(options, is_dry=True), Recording()
-    return PlannedChange(paths, options, recording, run(paths, make_planner, options, recording), make_planner)

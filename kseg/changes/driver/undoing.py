@@ -1,11 +1,11 @@
-"""Undoes the last change of partitions and log directories: plans are reported, and applied unless the run is dry."""
+"""Undoes the last change of partitions and log directories, or completes an interrupted one."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kseg.changes.driver.failures import Failures
-from kseg.changes.driver.path_run import RunState
+from kseg.changes.driver.path_run import MARKER_REASON, RunState
 from kseg.changes.driver.paths import interrupted_changes, is_partition, locked_and_completed
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.run import Outcome
@@ -53,6 +53,20 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
     )
 
 
+def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
+    """Completes interrupted changes at each path, or removes those that had changed nothing yet."""
+    failures, status, has_changed = Failures(reporter), 0, False
+    for path in paths:
+        with failures.of(path):
+            to_lock, real, alone = place_to_change(path, options.takes_lock)
+            if options.is_dry:
+                status = max(status, int(_warn_of_interrupted(real, alone, reporter)))
+                continue
+            with locked_and_completed(real, alone, to_lock, reporter.warning) as completed:
+                has_changed |= bool(completed)
+    return Outcome(max(status, failures.status), options.is_dry, has_changed, errors=dict(failures.errors))
+
+
 def place_to_change(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:
     """Returns the directories to lock, the resolved path, and whether it is a partition. Raises PathError."""
     real = resolved(path)
@@ -60,14 +74,19 @@ def place_to_change(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:
     return directories_to_lock(path, real, alone) if takes_lock else [], real, alone
 
 
+def _warn_of_interrupted(path: str, alone: bool, reporter: Reporter) -> bool:
+    """Warns of interrupted changes. Returns whether there are any."""
+    found = interrupted_changes(path, alone)
+    for line in found:
+        reporter.warning(line)
+    return bool(found)
+
+
 def _undo_path(path: str, options: UndoOptions, state: RunState) -> None:
     to_lock, path, alone = place_to_change(path, options.takes_lock)
     act = _undo_partition if alone else _undo_log_directory
     if options.is_dry:
-        interrupted = interrupted_changes(path, alone)
-        for line in interrupted:
-            state.reporter.warning(line)
-        if not interrupted:
+        if not _warn_of_interrupted(path, alone, state.reporter):
             act(path, options, state)
         return
     with locked_and_completed(path, alone, to_lock, state.reporter.warning):
@@ -83,7 +102,7 @@ def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
     changes, root = [each for each, _ in found], log_directory_of(path)
     marker = Plan(root)
     if marker.state_of(MARKER) is not None:
-        marker.delete(MARKER, "a log changes: a broker has to look into all of them when it starts")
+        marker.delete(MARKER, MARKER_REASON)
         state.planned(marker)
     for _, plan in found:
         state.planned(plan)

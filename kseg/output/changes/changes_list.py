@@ -1,29 +1,15 @@
-"""Prints the list of `kseg undo --list`: one line or JSON object for each change."""
+"""Prints the results of `kseg undo --list` and `--purge`: one line or JSON object each."""
 
-from dataclasses import dataclass
 from typing import Any
 
+from kseg.changes.driver.known_changes import KnownChange, Purged
 from kseg.formats.json_values import encode, name_value
-from kseg.output.notices import on_one_line
+from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes, shown_time
 
 
-@dataclass(frozen=True, slots=True)
-class ListedChange:
-    """A change of a partition, or of a log directory as a whole if ``partitions`` is a number."""
-
-    directory: str
-    number: int
-    time_ms: int
-    command: str
-    state: str
-    kept_bytes: int
-    kept: str
-    partitions: int | None = None
-
-
-def show_changes(found: list[ListedChange], form: str, sink: Sink) -> None:
+def show_changes(found: list[KnownChange], form: str, sink: Sink) -> None:
     """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
@@ -45,11 +31,11 @@ def _put(sink: Sink, line: str) -> None:
     sink.write((line + "\n").encode("utf-8", "surrogateescape"))
 
 
-def _kept(found: list[ListedChange]) -> int:
+def _kept(found: list[KnownChange]) -> int:
     return sum(change.kept_bytes for change in found if change.partitions is None)
 
 
-def _row(change: ListedChange) -> dict[str, Any]:
+def _row(change: KnownChange) -> dict[str, Any]:
     row: dict[str, Any] = {
         "type": "change",
         "directory": name_value(change.directory),
@@ -63,3 +49,19 @@ def _row(change: ListedChange) -> dict[str, Any]:
     if change.partitions is not None:
         row["partitions"] = change.partitions
     return row
+
+
+def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: Notices) -> None:
+    """Prints the result of `kseg undo --purge` for one path: a message, or a JSON object."""
+    if form == "json":
+        row = {
+            "type": "purge",
+            "path": name_value(purged.path),
+            "changes": purged.changes,
+            "freedBytes": purged.freed_bytes,
+            "dryRun": is_dry,
+        }
+        sink.write(encode(row) + b"\n")
+        return
+    freed = f"{'would free' if is_dry else 'freed'} {shown_bytes(purged.freed_bytes)}"
+    notices.warning(f"{purged.path}: {freed} (changes: {purged.changes})")

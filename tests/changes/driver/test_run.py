@@ -12,7 +12,7 @@ from changes.driver.cutting import SIZE, Cutting
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
-from kseg.changes.driver.run import plan, run
+from kseg.changes.driver.run import check_unchanged, run
 from kseg.changes.journal import MARKER
 from kseg.changes.lock import locked
 from kseg.changes.plan import Plan
@@ -31,46 +31,51 @@ def logs(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_plan_tells_actions_and_loss_and_changes_nothing(logs: Path) -> None:
+def test_a_dry_run_plans_and_changes_nothing(logs: Path) -> None:
     before = files(logs)
-    planned = plan([str(logs)], Cutting, ChangeOptions())
+    planned = Recording()
+    outcome = run([str(logs)], Cutting, ChangeOptions(is_dry=True), planned)
     assert files(logs) == before
-    assert planned
-    assert planned.outcome.exit_status == 1
-    assert not planned.outcome.has_changed
-    assert [Path(action.path).name for action in planned.actions] == [MARKER, LOG, LOG, POINTS]
-    assert [action.step.action for action in planned.actions] == ["delete", "truncate", "truncate", "replace"]
-    lost = planned.lost[0]
-    assert (lost.path, lost.position, lost.records) == (str(logs / "dplain-0" / LOG), SIZE, 16)
-    assert [partition["directory"] for partition, _ in planned.recording.summaries] == [
+    assert (outcome.exit_status, outcome.has_changed) == (1, False)
+    steps = [step for plan in planned.plans for step in plan.steps]
+    assert [(step.action, step.file) for step in steps] == [
+        ("delete", MARKER),
+        ("truncate", LOG),
+        ("truncate", LOG),
+        ("replace", POINTS),
+    ]
+    assert (steps[1].removed[0].position, steps[1].removed[0].records) == (SIZE, 16)
+    assert [partition["directory"] for partition, _ in planned.summaries] == [
         str(logs / "dplain-0"),
         str(logs / "dplain-1"),
     ]
 
 
 def test_a_plan_is_applied_and_then_empty(logs: Path) -> None:
-    outcome = plan([str(logs)], Cutting, ChangeOptions()).apply()
+    outcome = run([str(logs)], Cutting, ChangeOptions(), Recording())
     assert (outcome.exit_status, outcome.has_changed, outcome.is_dry) == (0, True, False)
     assert outcome.conclusion == ["2 partitions"]
     assert [(logs / name / LOG).stat().st_size for name in ("dplain-0", "dplain-1")] == [SIZE, SIZE]
     assert (logs / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"
-    assert not plan([str(logs)], Cutting, ChangeOptions())
+    again = Recording()
+    assert run([str(logs)], Cutting, ChangeOptions(), again).exit_status == 0
+    assert not any(again.plans)
 
 
 def test_applying_reports_what_is_kept(logs: Path) -> None:
     recording = Recording()
-    plan([str(logs / "dplain-1")], Cutting, ChangeOptions()).apply(recording)
+    run([str(logs / "dplain-1")], Cutting, ChangeOptions(), recording)
     assert [change.kept for change in recording.changes] == [f"{logs}/dplain-1/.kseg-quarantine/1/old"]
 
 
-def test_a_plan_is_refused_where_a_file_has_changed(logs: Path) -> None:
-    planned = plan([str(logs)], Cutting, ChangeOptions())
+def test_a_file_that_has_changed_since_its_plan_is_noticed(logs: Path) -> None:
+    planned = Recording()
+    run([str(logs)], Cutting, ChangeOptions(is_dry=True), planned)
+    check_unchanged(planned.plans)
     with (logs / "dplain-1" / LOG).open("ab") as log:
         log.write(b"more")
-    before = files(logs)
     with pytest.raises(PathError, match="has changed since the plan was made"):
-        planned.apply()
-    assert files(logs) == before
+        check_unchanged(planned.plans)
 
 
 def test_a_partition_that_cannot_be_planned_keeps_no_other_from_being_done(logs: Path) -> None:

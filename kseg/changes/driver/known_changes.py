@@ -1,0 +1,125 @@
+"""Lists the changes that quarantines and journals know, and frees the bytes that they keep."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kseg.changes import quarantine
+from kseg.changes.disk import Disk
+from kseg.changes.driver.failures import Failures
+from kseg.changes.driver.paths import is_partition, locked_and_completed
+from kseg.changes.driver.reporter import Messages
+from kseg.changes.driver.undoing import UndoOptions, place_to_change
+from kseg.changes.journal import ABANDONED, DONE, Journal, journals
+from kseg.changes.log_directory import changed_partitions, forget
+from kseg.changes.manifest import COMMITTED, Change
+from kseg.changes.undo import purge
+from kseg.errors import KsegError, StoppedHalfwayError
+
+
+class KnownChange(NamedTuple):
+    """A change of a partition, or of a log directory as a whole if ``partitions`` is a number."""
+
+    directory: str
+    number: int
+    time_ms: int
+    command: str
+    state: str
+    kept_bytes: int
+    kept: str
+    partitions: int | None = None
+
+
+class Purged(NamedTuple):
+    """Bytes freed at a path, or in a dry run that could be freed, and the number of changes that kept them."""
+
+    path: str
+    freed_bytes: int
+    changes: int
+
+
+def known_changes(paths: Sequence[str], messages: Messages) -> tuple[list[KnownChange], int]:
+    """Returns the changes at the paths, oldest first for each directory, and the exit status."""
+    found, failures = list[KnownChange](), Failures(messages)
+    for path in paths:
+        with failures.of(path):
+            alone = is_partition(path)
+            partitions = [path] if alone else changed_partitions(path)
+            found += [_of_journal(path, journal) for journal in ([] if alone else journals(path))]
+            for partition in partitions:
+                found += [_of_change(partition, change) for change in quarantine.changes(partition)]
+    return found, failures.status
+
+
+def purge_changes(
+    paths: Sequence[str],
+    options: UndoOptions,
+    messages: Messages,
+    purged: Callable[[Purged], None],
+    number: int | None = None,
+) -> int:
+    """Frees the bytes that finished changes keep, all or that of one ``number``. Returns the exit status.
+
+    ``purged`` gets the result for each path.
+    """
+    failures, status = Failures(messages), 0
+    for path in paths:
+        with failures.of(path):
+            to_lock, real, alone = place_to_change(path, options.takes_lock)
+            if options.is_dry:
+                partitions = [real] if alone else changed_partitions(real)
+                result = _purgeable(real, partitions, number)
+                status = max(status, int(result.changes > 0))
+            else:
+                with locked_and_completed(real, alone, to_lock, messages.warning):
+                    result = _purge(real, alone, number, options.quarantine)
+                if number and not result.changes:
+                    raise KsegError(f"{real}: there is no change {number} that is over")
+            purged(result)
+    return max(status, failures.status)
+
+
+def _of_change(directory: str, change: Change) -> KnownChange:
+    return KnownChange(
+        directory, change.number, change.time_ms, change.command, change.state, change.kept_bytes, change.kept
+    )
+
+
+def _of_journal(directory: str, journal: Journal) -> KnownChange:
+    return KnownChange(
+        directory, journal.number, journal.time_ms, journal.command, journal.state, 0, journal.path,
+        len(journal.partitions),
+    )  # fmt: skip
+
+
+def _purgeable(path: str, partitions: list[str], number: int | None) -> Purged:
+    found = [change for partition in partitions for change in quarantine.changes(partition) if _is_over(change, number)]
+    return Purged(path, sum(change.kept_bytes for change in found), len(found))
+
+
+def _is_over(change: Change, number: int | None) -> bool:
+    return change.state != COMMITTED and number in (None, change.number)
+
+
+def _purge(path: str, alone: bool, number: int | None, place: str) -> Purged:
+    """``place``: where bytes were kept, "" where the change itself says."""
+    freed = count = 0
+    if not alone:
+        for journal in journals(path):
+            if journal.state in (DONE, ABANDONED) and number in (None, journal.number):
+                count += 1
+                freed += _forget(journal, place)
+        if number is not None:
+            return Purged(path, freed, count)
+    for partition in [path] if alone else changed_partitions(path):
+        for change in quarantine.changes(partition, place):
+            if _is_over(change, number):
+                count += 1
+                freed += purge(change)
+    return Purged(path, freed, count)
+
+
+def _forget(journal: Journal, place: str) -> int:
+    try:
+        return forget(journal, Disk(), place)
+    except OSError as error:
+        raise StoppedHalfwayError(f"{journal.path}: {error.strerror or error}; repeat the command") from error

@@ -1,11 +1,11 @@
 """Segments, bytes and records before and after retention."""
 
 import pytest
-from kseg.retention.planning import Known, Request, Retention, retain
 
 from kseg.releases.retention import Rules
 from kseg.retention import amounts as module
 from kseg.retention.amounts import amounts
+from kseg.retention.partition_plan import Known, Request, Retention, retain
 from kseg.retention.selection import Limits
 from retention.partitions import NOW_MS, RETENTION
 

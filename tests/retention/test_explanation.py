@@ -1,10 +1,10 @@
 """Why a segment stays: the clock's limits to the millisecond."""
 
 import pytest
-from kseg.retention.planning import Known, Request, Retention, retain
 
 from kseg.releases.retention import Rules
 from kseg.retention.explanation import explain, first_in_future
+from kseg.retention.partition_plan import Known, Request, Retention, retain
 from kseg.retention.selection import Limits
 from retention.partitions import NOW_MS, RETENTION
 

@@ -1,0 +1,223 @@
+"""Archives that lie: their names write nothing, their sizes bound nothing but themselves, their damage is told."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import random
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import lz4.frame
+import pytest
+import zstandard
+
+from kseg.errors import KsegError
+from kseg.stores import trees
+from kseg.stores.archives import members, tar_file
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool, SpoolFullError
+from kseg.stores.archives.unpack import UnpackError, unpacked_bytes
+from kseg.stores.regular_files import read_regular
+
+ROUNDS = 60
+PACK = {
+    "gzip": gzip.compress,
+    "bzip2": bz2.compress,
+    "xz": lzma.compress,
+    "zstd": zstandard.ZstdCompressor(write_checksum=True).compress,
+    "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
+}
+
+
+def member(name: str, data: bytes = b"", kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:
+    made = tarfile.TarInfo(name)
+    made.size, made.type, made.linkname = len(data), kind, link
+    return made.tobuf(tarfile.PAX_FORMAT) + data + bytes(-len(data) % 512)
+
+
+def mounted_files(path: Path, spool: Spool | None = None) -> Iterator[tuple[str, bytes]]:
+    """Names and bytes of all files of an archive."""
+    with archives_at([str(path)], spool or Spool()):
+        trees.check(str(path))
+        pending = [str(path)]
+        while pending:
+            at = pending.pop()
+            if trees.isdir(at):
+                pending += [os.path.join(at, name) for name in trees.listdir(at)]
+            elif trees.isfile(at):
+                yield os.path.relpath(at, path), read_regular(at, 1 << 30)
+
+
+def problems(path: Path) -> list[tuple[str, str]]:
+    with archives_at([str(path)], Spool()):
+        for _ in mounted_files(path):
+            pass
+        return [(problem.code, problem.message) for _, problem in trees.problems()]
+
+
+@pytest.mark.parametrize("form", ["tar", "zip"])
+def test_names_that_lead_out_are_left_out(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "in" / "hostile"
+    path.parent.mkdir()
+    names = ["../out", "a/../../out", "good", "./also/./good", "/absolute/good"]
+    if form == "tar":
+        path.write_bytes(b"".join(member(name, b"x") for name in names) + bytes(1024))
+    else:
+        with zipfile.ZipFile(path, "w") as made:
+            for name in names:
+                made.writestr(name, b"x")
+    assert sorted(name for name, _ in mounted_files(path)) == ["absolute/good", "also/good", "good"]
+    assert [code for code, _ in problems(path)] == ["archive-member-skipped"] * 2
+    assert sorted(os.listdir(tmp_path)) == ["in"]
+    assert not Path("/absolute").exists()
+
+
+def test_links_devices_and_names_that_are_there_twice(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.tar"
+    path.write_bytes(
+        member("later", kind=tarfile.LNKTYPE, link="real")
+        + member("real", b"first")
+        + member("soft", kind=tarfile.SYMTYPE, link="/etc/passwd")
+        + member("device", kind=tarfile.CHRTYPE)
+        + member("pipe", kind=tarfile.FIFOTYPE)
+        + member("real", b"second")
+        + member("real/below", b"x")
+        + member("nowhere", kind=tarfile.LNKTYPE, link="../etc/passwd")
+        + bytes(1024)
+    )
+    assert dict(mounted_files(path)) == {"later": b"second", "real": b"second"}
+    with archives_at([str(path)], Spool()):
+        assert trees.islink(f"{path}/soft")
+        for name in ("soft", "device", "pipe"):
+            with pytest.raises(OSError, match=r"link|regular"):
+                read_regular(f"{path}/{name}", 10)
+    told = " ".join(message for _, message in problems(path))
+    for name in ("'device'", "'pipe'", "'real': is in the archive more than once", "'real/below'", "'nowhere'"):
+        assert name in told
+
+
+def test_more_members_than_the_bound_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (members, tar_file):
+        monkeypatch.setattr(module, "MOST_MEMBERS", 5)
+    path = tmp_path / "many.tar"
+    path.write_bytes(b"".join(member(f"f{number}") for number in range(9)) + bytes(1024))
+    assert len(list(mounted_files(path))) == 5
+    assert "more than 5 members" in problems(path)[0][1]
+
+
+def test_sizes_that_claim_too_much(tmp_path: Path) -> None:
+    huge = tarfile.TarInfo("huge")
+    huge.size = 1 << 40
+    path = tmp_path / "huge.tar"
+    path.write_bytes(member("real", b"data") + huge.tobuf(tarfile.GNU_FORMAT) + b"x" * 512)
+    assert dict(mounted_files(path)) == {"real": b"data", "huge": b"x" * 512}
+    assert "512 of its 1099511627776 bytes" in problems(path)[0][1]
+
+
+@pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
+@pytest.mark.parametrize("flags", [["--format=gnu"], ["--format=posix"], ["--format=posix", "--sparse-version=0.1"]])
+def test_sparse_members_are_read_whole(flags: list[str], tmp_path: Path) -> None:
+    """As brokers preallocate indexes; enough holes that a GNU header has extensions."""
+    sparse = tmp_path / "sparse"
+    with sparse.open("wb") as file:
+        for number in range(30):
+            file.seek(number * 300_000)
+            file.write(bytes([number + 1]) * 5000)
+        file.truncate(10 << 20)
+    done = subprocess.run(["tar", "-cSf", "s.tar", *flags, "sparse"], cwd=tmp_path, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("this tar makes no such archives")
+    assert (tmp_path / "s.tar").stat().st_size < 1 << 20
+    assert dict(mounted_files(tmp_path / "s.tar")) == {"sparse": sparse.read_bytes()}
+    assert problems(tmp_path / "s.tar") == []
+
+
+def test_unknown_and_damaged_members_of_a_zip_file(tmp_path: Path) -> None:
+    path = tmp_path / "odd.zip"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("good", b"good")
+        made.writestr("packed", b"x" * 100, zipfile.ZIP_LZMA)
+        made.writestr("deflated", b"y" * 5000, zipfile.ZIP_DEFLATED)
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data)
+    assert dict(mounted_files(path)) == {"good": b"good", "deflated": b"y" * 5000}
+    assert "method 14" in problems(path)[0][1]
+    at = data.index(b"deflated") + len("deflated") + 3
+    data[at] ^= 0x55
+    path.write_bytes(data)
+    assert ("damaged-archive", True) in [(code, "'deflated'" in message) for code, message in problems(path)]
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_bombs_end_at_the_bound(packing: str, tmp_path: Path) -> None:
+    path = tmp_path / "bomb"
+    path.write_bytes(PACK[packing](bytes(64 << 20)))
+    spool = Spool(str(tmp_path), 1 << 20)
+    with pytest.raises(SpoolFullError):
+        list(mounted_files(path, spool))
+    assert os.listdir(tmp_path) == ["bomb"]
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_bombs_expand_piece_by_piece(packing: str) -> None:
+    pieces = [len(piece) for piece in unpacked_bytes(PACK[packing](bytes(32 << 20)))]
+    assert sum(pieces) == 32 << 20
+    assert max(pieces) <= 1 << 20
+
+
+@pytest.mark.parametrize("packing", PACK)
+def test_damaged_streams_give_what_comes_before(packing: str) -> None:
+    chosen = random.Random(1)
+    data = chosen.randbytes(3000) * 40
+    whole = PACK[packing](data)
+    for _ in range(ROUNDS):
+        hurt = bytearray(whole)
+        for _ in range(chosen.randrange(1, 4)):
+            hurt[chosen.randrange(len(hurt))] ^= 1 << chosen.randrange(8)
+        cut = bytes(hurt[: chosen.choice((len(hurt), chosen.randrange(1, len(hurt))))])
+        found, failure = b"", None
+        try:
+            for piece in unpacked_bytes(cut):
+                found += piece
+        except UnpackError as error:
+            failure = error
+        assert failure is not None or found == data
+        assert failure is None or 0 <= failure.position <= len(cut)
+    for end in range(8, len(whole) - 1, len(whole) // 40):
+        with pytest.raises(UnpackError):
+            list(unpacked_bytes(whole[:end]))
+
+
+@pytest.mark.parametrize("form", ["tar", "tar.gz", "zip"])
+def test_archives_with_random_damage_end(form: str, tmp_path: Path) -> None:
+    chosen = random.Random(form)
+    made = io.BytesIO()
+    contents = {f"logs/t-{number}/{number:020}.log": chosen.randbytes(700 * number) for number in range(6)}
+    if form == "zip":
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in contents.items():
+                archive.writestr(name, data)
+    else:
+        made.write(b"".join(member(name, data) for name, data in contents.items()) + bytes(1024))
+    whole = gzip.compress(made.getvalue()) if form == "tar.gz" else made.getvalue()
+    path = tmp_path / "archive"
+    path.write_bytes(whole)
+    assert dict(mounted_files(path)) == contents
+    for _ in range(ROUNDS):
+        hurt = bytearray(whole)
+        for _ in range(chosen.randrange(1, 6)):
+            at = chosen.randrange(len(hurt))
+            hurt[at : at + chosen.randrange(1, 9)] = chosen.randbytes(chosen.randrange(1, 9))
+        path.write_bytes(hurt[: chosen.choice((len(hurt), chosen.randrange(len(hurt))))])
+        try:
+            for name, _ in mounted_files(path, Spool(None, 1 << 22)):
+                assert not name.startswith("..")
+        except (KsegError, OSError):
+            pass
+    assert os.listdir(tmp_path) == ["archive"]

@@ -1,0 +1,90 @@
+"""``kseg verify`` of archives against the plain files and the bare decompressors: ``python -m benchmarks.archives``.
+
+All take turns in one run; the best processor time of each counts. Values are random text, which halves by compression.
+"""
+
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import zstandard
+
+from benchmarks.process import spent
+
+ROUNDS = 3
+PARTITIONS, RECORDS, VALUE_BYTES = 4, 80_000, 2000
+
+BARE_ZSTD = """
+import sys, zstandard
+into = bytearray(1 << 20)
+with open(sys.argv[1], "rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as reader:
+    while reader.readinto(into):
+        pass
+"""
+BARE_GZIP = """
+import gzip, sys
+with gzip.open(sys.argv[1]) as file:
+    while file.read(1 << 20):
+        pass
+"""
+
+
+def build(folder: Path) -> None:
+    """A log directory, as a tar file, as .tar.zst, and one of its segments as .log.gz."""
+    chosen = random.Random(1)
+    for number in range(PARTITIONS):
+        lines = folder / f"{number}.jsonl"
+        with lines.open("w", encoding="ascii") as file:
+            for offset in range(RECORDS):
+                row = {"type": "record", "topic": "t", "partition": number, "offset": offset, "timestamp": offset}
+                value = chosen.randbytes(VALUE_BYTES // 2).hex()
+                file.write(json.dumps({**row, "key": None, "value": value, "headers": []}) + "\n")
+        made = folder / f"made-{number}"
+        subprocess.run(
+            [sys.executable, "-m", "kseg", "convert", "--from", "jsonl", "--quiet", "--output", str(made), str(lines)],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        lines.unlink()
+        (folder / "logs").mkdir(exist_ok=True)
+        os.rename(made / f"t-{number}", folder / "logs" / f"t-{number}")
+    with tarfile.open(folder / "logs.tar", "w") as tar:
+        tar.add(folder / "logs", "logs")
+    packer = zstandard.ZstdCompressor(level=3)
+    with (folder / "logs.tar").open("rb") as plain, (folder / "logs.tar.zst").open("wb") as packed:
+        packer.copy_stream(plain, packed)
+    (segment,) = (folder / "logs" / "t-0").glob("*.log")
+    (folder / f"{segment.name}.gz").write_bytes(gzip.compress(segment.read_bytes(), 1))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        build(folder)
+        (packed,) = folder.glob("*.log.gz")
+        verify = [sys.executable, "-m", "kseg", "verify", "--quiet"]
+        commands = {
+            "plain files": [*verify, str(folder / "logs")],
+            "tar": [*verify, str(folder / "logs.tar")],
+            "bare zstd": [sys.executable, "-c", BARE_ZSTD, str(folder / "logs.tar.zst")],
+            "tar.zst": [*verify, str(folder / "logs.tar.zst")],
+            "bare gzip": [sys.executable, "-c", BARE_GZIP, str(packed)],
+            "log.gz": [*verify, str(packed)],
+        }
+        best = dict.fromkeys(commands, float("inf"))
+        for _ in range(ROUNDS):
+            for what, command in commands.items():
+                best[what] = min(best[what], spent(command)[1])
+        for what, seconds in best.items():
+            print(f"{what:12} {seconds:6.2f} s of a processor")
+        for what, base in (("tar", "plain files"), ("tar.zst", "bare zstd"), ("log.gz", "bare gzip")):
+            print(f"{what} is {best[what] / best[base]:.2f} times {base}")
+
+
+if __name__ == "__main__":
+    main()

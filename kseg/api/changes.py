@@ -11,18 +11,49 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
+from typing import TypedDict, Unpack, get_type_hints
 
 from kseg.api.arguments import Path, Paths, paths_of, words_of
-from kseg.api.plans import Plan, plan_of
+from kseg.api.plans import Plan, Summaries, plan_of
 from kseg.changes.driver.reporter import Reporter
-from kseg.changes.driver.run import Outcome
+from kseg.changes.driver.run import MakePlanner, Outcome
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import RequestError
 from kseg.releases.recovery import Era, era_of
 from kseg.stores.no_follow import resolved
 
-Keep = bool | str | os.PathLike[str]
+
+class KeepingArguments(TypedDict, total=False):
+    """``keep`` and ``lock``."""
+
+    keep: bool | str | os.PathLike[str]
+    lock: bool
+
+
+class ChangeArguments(KeepingArguments, total=False):
+    """``era``, ``now`` and ``output`` too."""
+
+    era: str | None
+    now: int | None
+    output: Path | None
+
+
+class CompactArguments(ChangeArguments, total=False):
+    """``until_clean``: rounds go on until all keys are cleaned. ``include_active``: the last segment is cleaned too.
+    ``force_policy``: topics whose cleanup.policy lacks compact are compacted too.
+    """
+
+    until_clean: bool
+    include_active: bool
+    force_policy: bool
+
+
+def _check(given: KeepingArguments, known: type) -> None:
+    """Raises TypeError for an argument that the function does not have, as Python does."""
+    for name in given:
+        if name not in get_type_hints(known):
+            raise TypeError(f"unexpected keyword argument {name!r}")
 
 
 def _era(text: str | None) -> Era:
@@ -30,6 +61,17 @@ def _era(text: str | None) -> Era:
         return Era() if text is None else era_of(text)
     except ValueError as error:
         raise RequestError(f"era: {error}") from error
+
+
+def _plan(
+    path: Paths,
+    command: str,
+    make_planner: MakePlanner,
+    change: KeepingArguments | ChangeArguments,
+    summaries: Summaries | None = None,
+) -> Plan:
+    output: Path | None = change.get("output")  # type: ignore[assignment]
+    return plan_of(path, command, make_planner, output, change.get("keep", True), change.get("lock", True), summaries)
 
 
 def recover(
@@ -42,12 +84,8 @@ def recover(
     full: bool = False,
     rebuild_epochs: bool = False,
     topic_id: str | None = None,
-    era: str | None = None,
     index_interval_bytes: int | None = None,
-    now: int | None = None,
-    output: Path | None = None,
-    keep: Keep = True,
-    lock: bool = True,
+    **change: Unpack[ChangeArguments],
 ) -> Plan:
     """Plans the repair of partitions after a crash or disk damage, as ``kseg recover`` does.
 
@@ -57,6 +95,7 @@ def recover(
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
     from kseg.recovery.planner import RecoveryPlanner
 
+    _check(change, ChangeArguments)
     if mode not in (BROKER, SALVAGE):
         raise RequestError(f"mode={mode!r}: is neither {BROKER} nor {SALVAGE}")
     dropped = frozenset(drop_batches)
@@ -64,27 +103,26 @@ def recover(
         raise RequestError(f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}")
     replica = None if from_replica is None else resolved(os.fspath(from_replica))
     options = RecoverOptions(
-        mode, replica, drop_undecodable, dropped, full, rebuild_epochs, topic_id, _era(era), index_interval_bytes, now
-    )
-    return plan_of(path, "recover", partial(RecoveryPlanner, options), output, keep, lock)
+        mode, replica, drop_undecodable, dropped, full, rebuild_epochs, topic_id, _era(change.get("era")),
+        index_interval_bytes, change.get("now"),
+    )  # fmt: skip
+    return _plan(path, "recover", partial(RecoveryPlanner, options), change)
 
 
 def reindex(
     path: Paths,
     *,
     snapshots: bool = False,
-    era: str | None = None,
     index_interval_bytes: int | None = None,
-    output: Path | None = None,
-    keep: Keep = True,
-    lock: bool = True,
+    **change: Unpack[ChangeArguments],
 ) -> Plan:
     """Plans new index files from the .log, byte for byte as a broker builds them; ``snapshots``: of producers too."""
     from kseg.recovery.options import ReindexOptions
     from kseg.recovery.reindex_planner import ReindexPlanner
 
-    options = ReindexOptions(snapshots, _era(era), index_interval_bytes)
-    return plan_of(path, "reindex", partial(ReindexPlanner, options), output, keep, lock)
+    _check(change, ChangeArguments)
+    options = ReindexOptions(snapshots, _era(change.get("era")), index_interval_bytes)
+    return _plan(path, "reindex", partial(ReindexPlanner, options), change)
 
 
 def compact(
@@ -96,28 +134,23 @@ def compact(
     min_cleanable_ratio: float | None = None,
     segment_bytes: int | None = None,
     memory_bytes: int | None = None,
-    now: int | None = None,
-    until_clean: bool = False,
-    include_active: bool = False,
     topics: str | Iterable[str] | None = None,
-    force_policy: bool = False,
-    era: str | None = None,
-    output: Path | None = None,
-    keep: Keep = True,
-    lock: bool = True,
+    **change: Unpack[CompactArguments],
 ) -> Plan:
     """Plans what the broker's log cleaner would do. Settings that are None are the topic's own, or a broker's."""
     from kseg.cleaner.options import CompactOptions
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.output.changes.compaction import CompactionPrinter
 
+    _check(change, CompactArguments)
     options = CompactOptions(
         min_compaction_lag_ms, max_compaction_lag_ms, delete_retention_ms, min_cleanable_ratio, segment_bytes,
-        memory_bytes=memory_bytes, now_ms=now, until_clean=until_clean, includes_active=include_active,
-        topics=words_of(topics), forces_policy=force_policy, era=_era(era),
+        memory_bytes=memory_bytes, now_ms=change.get("now"), until_clean=change.get("until_clean", False),
+        includes_active=change.get("include_active", False), topics=words_of(topics),
+        forces_policy=change.get("force_policy", False), era=_era(change.get("era")),
     )  # fmt: skip
     summaries = partial(CompactionPrinter, as_json=True)
-    return plan_of(path, "compact", partial(CompactionPlanner, options), output, keep, lock, summaries)
+    return _plan(path, "compact", partial(CompactionPlanner, options), change, summaries)
 
 
 def retain(
@@ -128,12 +161,8 @@ def retain(
     log_start_offset: int | None = None,
     policy: str | None = None,
     topics: str | Iterable[str] | None = None,
-    now: int | None = None,
     keep_active: bool = False,
-    era: str | None = None,
-    output: Path | None = None,
-    keep: Keep = True,
-    lock: bool = True,
+    **change: Unpack[ChangeArguments],
 ) -> Plan:
     """Plans what a broker's retention would delete. ``retention_ms`` and ``retention_bytes``: -1 for no limit.
 
@@ -143,12 +172,13 @@ def retain(
     from kseg.retention.options import RetainOptions
     from kseg.retention.planner import RetentionPlanner
 
+    _check(change, ChangeArguments)
     options = RetainOptions(
-        retention_ms, retention_bytes, policy, log_start_offset, words_of(topics), now, keep_active,
-        release=_era(era).release,
+        retention_ms, retention_bytes, policy, log_start_offset, words_of(topics), change.get("now"), keep_active,
+        release=_era(change.get("era")).release,
     )  # fmt: skip
     summaries = partial(retention_printer, "json", "never")
-    return plan_of(path, "retain", partial(RetentionPlanner, options), output, keep, lock, summaries)
+    return _plan(path, "retain", partial(RetentionPlanner, options), change, summaries)
 
 
 def convert(
@@ -162,8 +192,7 @@ def convert(
     lossy: bool = False,
     skip_damage: bool = False,
     index_interval_bytes: int | None = None,
-    keep: Keep = True,
-    lock: bool = True,
+    **change: Unpack[KeepingArguments],
 ) -> Plan:
     """Plans the conversion of partitions in place. ``to``: format v0, v1 or v2; ``codec``: as in `writer`.
 
@@ -174,6 +203,7 @@ def convert(
     from kseg.conversion.options import FORMATS, ConvertOptions, target_of
     from kseg.conversion.planner import ConversionPlanner
 
+    _check(change, KeepingArguments)
     if to is not None and to not in FORMATS:
         raise RequestError(f"to={to!r}: is none of {', '.join(FORMATS)}")
     try:
@@ -188,7 +218,7 @@ def convert(
         read_committed=is_second("isolation", isolation, ISOLATIONS), is_lossy=lossy, skips_damage=skip_damage,
         in_place=True, interval_bytes=index_interval_bytes,
     )  # fmt: skip
-    return plan_of(path, "convert", partial(ConversionPlanner, options), None, keep, lock)
+    return _plan(path, "convert", partial(ConversionPlanner, options), change)
 
 
 def undo(path: Paths, *, quarantine: Path | None = None, lock: bool = True) -> Plan:

@@ -90,7 +90,9 @@ class Stage:
     def _write(self, topic: str) -> None:
         """A partition that Python writes, of records one by one and of a scan of another partition."""
         output = self.folder / f"made-{topic}"
-        options: dict[str, Any] = {"codec": "lz4", "segment_bytes": 6 << 10, "index_interval_bytes": INTERVAL_BYTES}
+        options: dict[str, Any] = {
+            "codec": "lz4", "segment_bytes": 4 << 10, "batch_bytes": 1 << 10, "index_interval_bytes": INTERVAL_BYTES,
+        }  # fmt: skip
         with writer(output / "written-0", **options) as made:
             for row in BARE:
                 made.append(

@@ -12,6 +12,7 @@ from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.eras import era_option
+from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, Milliseconds, interval_option, topic_option
 from kseg.cli.times import TimePoint
 from kseg.kernel.files.guard import keep_freed_memory
@@ -19,7 +20,7 @@ from kseg.output.changes.compaction import CompactionPrinter
 from kseg.output.changes.reporter import Presentation
 
 
-@click.command("compact")
+@click.command("compact", cls=Command)
 @paths_argument
 @click.option("--min-compaction-lag-ms", "min_lag_ms", type=Milliseconds(), help="Younger records stay as they are.")
 @click.option(

@@ -10,13 +10,14 @@ from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.changing_options import change_options, common_options, keeping_options
 from kseg.cli.convert_options import check_output, check_usage, convert_options
 from kseg.cli.engine import Engine, engine_options, spark_session
+from kseg.cli.help import Command
 from kseg.conversion.options import ConvertOptions
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.reporter import Presentation
 from kseg.stores.archives.spool import Spool
 
 
-@click.command("convert")
+@click.command("convert", cls=Command)
 @convert_options
 @spool_options
 @engine_options

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
+from kseg.cli.completion import complete_codecs
 from kseg.cli.engine import Engine
 from kseg.cli.options import ByteCount, interval_option
 from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, target_of
@@ -40,7 +41,10 @@ _ISOLATION_OPTION = click.option(
 _OPTIONS = (
     click.option("--from", "source", type=click.Choice(["jsonl"]), help="Build segments from lines of JSON."),
     click.option("--to", type=click.Choice([*FORMATS, *EXPORTS]), help="Format; default: segments as they are."),
-    click.option("--codec", type=Codec(), help="none, gzip, snappy, lz4 or zstd, with a level such as zstd:19."),
+    click.option(
+        "--codec", type=Codec(), shell_complete=complete_codecs,
+        help="none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.",
+    ),
     click.option("--batch-bytes", type=ByteCount(), help="Put records into batches of at most BYTES."),
     click.option("--segment-bytes", type=ByteCount(), help="Begin new segments as a broker with this setting."),
     click.option(

@@ -10,6 +10,7 @@ import click
 from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.dump_options import content_options, decoder_options, filter_options, side_file_options, view_options
 from kseg.cli.engine import Engine, engine_options, spark_session
+from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, all_paths, output_options, paths_argument
 from kseg.cli.remote_options import remote_options
 from kseg.dump.decoding import INTERNAL_TOPICS
@@ -24,7 +25,7 @@ from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.storage import RemoteChoice
 
 
-@click.command("dump")
+@click.command("dump", cls=Command)
 @paths_argument
 @click.option("--deep-iteration", is_flag=True, help="Print the records of each batch, not only the batch.")
 @click.option("--print-data-log", is_flag=True, help="Print keys and values too; implies --deep-iteration.")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kseg.cli.completion import complete_codecs
 from kseg.cli.contents import BytesPattern, ContentFormat, KeyBytes
 from kseg.cli.options import ByteCount, OffsetRange
 from kseg.cli.times import TimePoint, TimeRange
@@ -173,6 +174,7 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--what-if",
             type=CodecTarget(),
             metavar="CODEC[:LEVEL]",
+            shell_complete=complete_codecs,
             help="With the summary: what compressing every batch with CODEC would save; implies --summary.",
         ),
         click.option("--summary", is_flag=True, help="Print a picture of each partition in numbers instead."),

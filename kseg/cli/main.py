@@ -16,16 +16,17 @@ from kseg.signals import Terminated
 HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
+    "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",
+    "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
     "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
-    "compact": "Clean logs as the broker's log cleaner does: of each key only the last record stays.",
     "recover": "Repair what a crash or a disk has damaged, as a broker does or keeping all that is intact.",
     "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
-    "convert": "Write segments in another format or codec, and records to and from JSON Lines, CSV, Parquet, Arrow.",
+    "compact": "Clean logs as the broker's log cleaner does: of each key only the last record stays.",
     "retain": "Delete the segments that a broker's retention would, or explain why they stay.",
-    "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
+    "convert": "Write segments in another format or codec, and records to and from JSON Lines, CSV, Parquet, Arrow.",
     "undo": "Put the last change back, list changes, or free what they keep.",
-    "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",
 }
+"""In the order of use."""
 
 
 class _EndedBySignal(Exception):
@@ -62,6 +63,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            _refuse_unknown(ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         if command is not None and not ctx.resilient_parsing:
             _refuse_repeated(click.Context(command, ctx, name), rest)
@@ -70,6 +73,20 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            formatter.write("  kseg verify /kafka-logs\n  kseg dump --print-data-log --last 10 orders-0\n")
+        formatter.write("\nman kseg describes everything; kseg COMMAND --help has examples.\n")
+
+
+def _refuse_unknown(context: click.Context, name: str) -> NoReturn:
+    """Raises UsageError for a command that does not exist, with those of a similar name."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 3, 0.5)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    context.fail(f"No such command {name!r}.{hint}")
 
 
 def _refuse_repeated(context: click.Context, arguments: list[str]) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import click
 
+from kseg.cli.completion import complete_topics
 from kseg.output.changes.reporter import Presentation
 from kseg.output.notices import Color
 from kseg.stores import trees
@@ -151,5 +152,6 @@ def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "topics",
         multiple=True,
         metavar="GLOB",
+        shell_complete=complete_topics,
         help="Of a log directory only partitions of such topics, as orders or 'audit-*'; may be repeated.",
     )(command)

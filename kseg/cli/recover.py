@@ -13,6 +13,7 @@ from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options
 from kseg.cli.eras import era_option
 from kseg.cli.from_remote import check_options, recover_from_remote
+from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, interval_option, jobs_option
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
 from kseg.cli.times import TimePoint
@@ -40,7 +41,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
-@click.command("recover")
+@click.command("recover", cls=Command)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
 @click.option(
     "--mode",

@@ -10,6 +10,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
+from kseg.cli.help import Command
 from kseg.cli.options import interval_option, jobs_option, topic_option
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.reporter import Presentation
@@ -17,7 +18,7 @@ from kseg.recovery.options import ReindexOptions
 from kseg.recovery.reindex_planner import ReindexPlanner
 
 
-@click.command("reindex")
+@click.command("reindex", cls=Command)
 @paths_argument
 @click.option("--snapshots", "with_snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
 @click.option("--check", is_flag=True, help="Compare only: tell what differs, change nothing; the same as --dry-run.")

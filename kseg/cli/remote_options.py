@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from kseg.cli.completion import complete_topics
+
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
@@ -32,6 +34,7 @@ _TOPIC = click.option(
     "topics",
     multiple=True,
     metavar="GLOB",
+    shell_complete=complete_topics,
     help="Of a log directory or remote storage only such topics, as orders or 'audit-*'; may be repeated.",
 )
 _REBUILD = (

@@ -10,6 +10,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
+from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, Milliseconds, topic_option
 from kseg.cli.times import TimePoint
 from kseg.output.changes.reporter import Presentation
@@ -27,7 +28,7 @@ class _LimitOfBytes(ByteCount):
         return -1 if value == "-1" else super().convert(value, param, ctx)
 
 
-@click.command("retain")
+@click.command("retain", cls=Command)
 @paths_argument
 @click.option(
     "--retention-ms",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import click
 
+from kseg.cli.help import Command
 from kseg.cli.options import output_options
 from kseg.errors import PathError
 from kseg.output.notices import Color, Notices
@@ -15,7 +16,7 @@ from kseg.symptoms.printing import print_symptoms
 MOST_LINE_BYTES = 1 << 20
 
 
-@click.command("symptoms")
+@click.command("symptoms", cls=Command)
 @click.argument("text", nargs=-1, metavar="TEXT...", required=True)
 @click.option(
     "--format",

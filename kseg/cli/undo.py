@@ -11,13 +11,14 @@ from kseg.changes.driver.run import Outcome
 from kseg.changes.driver.undoing import UndoOptions, complete, undo
 from kseg.cli.changing import open_plans
 from kseg.cli.changing_options import common_options, paths_argument
+from kseg.cli.help import Command
 from kseg.output.changes.changes_list import show_changes, show_purged
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, Presentation
 from kseg.stores.no_follow import resolved
 
 
-@click.command("undo")
+@click.command("undo", cls=Command)
 @paths_argument
 @click.option("--list", "lists", is_flag=True, help="List the changes that are known, and what they keep.")
 @click.option("--complete", "completes", is_flag=True, help="Complete what was interrupted, and undo nothing.")

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from kseg.cli.archives import mounted, spool_options
+from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.options import ByteCount, as_presentation, output_options
 from kseg.cli.remote_options import remote_options
@@ -30,7 +31,7 @@ from kseg.verification.options import VerifyOptions
 from kseg.verification.run import verify
 
 
-@click.command("verify")
+@click.command("verify", cls=Command)
 @click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
 @click.option(
     "--level",
@@ -59,9 +60,16 @@ from kseg.verification.run import verify
     metavar="FILE",
     help="Check against the digests in FILE as well; if there is no FILE, write them.",
 )
-@click.option("--explain", metavar="CODE", help="Tell about a finding, or all of them, and end.")
 @click.option(
-    "--ignore", "ignored", multiple=True, metavar="CODE", help="Leave out findings of this code; may be repeated."
+    "--explain", metavar="CODE", shell_complete=complete_codes, help="Tell about a finding, or all of them, and end."
+)
+@click.option(
+    "--ignore",
+    "ignored",
+    multiple=True,
+    metavar="CODE",
+    shell_complete=complete_codes,
+    help="Leave out findings of this code; may be repeated.",
 )
 @click.option(
     "--fail-on",

@@ -16,6 +16,7 @@ from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
+from readme_picture import PICTURE, picture, texts_of
 from symptoms_page import page as symptoms_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -199,6 +200,25 @@ def test_files_that_the_documents_name_are_there() -> None:
     named = {path.rstrip("/.") for text in texts for path in re.findall(r"\b(?:testdata|man|tests)/[\w./-]+", text)}
     assert len(named) > 3
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc: apt-get install mandoc")
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "man").glob("*.[1-9]")))
+def test_mandoc_has_nothing_to_say_about_a_page(page: str) -> None:
+    done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", f"man/{page}"], cwd=ROOT, capture_output=True, check=False)
+    assert done.stdout == b""
+
+
+def test_the_picture_shows_what_happens() -> None:
+    assert "man/images/terminal.svg" in README
+    shown = PICTURE.read_text("utf-8")
+    assert "http://www.w3.org/2000/svg" in shown
+    assert "url(http" not in shown
+    assert texts_of(shown) == texts_of(picture()), "run: python tests/readme_picture.py"
+
+
+def test_the_readme_can_be_read_in_five_minutes() -> None:
+    assert len(re.sub(r"```.*?```", "", README, flags=re.DOTALL).split()) <= 1500
 
 
 def test_the_readme_shows_runs() -> None:

@@ -23,7 +23,7 @@ def missing_files(names: list[str]) -> list[str]:
     found = {Path(name).name for name in names if "share/man/" in name}
     wanted = ["kseg/py.typed", "kseg/kernel/layout/rows.pxd", "kseg/kernel/layout/rows.py", "pyspark_kseg/__init__.py"]
     missing = [name for name in wanted if name not in names]
-    missing += [page.name for page in (ROOT / "man").iterdir() if page.name not in found]
+    missing += [page.name for page in (ROOT / "man").glob("*.[1-9]") if page.name not in found]
     return missing if any(name.endswith("licenses/LICENSE") for name in names) else [*missing, "LICENSE"]
 
 

@@ -19,11 +19,14 @@ def complete_codecs(_ctx: click.Context, _param: click.Parameter, incomplete: st
 
 
 def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Topics with partitions in the log directories that the command line names, or in the current directory."""
+    """Topics with partitions in the log directories that the command line names, or in the current directory.
+
+    While an option is incomplete, click has the paths among ``args``.
+    """
     from kseg.segment.files import own_name, parse_partition_name
 
     found: set[str] = set()
-    for path in ctx.params.get("paths") or (os.curdir,):
+    for path in (*(ctx.params.get("paths") or ()), *ctx.args) or (os.curdir,):
         try:
             names = os.listdir(path)
         except OSError:

@@ -9,6 +9,7 @@ import click
 from kseg.cli.archives import mounted, spool_options
 from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
+from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, as_presentation, output_options
 from kseg.cli.remote_options import remote_options
 from kseg.cli.times import TimePoint

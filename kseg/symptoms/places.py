@@ -9,7 +9,10 @@ from kseg.segment.files import SIDE_NAMES, parse_partition_name
 HEX_BYTES = 512
 """Bytes that are shown of a file from a position on."""
 
-_PATH = re.compile(r"(?<![\w.\-/])/(?:[^\s/'\",;:\[\](){}<>]+/)*[^\s/'\",;:\[\](){}<>]+")
+_PATH = re.compile(
+    r"(?<![\w.\-/])/(?:[^\s/'\",;:\[\](){}<>]+/)*[^\s/'\",;:\[\](){}<>]+"
+    r"|(?<![\w.\-/])(?:[\w.@+-]+/)*[\w.-]+-\d+/[\w.-]+"  # relative: only if it is plainly a file of a partition
+)
 _CONTEXT = re.compile(r"\bpartition=(?P<partition>[\w.-]+-\d+)(?:, dir=(?P<dir>/[^\]\n]*?)[\])])?")
 _DIRECTORY = re.compile(r"\b(?:dirs?|directory|directories) (?P<dir>/[^\s,\]]+)")
 _NAMED = re.compile(
@@ -66,7 +69,7 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
     if name is None and (found := _NAMED.search(message)):
         name = found["name"] or f"{found['topic']}-{found['number']}"
     if partition is not None:
-        root = root or os.path.dirname(partition)
+        root = root or os.path.dirname(partition) or os.curdir
     elif root is not None and name is not None:
         partition = os.path.join(root, name)
     position, offset = groups.get("position"), groups.get("offset")

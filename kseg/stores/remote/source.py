@@ -9,6 +9,7 @@ import os
 import tempfile
 
 from kseg.errors import PathError
+from kseg.limits import FIRST_WINDOW_BYTES
 from kseg.stores.extent import Extent
 from kseg.stores.remote.chunk_index import ChunkIndex
 from kseg.stores.remote.segment import RemoteSegment
@@ -35,8 +36,9 @@ class RemoteSource(Source):
     def _opened(self) -> "memoryview | FileBytes | bytes":
         if not self.is_in_place:
             self.need(0, self.size)
-        self._spool_file()
-        return super()._opened()
+        extent = self._spool_file()
+        opened = super()._opened()
+        return _SpooledBytes(self, extent) if self.is_in_place and isinstance(opened, FileBytes) else opened
 
     @property
     def extent(self) -> Extent:
@@ -90,6 +92,23 @@ class RemoteSource(Source):
 
     def current_size(self) -> int:
         return self.size
+
+
+class _SpooledBytes(FileBytes):
+    """The bytes of a source that is read in place and cannot be mapped: its windows hold spooled bytes alone."""
+
+    def __init__(self, source: RemoteSource, extent: Extent) -> None:
+        super().__init__(extent, source.size)
+        self._source = source
+
+    def _read(self, start: int, stop: int) -> bytes:
+        at = start - self._window_start
+        if at < 0 or stop - self._window_start > len(self._window):
+            if stop > start:
+                self._source.need(start, stop)
+            end = max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
+            self._window, self._window_start, at = self._pread(start, end - start), start, 0
+        return self._window[at : at + stop - start]
 
 
 def write_chunks(segment: RemoteSegment, descriptor: int, first: int = 0, stop: int | None = None) -> dict[int, str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kseg.stores import source, windows
+from kseg import positioned
+from kseg.stores import extent, source, windows
 from kseg.stores.extent import Extent
 
 PAGE = 4096
@@ -26,6 +27,8 @@ class FailingDisk:
         self._pread, self._preadv = os.pread, os.preadv
         self._scan, self._map, self._was_cut = windows.WindowedScan, source._map, source.guard.was_cut
         monkeypatch.setattr(os, "pread", self._failing_pread)
+        for place in (positioned, extent):
+            monkeypatch.setattr(place, "read_at", self._failing_pread)
         monkeypatch.setattr(os, "preadv", self._failing_preadv)
         monkeypatch.setattr(windows, "WindowedScan", self._failing_scan)
         monkeypatch.setattr(source, "_map", self._failing_map)

@@ -18,6 +18,7 @@ from kseg.stores.regular_files import open_extent
 from kseg.stores.source import STANDARD_INPUT, seekable
 from kseg.stores.stored_object import is_url, shown
 from kseg.stores.trees import DIRECTORY, FILE, Tree
+from kseg.stores.unreadable import is_disk_error
 
 
 @contextmanager
@@ -131,6 +132,19 @@ def form_at(path: str) -> str | None:
         extent.close()
 
 
+def _head(extent: Extent) -> bytes:
+    """Returns the first bytes of a file; none if the disk cannot give them: then it is read as a segment, around them.
+
+    Raises OSError for other reasons.
+    """
+    try:
+        return extent.pread(HEAD_BYTES, 0)
+    except OSError as error:
+        if is_disk_error(error):
+            return b""
+        raise
+
+
 def _opened_file(path: str, spool: Spool) -> Tree | None:
     try:
         extent = open_extent(os.path.realpath(path))
@@ -143,7 +157,7 @@ def _opened(extent: Extent, spool: Spool) -> Tree | None:
     """Returns the tree of a packed file or archive; closes the extent if it is neither."""
     tree = None
     try:
-        if form_of(extent.pread(HEAD_BYTES, 0)) is not None:
+        if form_of(_head(extent)) is not None:
             from kseg.stores.archives.opening import opened  # and the modules for each format
 
             tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool)

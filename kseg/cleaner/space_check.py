@@ -58,7 +58,7 @@ class SpaceCheck:
         if need.here + MARGIN_BYTES > free:
             each = ""
             if not self.commits_each and self._output is None:
-                each = "; with --no-quarantine, or --quarantine on another disk, the room for one segment is enough"
+                each = "; with --no-quarantine, or --quarantine on another disk, disk space for one segment is enough"
             return f"new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free{each}"
         if self._kept_in is not None and self._keeps:
             free = free_bytes(self._kept_in)

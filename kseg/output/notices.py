@@ -61,11 +61,16 @@ def _folded(message: str) -> str:
     if sys.stderr is None or not sys.stderr.isatty():
         return message
     columns = max(min(_columns(sys.stderr.fileno()), _MOST_COLUMNS), _LEAST_COLUMNS)
-    room = " " * (len(_PREFIX) + 1)
+    indent = " " * (len(_PREFIX) + 1)
     lines = textwrap.wrap(
-        message, columns, initial_indent=room, subsequent_indent=room, break_long_words=False, break_on_hyphens=False
+        message,
+        columns,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
-    return "\n".join(lines)[len(room) :]
+    return "\n".join(lines)[len(indent) :]
 
 
 def _columns(terminal: int) -> int:

@@ -60,12 +60,12 @@ def test_a_partition(kseg: Kseg, logs: Path) -> None:
         str(logs),
         f"  delete   {MARKER} (0 B)",
         "           a log changes: a broker has to look into all of them when it starts",
-        "  In all: 0 B removed; room needed: 0 B",
+        "  In all: 0 B removed; disk space needed: 0 B",
         str(logs / "dplain-1"),
         f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
         f"           is damaged; removes bytes {SIZE}..{WHOLE}, offsets 134..149, 16 records",
         "           (bad-length)",
-        "  In all: 7.0 KiB removed, 16 records with them; room needed: 7.0 KiB",
+        "  In all: 7.0 KiB removed, 16 records with them; disk space needed: 7.0 KiB",
     ]
     assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
     assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0

@@ -41,7 +41,7 @@ def test_a_dry_run_tells_the_room_that_the_run_takes(kseg: Kseg, tmp_path: Path)
         checkpoint = 0 if more else (tmp_path / "cleaner-offset-checkpoint").stat().st_size
         assert 0 < row["peakBytes"] == summary["peakBytes"] - checkpoint
         text = kseg("compact", "-n", *ABORTED.options_with(*more), partition)
-        assert f"at most {row['peakBytes'] / 1024:.1f} KiB of room" in text.err
+        assert f"at most {row['peakBytes'] / 1024:.1f} KiB of disk space" in text.err
         copy = Path(shutil.copytree(partition, tmp_path / f"copy{len(more)}" / partition.name))
         shutil.copy(tmp_path / "cleaner-offset-checkpoint", copy.parent)
         done = kseg("compact", "--format", "json", *ABORTED.options_with(*more), copy)

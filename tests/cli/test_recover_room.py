@@ -132,7 +132,7 @@ def test_the_room_that_is_told_is_the_peak(
     command = [*arguments, *([] if keeps else ["--no-quarantine"]), partition]
     [told] = [row["peakBytes"] for row in kseg(*command, "-n", "--format", "json").of_type("summary")]
     shown = " ".join(kseg(*command, "-n").out.decode().split())
-    assert re.findall(r"room needed: ([0-9.]+ \w+)", shown) == [size(told)]
+    assert re.findall(r"disk space needed: ([0-9.]+ \w+)", shown) == [size(told)]
     meter = Meter(place, monkeypatch)
     kseg(*command)
     assert meter.peak - meter.before == told
@@ -215,7 +215,7 @@ def test_the_room_for_several_partitions(
         write(partition, segments)
     command = ["recover", "--full", "--mode", mode, "--jobs", jobs, *([] if keeps else ["--no-quarantine"]), place]
     [told] = [row["peakBytes"] for row in kseg(*command, "-n", "--format", "json").of_type("summary")]
-    assert f"room needed: {size(told)}\n" in kseg(*command, "-n").err
+    assert f"disk space needed: {size(told)}\n" in kseg(*command, "-n").err
     meter = Meter(place, monkeypatch)
     kseg(*command)
     if (mode, jobs) == ("broker", 2):  # who comes first is not known

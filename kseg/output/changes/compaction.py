@@ -57,7 +57,7 @@ def _of_partition(row: dict[str, Any]) -> list[str]:
             f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}, {row['records']} -> {row['kept']} "
             f"records{rounds}; clean up to offset {row['checkpoint']}{_rate(row)}"
         )
-        lines.append(f"new files take at most {shown_bytes(row['peakBytes'])} of room before old ones go")
+        lines.append(f"new files take at most {shown_bytes(row['peakBytes'])} of disk space before old ones go")
         gone = [f"{row['gone'][kind]} {text}" for kind, text in KINDS.items() if row["gone"][kind]]
         if gone:
             lines.append(f"records that go: {', '.join(gone)}")

@@ -113,7 +113,7 @@ class TextPlans(PlanPrinter):
             self._put(f"{on_one_line(plan.directory)}: {_counted(counts)}, {_removed(plan)}")
             return
         directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.taken_bytes
-        total = f"In all: {_removed(plan)}; room needed: {shown_bytes(needed)}"
+        total = f"In all: {_removed(plan)}; disk space needed: {shown_bytes(needed)}"
         if self.sink.is_terminal:
             for line in plan_tree(directory, [*self._entries(plan), Entry("", total)], self._paint.is_on).splitlines():
                 self._put(line)
@@ -159,8 +159,8 @@ class TextPlans(PlanPrinter):
             self._finish_undone(notices, status)
             return
         if self._is_dry:
-            room = f"; room needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
-            notices.warning(f"nothing was changed; would be: {_told(totals)}{room}")
+            needed = f"; disk space needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
+            notices.warning(f"nothing was changed; would be: {_told(totals)}{needed}")
             return
         if self.undone.directories or status > 1:
             rest = f"; not done: {_told(self.undone)}" if self.undone.directories else ""

@@ -1,4 +1,4 @@
-"""Prints findings as text: one line each in a pipe, grouped by file and wrapped on a terminal."""
+"""Prints findings as text: one line each in a pipe, a tree for each file on a terminal."""
 
 import shlex
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kseg.findings.table import FROM_REPLICA, KINDS
 from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, summary_of
+from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
 
 CODES_NAMED = 4
 NEXT_STEPS = 10
-LEAST_WIDTH = 40
+_MOST_HELD = 200
+"""Findings of one file in one tree."""
 
 
 class TextFindings(FindingsPrinter):
-    """Prints lines ``FILE:POSITION: SEVERITY: CODE: MESSAGE``; on a terminal below the name of the file.
+    """Prints lines ``FILE:POSITION: SEVERITY: CODE: MESSAGE``. A terminal gets a tree for each file.
 
     The summary and the next steps go to standard error.
     """
@@ -29,32 +31,30 @@ class TextFindings(FindingsPrinter):
     def __init__(self, sink: Sink, color: str) -> None:
         super().__init__(sink)
         self._paint = Paint(color, sink.is_terminal)
-        self._width = 0
-        if sink.is_terminal:
-            import shutil
-
-            self._width = shutil.get_terminal_size().columns
-        self._file: str | None = None
+        self._of_file: list[Finding] = []
+        """Findings of one file that are not drawn yet; only for a terminal."""
 
     def show(self, finding: Finding) -> None:
+        if self.sink.is_terminal:
+            if self._of_file and (finding.file != self._of_file[0].file or len(self._of_file) == _MOST_HELD):
+                self._draw()
+            self._of_file.append(finding)
+            return
         severity = self._paint(finding.severity, COLORS[finding.severity], bold=True)
         size = "" if finding.length is None else f" ({finding.length} bytes)"
         offset = "" if finding.offset is None else f" [offset {finding.offset}]"
         text = f"{on_one_line(finding.message)}{offset}{size}"
-        if not self.sink.is_terminal:
-            place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
-            self._put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n")
-            return
-        if finding.file != self._file:
-            self._file = finding.file
-            self._put(self._paint(on_one_line(finding.file), bold=True) + "\n")
-        place = "" if finding.position is None else f"byte {finding.position}: "
-        first = f"  {finding.severity}: "
-        lines = _wrapped(f"{place}{finding.code}: {text}", self._width - 4, self._width - len(first))
-        self._put(f"  {severity}: " + "\n    ".join(lines) + "\n")
+        place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
+        self._put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n")
+
+    def _draw(self) -> None:
+        """Draws the findings of a file. They are taken first, so that an interrupt does not draw them twice."""
+        found, self._of_file = self._of_file, []
+        if found:
+            self._put(findings_tree(found[0].file, found, self._paint))
 
     def compared(self, comparison: "Comparison") -> None:
-        self._file = None
+        self._draw()
         place = f"{comparison.path} and {comparison.other}"
         if comparison.is_identical:
             text = f"the same {comparison.same} records"
@@ -69,6 +69,7 @@ class TextFindings(FindingsPrinter):
         self._put(f"{on_one_line(place)}: {text}\n")
 
     def finish(self, report: Report, notices: Notices) -> None:
+        self._draw()
         for file, code, count in report.unshown():
             self._put(f"{on_one_line(file)}: {count} more of {code}\n")
         self.sink.flush()
@@ -104,15 +105,3 @@ def _needs_lines(needs: list[Need]) -> Iterator[str]:
 
 def _some(codes: list[str]) -> str:
     return ", ".join(codes) if len(codes) <= CODES_NAMED + 1 else f"{', '.join(codes[:CODES_NAMED])} and more"
-
-
-def _wrapped(text: str, width: int, first_width: int) -> list[str]:
-    """Returns the text wrapped at spaces; longer words are not split."""
-    lines, room = [""], max(first_width, LEAST_WIDTH)
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > room:
-            lines.append(word)
-            room = max(width, LEAST_WIDTH)
-        else:
-            lines[-1] += f" {word}" if lines[-1] else word
-    return lines

@@ -12,7 +12,7 @@ from kseg.changes.plan import Plan, Step, Taken
 from kseg.output.changes.plans import TextPlans
 from output.feeding import MemorySink
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 REASON = "rebuilt from the segment, because its entries [red] do not ascend and the largest offset is missing"
 
@@ -67,8 +67,8 @@ def test_a_terminal_without_colors_gets_none() -> None:
 
 def test_a_pipe_needs_no_rich() -> None:
     code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
-        "from output import test_plan_tree\nbefore = 'rich' in sys.modules\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "from output.changes import test_plan_tree\nbefore = 'rich' in sys.modules\n"
         "test_plan_tree.shown(False)\nprint(before, 'rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

@@ -148,7 +148,8 @@ def _options(given: dict[str, Any]) -> DumpOptions:
         now=given["now"],
         as_hex=given["as_hex"],
         positions=given["position"],
-        summary=given["summary"] or given["what_if"] is not None,
+        summary=given["summary"] or bool(given["what_if"]) or given["sort"] is not None,
+        sort=given["sort"],
         what_if=given["what_if"],
         sample=given["sample"],
         max_bytes=given["max_bytes"],
@@ -189,7 +190,7 @@ def _check(options: DumpOptions) -> None:
         raise click.UsageError("--last and --around need files, to be read twice")
     if options.positions and not options.as_hex:
         raise click.UsageError("--position is for --hex")
-    if options.sample and options.what_if is None:
+    if options.sample and not options.what_if:
         raise click.UsageError("--sample is for --what-if")
 
 

@@ -11,6 +11,7 @@ from kseg.cli.options import ByteCount, OffsetRange
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
+from kseg.dump.options import SORT_FIELDS
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.files import METADATA_TOPIC
 
@@ -171,11 +172,17 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Of --what-if: try some N batches chosen at random instead of all, and tell the error.",
         ),
         click.option(
+            "--sort",
+            type=click.Choice(SORT_FIELDS),
+            help="With the summary: one line for each partition, sorted, and totals; so are more than ten.",
+        ),
+        click.option(
             "--what-if",
             type=CodecTarget(),
+            multiple=True,
             metavar="CODEC[:LEVEL]",
             shell_complete=complete_codecs,
-            help="With the summary: what compressing every batch with CODEC would save; implies --summary.",
+            help="With the summary: what compressing each batch with CODEC would save, and its speed; repeatable.",
         ),
         click.option("--summary", is_flag=True, help="Print a picture of each partition in numbers instead."),
         click.option("--position", type=PositionRange(), help="Of --hex: only what lies at bytes A..B of each file."),

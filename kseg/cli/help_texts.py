@@ -16,8 +16,8 @@ _OPTIONS = {
         "--deep-iteration --print-data-log --skip-record-metadata --key-format --key-decoder-class --value-format "
         "--value-decoder-class --decode --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder "
         "--remote-log-metadata-decoder --share-group-state-decoder --redact --committed-offsets --open-transactions "
-        "--summary --what-if --sample --hex --position --index-sanity-check --verify-index-only --max-message-size "
-        "--explain --records --list"
+        "--summary --sort --what-if --sample --hex --position --index-sanity-check --verify-index-only "
+        "--max-message-size --explain --records --list"
     ),
     DECIDE: (
         "--level --ignore --fail-on --now --max-batch-bytes --stop-on-damage --mode --drop-undecodable --drop-batch "

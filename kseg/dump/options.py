@@ -16,6 +16,7 @@ Range = tuple[int, int]
 """First and last, both inclusive."""
 
 TEXT, JSON, TABLE = "text", "json", "table"
+SORT_FIELDS = ("name", "size", "segments", "batches", "records", "damage", "oldest", "newest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ class DumpOptions:
     as_hex: bool = False
     positions: Range | None = None
     summary: bool = False
-    what_if: "Target | None" = None
+    sort: str | None = None
+    """Of the summaries of several partitions: the field that the table is sorted by."""
+    what_if: "tuple[Target, ...]" = ()
     sample: int | None = None
 
     max_bytes: int | None = None

@@ -75,6 +75,14 @@ class Dump:
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
 
+    def _partitions(self) -> int:
+        """Number of partitions and files; paths that cannot be read are reported when they are dumped."""
+        count = 0
+        for path in self.options.paths:
+            with suppress(KsegError):
+                count += len(self._expanded(path))
+        return count
+
     def _expanded(self, path: str) -> list[str]:
         """Like `expand_path`; of a log directory only the partitions of topics that --topic names."""
         parts = expand_path(path)
@@ -103,7 +111,7 @@ class Dump:
 
     def _make_printer(self, sink: Sink, style: Style) -> Any:
         """Returns a printer; one with several threads if batches can be rendered independently."""
-        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning):
+        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning, self._partitions):
             return view
         if self.options.form == JSON:
             from kseg.output.jsonl import JsonLinesPrinter as Form

@@ -4,17 +4,29 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from kseg.dump.options import JSON, TABLE, DumpOptions
+from kseg.dump.options import JSON, SORT_FIELDS, TABLE, DumpOptions
 from kseg.formats.rows import Scratch
 from kseg.output.printer import Style
 from kseg.output.sink import Sink
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
+MOST_SUMMARIES = 10
+"""Partitions that have a summary each; more have a line each."""
 
 
-def view_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, warn: Callable[[str], None]) -> Any:
-    """Returns None for text and JSON, and for open transactions. ``warn`` receives lines for standard error."""
+def view_printer(
+    options: DumpOptions,
+    sink: Sink,
+    style: Style,
+    scratch: Scratch,
+    warn: Callable[[str], None],
+    partitions: Callable[[], int],
+) -> Any:
+    """Returns None for text and JSON, and for open transactions. ``warn`` receives lines for standard error.
+
+    ``partitions`` counts the partitions that are dumped.
+    """
     is_table = options.form == TABLE
     if options.open_transactions or not (options.as_hex or options.summary or is_table or options.committed_offsets):
         return None
@@ -31,7 +43,7 @@ def view_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratc
 
         return SummaryPrinter(
             sink, scratch, as_json=options.form == JSON, paint=paint, what_if=options.what_if, sample=options.sample,
-            jobs=options.jobs or os.cpu_count() or 1,
+            jobs=options.jobs or os.cpu_count() or 1, fleet=_fleet_table(options, sink, paint, partitions),
         )  # fmt: skip
     width = _width(sink, PIPED_TABLE_WIDTH)
     committed: Any = None
@@ -51,6 +63,15 @@ def view_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratc
     from kseg.output.topic_tables import TopicTables
 
     return TopicTables(table, committed)
+
+
+def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Callable[[], int]) -> Any:
+    """Returns None if each partition has a summary of its own."""
+    if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MOST_SUMMARIES):
+        return None
+    from kseg.output.fleet_table import FleetTable
+
+    return FleetTable(options.sort or SORT_FIELDS[0], paint, _width(sink, PIPED_TABLE_WIDTH))
 
 
 def _width(sink: Sink, otherwise: int) -> int:

@@ -24,10 +24,13 @@ Warn = Callable[[str], None]
 
 
 class Topics:
-    """``globs``: the values of --topic. The metadata of a log directory are read once."""
+    """``globs``: the values of --topic. The metadata of a log directory are read once.
 
-    def __init__(self, globs: tuple[str, ...] = ()) -> None:
-        self._globs = globs
+    ``takes_unknown``: without --topic and metadata all topics are selected, as nothing is changed.
+    """
+
+    def __init__(self, globs: tuple[str, ...] = (), takes_unknown: bool = False) -> None:
+        self._globs, self._takes_unknown = globs, takes_unknown
         self.metadata = KnownTopics()
 
     def known(self, directory: str) -> TopicSettings | None:
@@ -41,7 +44,7 @@ class Topics:
 
     def check(self, directory: str) -> None:
         """Raises KsegError if neither --topic nor metadata select the partitions of a log directory."""
-        if self._globs:
+        if self._globs or self._takes_unknown:
             return
         found = self.known(directory)
         if found is None or not found.is_complete:
@@ -59,7 +62,9 @@ class Topics:
         if self._globs:
             return self.is_named(path)
         found = self.known(directory)
-        return found is not None and place[0] in found.ids
+        if found is None:
+            return self._takes_unknown
+        return place[0] in found.ids or (self._takes_unknown and not found.is_complete)
 
     def why_left(self, path: str, directory: str) -> str:
         """Returns why a partition of a log directory is not selected, "" if it is."""

@@ -48,7 +48,8 @@ PARTS = {
     "cardinality": "count: int, isExact: flag",
     "whatIf": (
         "compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int, "
-        "bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int"
+        "bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int, "
+        "megabytesPerSecond: number?"
     ),
     "removed": "position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?",
     "gap": "directory: bytes, firstOffset: int, lastOffset: int",
@@ -151,7 +152,8 @@ DUMP = [
         "offsetsNotRising: int, leastTimestamp: int?, maxTimestamp: int?, recordsWithTimestamp: int, "
         "logAppendTimeBatches: int, producers: cardinality, batchesWithProducer: int, transactionalBatches: int, "
         "commits: int, aborts: int, controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, "
-        "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf",
+        "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf, "
+        "whatIfs?: []whatIf",
     ),
 ]
 """Type and fields of the objects that `kseg dump` prints; they depend on the era of the batch."""

@@ -1,9 +1,9 @@
 """``--summary``: statistics of each partition (or of its given files), as text or as one line of JSON."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.formats.compressing import Target
 from kseg.formats.json_values import encode, name_value
@@ -19,11 +19,15 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
 from kseg.segment.summary import Cardinality, Distribution, Form, Summary
 
+if TYPE_CHECKING:
+    from kseg.output.fleet_table import FleetTable
+
 
 class SummaryPrinter(Printer):
     """Counts its input and writes one summary for each directory; `close` writes the last one.
 
-    ``what_if``: a codec for which the savings of recompression are estimated, from about ``sample`` batches.
+    ``what_if``: codecs for which the savings of recompression are estimated, from about ``sample`` batches.
+    ``fleet``: the table that takes the summaries of text instead.
     """
 
     def __init__(
@@ -33,19 +37,21 @@ class SummaryPrinter(Printer):
         *,
         as_json: bool = False,
         paint: Paint | None = None,
-        what_if: Target | None = None,
+        what_if: Sequence[Target] = (),
         sample: int | None = None,
         jobs: int = 1,
+        fleet: "FleetTable | None" = None,
     ) -> None:
         super().__init__(sink, Style(), scratch)
         self._as_json = as_json
         self._paint = paint or Paint()
-        self._target, self._sample, self._jobs = what_if, sample, jobs
+        self._targets, self._sample, self._jobs = what_if, sample, jobs
+        self._fleet = fleet
         self._directory: str | None = None
         self._paths: list[str] = []
         self._is_whole = False
         self._summary = Summary(scratch)
-        self._recompression: Recompression | None = None
+        self._recompressions: list[Recompression] = []
         self._is_first = True
         self.is_of_directory = False
         """Whether the next PATH is a directory: the summary then has its name, even for a single file."""
@@ -54,14 +60,14 @@ class SummaryPrinter(Printer):
         directory = os.path.dirname(file.path)
         is_another = directory != self._directory or self.is_of_directory != self._is_whole
         if self._directory is not None and is_another:
-            self.close()
+            self._end_directory()
         if self._directory is None:
             self._directory = directory
             self._summary = Summary(self.scratch)
-            if self._target is not None:
-                self._recompression = Recompression(
-                    self._target, self.scratch.max_batch_bytes, self._jobs, self._sample
-                )
+            self._recompressions = [
+                Recompression(target, self.scratch.max_batch_bytes, self._jobs, self._sample)
+                for target in self._targets
+            ]
         self._paths.append(file.path)
         self._is_whole = self.is_of_directory
         self._summary.add_file(0)
@@ -70,9 +76,9 @@ class SummaryPrinter(Printer):
         problems = self._summary.problems.total()
         self._summary.bytes += run.end - run.position
         self._summary.add_run(reader, run)
-        if self._recompression is not None:
+        if self._recompressions:
             for i in range(run.count):
-                self._recompression.add(reader.batch(run, i, keep=False))
+                self._recompress(reader.batch(run, i, keep=False))
         self.errors += self._summary.problems.total() - problems
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
@@ -80,9 +86,12 @@ class SummaryPrinter(Printer):
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size
         self._summary.add_batch(batch)
-        if self._recompression is not None:
-            self._recompression.add(batch)
+        self._recompress(batch)
         self.errors += self._summary.problems.total() - problems
+
+    def _recompress(self, batch: Batch) -> None:
+        for recompression in self._recompressions:
+            recompression.add(batch)
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -93,24 +102,32 @@ class SummaryPrinter(Printer):
         """Does nothing: a summary covers several files."""
 
     def close(self) -> None:
-        """Writes the summary of everything since the last one."""
+        """Writes the summary of everything since the last one, and the table of all."""
+        self._end_directory()
+        if self._fleet is not None:
+            self.sink.write(self._fleet.text().encode("utf-8", "surrogateescape"))
+            self.sink.flush()
+
+    def _end_directory(self) -> None:
         if self._directory is None:
             return
-        saving = None
-        if self._recompression is not None:
-            with self._recompression as recompression:
-                saving = recompression.finish()
-            self._recompression = None
+        savings = []
+        for recompression in self._recompressions:
+            with recompression:
+                savings.append(recompression.finish())
+        self._recompressions = []
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         if self._as_json:
-            self.sink.write(encode(summary_object(self._summary, path, saving)) + b"\n")
+            self.sink.write(encode(summary_object(self._summary, path, savings)) + b"\n")
+        elif self._fleet is not None:
+            self._fleet.add(summary_object(self._summary, path, savings))
         elif self.sink.is_terminal:
             from kseg.output.summary_panel import summary_panel
 
-            text = summary_panel(self._summary, path, saving, self._paint)
+            text = summary_panel(self._summary, path, savings, self._paint)
             self.sink.write(text.encode("utf-8", "surrogateescape"))
         else:
-            lines = summary_lines(self._summary, path, saving, self._paint)
+            lines = summary_lines(self._summary, path, savings, self._paint)
             between = "" if self._is_first else "\n"
             self.sink.write((between + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
         self.sink.flush()
@@ -118,7 +135,7 @@ class SummaryPrinter(Printer):
         self._directory, self._paths = None, []
 
 
-def summary_object(summary: Summary, path: str, saving: Saving | None = None) -> dict[str, Any]:
+def summary_object(summary: Summary, path: str, savings: Sequence[Saving] = ()) -> dict[str, Any]:
     """Returns the summary as JSON: sizes in bytes, times in ms since the epoch, absent values null."""
     count = summary.counters()
     first, last = (count["first_offset"], count["last_offset"]) if count["has_offset"] else (None, None)
@@ -164,8 +181,10 @@ def summary_object(summary: Summary, path: str, saving: Saving | None = None) ->
         "damage": dict(sorted(summary.damage.items())),
         "problems": dict(sorted(summary.problems.items())),
     }
-    if saving is not None:
-        found["whatIf"] = _saving_object(saving)
+    if savings:
+        found["whatIf"] = _saving_object(savings[0])
+    if len(savings) > 1:
+        found["whatIfs"] = [_saving_object(saving) for saving in savings]
     return found
 
 
@@ -189,10 +208,14 @@ def _cardinality_object(number: Cardinality) -> dict[str, Any]:
     return {"count": number.count, "isExact": number.is_exact}
 
 
+def _rounded(speed: float | None) -> float | None:
+    return None if speed is None else round(speed, 1)
+
+
 def _saving_object(saving: Saving) -> dict[str, Any]:
     return {
         "compression": saving.target.name, "level": saving.target.level, "batches": saving.batches,
         "sampledBatches": saving.sampled, "bytesBefore": saving.before, "bytesAfter": saving.after,
         "bytesSaved": saving.before - saving.after, "isExact": saving.is_exact, "error": saving.error,
-        "bytesUntouched": saving.untouched,
+        "bytesUntouched": saving.untouched, "megabytesPerSecond": _rounded(saving.megabytes_per_second),
     }  # fmt: skip

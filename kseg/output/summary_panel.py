@@ -1,12 +1,13 @@
 """Draws a summary on a terminal: a panel with the counts, a table of formats with their shares, and what they hold."""
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from kseg.output.drawing import drawn
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint
-from kseg.output.summary_text import Fact, saving_lines, summary_facts, summary_size
+from kseg.output.summary_text import Fact, savings_lines, summary_facts, summary_size
 from kseg.quantities import shown_bytes
 from kseg.segment.recompression import Saving
 from kseg.segment.summary import Form, Summary
@@ -14,7 +15,7 @@ from kseg.segment.summary import Form, Summary
 _BAR_WIDTH = 16
 
 
-def summary_panel(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> str:
+def summary_panel(summary: Summary, path: str, savings: Sequence[Saving], paint: Paint) -> str:
     """Returns the panel as text. A title is cut at the width of the terminal, so the whole path stands below it."""
     from rich.console import Group
     from rich.panel import Panel
@@ -26,8 +27,7 @@ def summary_panel(summary: Summary, path: str, saving: Saving | None, paint: Pai
     if forms := summary.forms():
         parts += [_form_table(forms), Text()]
     parts.append(_grid(contained))
-    if saving is not None:
-        parts += [Text.from_ansi(line) for line in saving_lines(saving, paint)]
+    parts += [Text.from_ansi(line) for line in savings_lines(savings, paint)]
     title = Text(on_one_line(os.path.basename(path) or path), "bold")
     return drawn(Panel(Group(*parts), title=title, title_align="left"), paint.is_on)
 

@@ -1,6 +1,6 @@
 """The text form of a summary, and the facts that both it and the panel of a terminal show."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from kseg.output.notices import on_one_line
@@ -22,13 +22,13 @@ class Fact(NamedTuple):
     color: str | None = None
 
 
-def summary_lines(summary: Summary, path: str, saving: Saving | None, paint: Paint) -> list[str]:
+def summary_lines(summary: Summary, path: str, savings: Sequence[Saving], paint: Paint) -> list[str]:
     """Returns the summary as text, at most 80 columns wide except for the path."""
     counted, contained = summary_facts(summary)
     lines = [f"{paint(on_one_line(path), bold=True)}: {summary_size(summary)}", *map(_line, counted)]
     lines += _form_lines(summary.forms())
     lines += [paint(_line(fact), fact.color) if fact.color else _line(fact) for fact in contained]
-    return lines + (saving_lines(saving, paint) if saving is not None else [])
+    return lines + savings_lines(savings, paint)
 
 
 def summary_size(summary: Summary) -> str:
@@ -132,7 +132,24 @@ def _producer_facts(summary: Summary, count: dict[str, int]) -> list[Fact]:
     return facts
 
 
-def saving_lines(saving: Saving, paint: Paint) -> list[str]:
+def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
+    """Returns the savings of one codec in words, of several side by side."""
+    if len(savings) < 2:
+        return [line for saving in savings for line in _saving_lines(saving, paint)]
+    titles = f"    {'what if':10s} {'size':>11s} {'of now':>7s} {'speed':>12s}"
+    lines = ["", paint(titles, bold=True), f"    {'now':10s} {shown_bytes(savings[0].before):>11s} {'100.0%':>7s}"]
+    for saving in savings:
+        share = f"{saving.after / saving.before:.1%}" if saving.before else "-"
+        speed = saving.megabytes_per_second
+        shown = "-" if speed is None else f"{speed:,.0f} MB/s"
+        lines.append(f"    {saving.target!s:10s} {shown_bytes(saving.after):>11s} {share:>7s} {shown:>12s}")
+    tried = savings[0]
+    if not tried.is_exact:
+        lines.append(f"    from {tried.sampled:,} of {tried.batches:,} batches")
+    return lines
+
+
+def _saving_lines(saving: Saving, paint: Paint) -> list[str]:
     lines = ["", f"  {paint(f'what if {saving.target}', bold=True)}"]
     if not saving.batches:
         return [*lines, "    no batch here can be compressed again"]

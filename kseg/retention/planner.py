@@ -36,7 +36,7 @@ class RetentionPlanner(Planner):
         super().__init__(reporter)
         self._options, self._change = options, change
         self._asked = options.asked
-        self._topics = Topics(options.topics)
+        self._topics = Topics(options.topics, takes_unknown=options.explains)
         self._rules = Rules(options.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._starts: dict[TopicPartition, LogStart] = {}

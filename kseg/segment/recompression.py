@@ -6,8 +6,9 @@ messages; uncompressed v0 and v1 messages; and compressed ones if the codec is z
 
 import math
 import random
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.formats import message_set, record_batch
@@ -39,6 +40,15 @@ class Saving:
     after: int
     untouched: int
     error: int | None
+    records_bytes: int = 0
+    """Uncompressed bytes that were compressed."""
+    cpu_ns: int = field(default=0, compare=False)
+    """CPU time that compressing them took, in ns."""
+
+    @property
+    def megabytes_per_second(self) -> float | None:
+        """Uncompressed bytes by CPU time of one thread; None if nothing was compressed."""
+        return self.records_bytes * 1000 / self.cpu_ns if self.cpu_ns else None
 
     @property
     def is_exact(self) -> bool:
@@ -70,6 +80,7 @@ class Recompression:
         self._threshold = 1.0
         self._chosen: list[tuple[float, int, int]] = []
         self._batches = self._before = self._after = self._tried = self._untouched = 0
+        self._records_bytes = self._cpu_ns = 0
 
     def __enter__(self) -> "Recompression":
         return self
@@ -92,17 +103,24 @@ class Recompression:
         for results in self._pipeline.submit(lambda: (ticket, *self._sizes(area)), len(area.data)):
             self._take(results)
 
-    def _sizes(self, area: _Area) -> tuple[int, int]:
-        """Returns the size of the batch before and after; after is -1 if it is unreadable."""
+    def _sizes(self, area: _Area) -> tuple[int, int, int, int]:
+        """Returns the size of the batch before and after, that of its records, and the CPU time of compressing them.
+
+        After is -1 if it is unreadable.
+        """
         before = area.around + len(area.data)
         try:
             records = decompress(area.codec, area.data, area.magic, self._max_batch_bytes)
         except DecompressionError:
-            return before, -1
-        return before, area.around + len(compress(self.target, records))
+            return before, -1, 0, 0
+        began = time.thread_time_ns()
+        after = area.around + len(compress(self.target, records))
+        return before, after, len(records), time.thread_time_ns() - began
 
-    def _take(self, results: Iterable[tuple[float, int, int]]) -> None:
-        for ticket, before, after in results:
+    def _take(self, results: Iterable[tuple[float, int, int, int, int]]) -> None:
+        for ticket, before, after, records_bytes, cpu_ns in results:
+            self._records_bytes += records_bytes
+            self._cpu_ns += cpu_ns
             if after < 0:
                 self._batches -= 1
                 self._before -= before
@@ -121,8 +139,10 @@ class Recompression:
         for results in self._pipeline.drain():
             self._take(results)
         if self._sample is None:
-            return Saving(self.target, self._batches, self._tried, self._before, self._after, self._untouched, None)
-        return self._estimate([(before, after) for _, before, after in self._chosen])
+            found = Saving(self.target, self._batches, self._tried, self._before, self._after, self._untouched, None)
+        else:
+            found = self._estimate([(before, after) for _, before, after in self._chosen])
+        return replace(found, records_bytes=self._records_bytes, cpu_ns=self._cpu_ns)
 
     def _estimate(self, sizes: list[tuple[int, int]]) -> Saving:
         """Computes the ratio estimator (Cochran, Sampling Techniques, chapter 6)."""

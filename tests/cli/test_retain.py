@@ -153,6 +153,10 @@ def test_without_metadata_topics_have_to_be_named(kseg: Kseg, logs: Path) -> Non
     done = kseg("retain", *HOUR, logs)
     assert (done.status, "name them with --topic" in done.err) == (3, True)
     assert everything(logs) == before
+    explained = kseg("retain", "--explain", "--format", "json", *HOUR, *NOW, logs)
+    assert explained.status == 0
+    assert len(explained.of_type("retention")) == 2
+    assert everything(logs) == before
     assert kseg("retain", "--log-start-offset", "7", "--topic", "*", logs).status == 3
     assert kseg("retain", "--topic", "audit", *HOUR, logs / "r-delrec-0").status == 3
     assert kseg("retain", *HOUR, *NOW, "--topic", "r-time-half", logs).status == 0

@@ -94,3 +94,27 @@ def test_a_summary_is_called_after_what_was_named(kseg: Kseg) -> None:
     """After the partition also where that has one segment, and each time it is named."""
     asked = ("dump", "--summary", "--format", "json")
     assert [row["path"] for row in kseg(*asked, GZIP.parent, GZIP).objects] == [str(GZIP.parent), str(GZIP)]
+
+
+def test_many_partitions_have_a_line_each(kseg: Kseg) -> None:
+    folder = TESTDATA / "kafka-4.3.1/codecs"
+    paths = sorted(path for path in folder.glob("*-[0-9]*") if any(path.glob("*.log")))
+    one_by_one = kseg("dump", "--summary", "--format", "json", *paths).of_type("summary")
+    table = kseg("dump", "--sort", "size", *paths).lines
+    rows = [line for line in table[1:] if line.split("-")[0] in {path.name.split("-")[0] for path in paths}]
+    assert len(rows) == len(one_by_one) == len(paths)
+    assert sum(row["batches"] for row in one_by_one) == sum(
+        int(line.split()[2].replace(",", "")) for line in table[-9:] if line.startswith("v")
+    )
+
+
+def test_several_codecs_side_by_side(kseg: Kseg) -> None:
+    (found,) = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", "--format", "json", GZIP).objects
+    alone = [
+        kseg("dump", "--what-if", codec, "--format", "json", GZIP).objects[0]["whatIf"] for codec in ("zstd", "lz4")
+    ]
+    assert found["whatIf"] == found["whatIfs"][0]
+    assert [each["bytesAfter"] for each in found["whatIfs"]] == [each["bytesAfter"] for each in alone]
+    text = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", GZIP).lines
+    assert [line.split()[0] for line in text[-2:]] == ["zstd:3", "lz4:9"]
+    assert all(line.endswith(" MB/s") for line in text[-2:])

@@ -53,12 +53,12 @@ def test_formats_and_codecs_are_told_apart() -> None:
 
 
 def test_what_if() -> None:
-    (found,) = map(json.loads, run(MIXED, as_json=True, what_if=parse_target("zstd"), jobs=2)[1])
+    (found,) = map(json.loads, run(MIXED, as_json=True, what_if=[parse_target("zstd")], jobs=2)[1])
     saving = found["whatIf"]
     assert (saving["compression"], saving["level"], saving["isExact"], saving["error"]) == ("zstd", 3, True, None)
     assert saving["bytesSaved"] == saving["bytesBefore"] - saving["bytesAfter"]
     assert saving["bytesBefore"] + saving["bytesUntouched"] == MIXED.stat().st_size
-    text = "\n".join(run(MIXED, what_if=parse_target("zstd"))[1])
+    text = "\n".join(run(MIXED, what_if=[parse_target("zstd")])[1])
     assert "what if zstd:3" in text
     assert "would stay as they are" in text
 

@@ -38,7 +38,7 @@ const summary = () => {
     ),
   );
   const tries = rows.flatMap((row) =>
-    row.whatIf ? [row.whatIf].flat().map((each) => ({ ...each, path: row.path })) : [],
+    row.whatIf ? [row.whatIfs ?? row.whatIf].flat().map((each) => ({ ...each, path: row.path })) : [],
   );
   if (tries.length)
     section(

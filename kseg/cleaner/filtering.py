@@ -16,6 +16,7 @@ from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts, judge_rows
 from kseg.kernel.compact.rewriting import seal
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
+from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_OPENING, NEEDS_SCRATCH, OUTPUT_FULL, ROWS_FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +63,24 @@ class _Filtering:
                 buffers.expansion, opened,
             )  # fmt: skip
             opened, i = None, survivors.batch
-            if status == kernel.BAD:
+            if status == MALFORMED:
                 refuse(window, i, survivors.reason)
-            if status == kernel.PACK:
+            if status == kernel.NEEDS_PACKING:
                 self._pack(i)
-            elif status == kernel.FULL:
+            elif status == OUTPUT_FULL:
                 self._flush()
                 if survivors.needed > len(buffers.out):
                     buffers.out = bytearray(2 * survivors.needed)
-            elif status == kernel.ROWS:
+            elif status == ROWS_FULL:
                 buffers.widen(survivors.needed)
-            elif status == kernel.OPEN or (status == kernel.ROOM and not buffers.expand(window, i)):
+            elif status == NEEDS_OPENING or (status == NEEDS_SCRATCH and not buffers.expand(window, i)):
                 if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
                     self._flush()
                     self._filter_message(i)
                     survivors.batch = i + 1
                 else:
                     opened = open_records(window, i, buffers)
-            elif status == kernel.DONE:
+            elif status == DONE:
                 break
         self._flush()
         return survivors.counts

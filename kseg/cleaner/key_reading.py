@@ -9,6 +9,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_hash import Secret
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
+from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_OPENING, NEEDS_SCRATCH, ROWS_FULL
 
 
 class Hashes(NamedTuple):
@@ -46,16 +47,16 @@ def read_keys(
             buffers.expansion, opened,
         )  # fmt: skip
         opened, i = None, reader.batch
-        if status == keys.BAD:
+        if status == MALFORMED:
             refuse(window, i, reader.reason)
         if not put(Hashes(buffers.hashes, buffers.offsets, reader.keys, i)):
             return False
         reader.keys = 0
-        if status == keys.DONE:
+        if status == DONE:
             return True
-        if status == keys.ROWS:
+        if status == ROWS_FULL:
             buffers.widen(reader.needed)
-        elif status == keys.OPEN or (status == keys.ROOM and not buffers.expand(window, i)):
+        elif status == NEEDS_OPENING or (status == NEEDS_SCRATCH and not buffers.expand(window, i)):
             if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
                 if not _read_message(window, i, reader, buffers, put):
                     return False

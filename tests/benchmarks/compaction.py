@@ -27,6 +27,7 @@ from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.records.opening import DONE, OUTPUT_FULL
 from kseg.segment.writer import SegmentWriter, batch_rows
 
 RECORDS_PER_BATCH = 145
@@ -134,8 +135,8 @@ def put_keys(count: int) -> float:
         offset_map, begin = OffsetMap(40 * count), time.process_time()
         for data, all_rows in windows:
             for rows, batches in all_rows:
-                reader, status = keys.KeyReader(offset_map.keys.secret, 0), keys.FULL
-                while status != keys.DONE:
+                reader, status = keys.KeyReader(offset_map.keys.secret, 0), OUTPUT_FULL
+                while status != DONE:
                     status = reader.read(data, rows, batches, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
                                          buffers.expansion)  # fmt: skip
                     offset_map.put(buffers.hashes, buffers.offsets, reader.keys)

@@ -30,6 +30,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be64,
     crc32c,
     native_setup,
+    put_big,
 )
 from cython.cimports.kseg.kernel.native.search import could_be_frame
 from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
@@ -165,21 +166,11 @@ def are_right(
     return found
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_be32(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong) -> cython.void:
-    k: cython.int
-    for k in range(4):
-        out[at + k] = (value >> (8 * (3 - k))) & 255
-
-
 def write_header(out, at, end, codec):
     """Sets length, codec and checksum of the v2 batch out[at:end]."""
-    put_be32(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD)
+    put_big(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
     out[at + V2_FLAGS] = out[at + V2_FLAGS] - (out[at + V2_FLAGS] & CODEC) + codec
-    put_be32(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end))
+    put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
 
 
 def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> None:

@@ -2,15 +2,6 @@ from kseg.kernel.compact.key_hash cimport Secret
 from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:
-    # What `KeyReader.read` ends with: all batches are read; no room for more keys; no room for the rows of one batch;
-    # a larger room to expand into is needed; the caller has to open a batch; records make no sense (``reason``).
-    DONE = 0
-    FULL = 1
-    ROWS = 2
-    ROOM = 3
-    OPEN = 4
-    BAD = 5
-
     # A verdict: the keys of the batch do not count, as it is aborted.
     SKIP = 1
 

@@ -19,11 +19,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 from cython.cimports.kseg.kernel.records.opening import (
-    CLOSED,
-    NO_ROOM,
-    TOO_MANY,
+    DONE,
+    NEEDS_OPENING,
+    OUTPUT_FULL,
+    ROWS_FULL,
     BatchWindow,
-    count_is_right,
     fill_window,
     open_batch,
     read_batch,
@@ -59,7 +59,8 @@ class KeyReader:
     ) -> int:
         """Hashes the keys of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
 
-        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at ``batch``.
+        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at
+        ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL: no room for more keys.
         """
         status: cython.int
         window: BatchWindow
@@ -72,6 +73,7 @@ class KeyReader:
         fill_window(cython.address(window), data, batches, count, verdicts, rows, room, opened)
         with cython.nogil:
             status = hash_window(self, cython.address(window), hashes, offsets)
+        self.reason = window.reason
         return status
 
     def read_rows(
@@ -145,10 +147,10 @@ def hash_message(
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     magic: cython.int = window.batches[at + BATCH_MAGIC]
     if magic > 1 or not is_legacy_plain(window.p, position, window.batches[at + BATCH_SIZE], magic):
-        return OPEN
+        return NEEDS_OPENING
     if reader.keys >= capacity:
         reader.needed = 1
-        return FULL
+        return OUTPUT_FULL
     legacy_row(window.p, position, magic, window.rows)
     hash_rows(reader, window.p, window.rows, 1, hashes, offsets)
     return DONE
@@ -178,18 +180,12 @@ def hash_batch(
     ):
         return DONE
     status = open_batch(window, at)
-    if status == NO_ROOM:
-        return ROOM
-    if status == CLOSED:
-        return OPEN
-    if not count_is_right(window, at):
-        reader.reason = TOO_MANY
-        return BAD
+    if status != DONE:
+        return status
     if records > capacity - reader.keys or records > window.row_capacity:
         reader.needed = records
-        return FULL if reader.keys else ROWS
-    reader.reason = read_batch(window, at)
-    if reader.reason:
-        return BAD
-    hash_rows(reader, window.payload, window.rows, records, hashes, offsets)
-    return DONE
+        return OUTPUT_FULL if reader.keys else ROWS_FULL
+    status = read_batch(window, at)
+    if status == DONE:
+        hash_rows(reader, window.payload, window.rows, records, hashes, offsets)
+    return status

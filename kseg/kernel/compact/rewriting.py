@@ -5,6 +5,17 @@ their count included, and where they end; they are copied as they stand. 0 and 0
 """
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    V2_ATTRIBUTES,
+    V2_BASE_TIMESTAMP,
+    V2_COUNT,
+    V2_CRC,
+    V2_HEADER_BYTES,
+    V2_MAX_TIMESTAMP,
+)
+from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out
 from cython.cimports.kseg.kernel.layout.rows import (
     ROW_CHECK,
     ROW_HEADERS,
@@ -18,17 +29,13 @@ from cython.cimports.kseg.kernel.layout.rows import (
     crc32c,
     difference,
     native_setup,
+    put_big,
     put_bytes,
     put_varint,
     varint_bytes,
 )
 
 native_setup()
-
-
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
-GROWTH_BYTES = cython.declare(cython.Py_ssize_t, 16)
-"""A record written anew is so much longer at most: a longer timestamp delta, and a longer length."""
 
 
 def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
@@ -69,30 +76,18 @@ def put_records(p, rows, keep, count, base_offset, base_timestamp, out, at):
     return at
 
 
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def put_be(
-    out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.longlong, size: cython.int
-) -> cython.void:
-    k: cython.int
-    for k in range(size):
-        out[at + k] = (value >> (8 * (size - 1 - k))) & 255
-
-
 def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp, count):
     """Writes the header of the batch [at, end): offsets, epochs, producer and sequence are those of that at p[model].
 
     The records are there already, as the checksum covers them.
     """
-    put_bytes(out, at, p, model, 61)
-    put_be(out, at + 8, end - at - 12, 4)
-    put_be(out, at + 21, attributes, 2)
-    put_be(out, at + 27, base_timestamp, 8)
-    put_be(out, at + 35, max_timestamp, 8)
-    put_be(out, at + 57, count, 4)
-    put_be(out, at + 17, crc32c(0, out, at + 21, end), 4)
+    put_bytes(out, at, p, model, V2_HEADER_BYTES)
+    put_big(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
+    put_big(out, at + V2_ATTRIBUTES, attributes, 2)
+    put_big(out, at + V2_BASE_TIMESTAMP, base_timestamp, 8)
+    put_big(out, at + V2_MAX_TIMESTAMP, max_timestamp, 8)
+    put_big(out, at + V2_COUNT, count, 4)
+    put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
 
 
 def seal(
@@ -106,19 +101,6 @@ def seal(
     count: cython.longlong,
 ) -> None:
     """`put_header` for a batch in ``out`` whose other fields are those of the header in ``model``."""
-    if at < 0 or end - at < 61 or end > len(out) or len(model) < 61:
+    if at < 0 or end - at < V2_HEADER_BYTES or end > len(out) or len(model) < V2_HEADER_BYTES:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        put_header(
-            cython.address(out[0]),
-            at,
-            end,
-            cython.address(model[0]),
-            0,
-            attributes,
-            base_timestamp,
-            max_timestamp,
-            count,
-        )
-    else:
-        put_header(out, at, end, model, 0, attributes, base_timestamp, max_timestamp, count)
+    put_header(bytes_out(out), at, end, bytes_in(model), 0, attributes, base_timestamp, max_timestamp, count)

@@ -3,16 +3,9 @@ from kseg.kernel.compact.key_map cimport KeyMap
 from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:
-    # What `Survivors.write` ends with: all batches are done; no room for ``needed`` bytes of output; no room for
-    # ``needed`` rows; a larger room to expand into is needed; the caller has to open a batch; records make no sense
-    # (``reason``); the caller has to compress records and to seal their batch (`kseg.kernel.compact.rewriting`).
-    DONE = 0
-    FULL = 1
-    ROWS = 2
-    ROOM = 3
-    OPEN = 4
-    BAD = 5
-    PACK = 6
+    # Why `Survivors.write` stops, beside what opening.pxd has: the caller must compress records and seal their batch
+    # (`kseg.kernel.compact.rewriting`).
+    NEEDS_PACKING = 6
 
     # Verdicts on a batch: its records go unread; its header stays; it is the marker of a transaction of which nothing
     # is left; all of its records stay (control).

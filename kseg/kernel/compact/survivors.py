@@ -41,11 +41,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     put_bytes,
 )
 from cython.cimports.kseg.kernel.records.opening import (
-    CLOSED,
-    NO_ROOM,
-    TOO_MANY,
+    DONE,
+    NEEDS_OPENING,
+    OUTPUT_FULL,
+    ROWS_FULL,
     BatchWindow,
-    count_is_right,
     fill_window,
     open_batch,
     read_batch,
@@ -54,7 +54,7 @@ from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_ro
 
 # A message of its own becomes a batch that is so much longer at most.
 _BATCH_GROWTH = cython.declare(cython.longlong, 128)
-# A record written anew is so much longer at most (`kseg.kernel.compact.rewriting`).
+# A record written anew is so much longer at most: a longer timestamp delta, and a longer length.
 _RECORD_GROWTH = cython.declare(cython.longlong, 16)
 _ATTRIBUTES = cython.declare(cython.longlong, 0x7F)
 _NONE = cython.declare(cython.uchar, 255)
@@ -68,7 +68,7 @@ class Survivors:
     ``has_horizons`` (before KIP-534) of all batches, may not go yet.
 
     ``batch``: the next one of the window; ``size``: bytes written so far; the caller sets both back. ``needed`` and
-    ``reason``: see FULL, ROWS and BAD. Of the batch that is to be packed (PACK): its records are ``area_size`` bytes
+    ``reason``: see `kseg.kernel.records.opening`. Of the batch that NEEDS_PACKING: its records are ``area_size`` bytes
     behind the room for a header at ``size``; ``base_timestamp``, ``max_timestamp``, ``attributes``, ``records``.
     """
 
@@ -114,6 +114,7 @@ class Survivors:
         output.p, output.limit, output.keep = bytes_out(out), len(out), bytes_out(keep)
         with cython.nogil:
             status = write_window(self, cython.address(window), cython.address(output))
+        self.reason = window.reason
         return status
 
 
@@ -139,10 +140,10 @@ def write_message(survivors, window, i, output):
     size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
     magic: cython.int = window.batches[at + BATCH_MAGIC]
     if magic > 1 or window.verdicts[i] & KEEP_EMPTY or not is_legacy_plain(window.p, position, size, magic):
-        return OPEN
+        return NEEDS_OPENING
     if output.limit - survivors.size < size + _BATCH_GROWTH:
         survivors.needed = size + _BATCH_GROWTH
-        return FULL
+        return OUTPUT_FULL
     legacy_row(window.p, position, magic, window.rows)
     window.rows[ROW_CHECK] = 0  # where headers end: there are none
     survivors.counts.records += 1
@@ -163,26 +164,20 @@ def write_message(survivors, window, i, output):
 
 
 def open_records(survivors, window, at, output):
-    """Rows of the records of a batch. DONE; FULL where it might not fit into the output once written anew."""
+    """Rows of the records of a batch. DONE; OUTPUT_FULL where it might not fit into the output once written anew."""
     records: cython.longlong = window.batches[at + BATCH_COUNT]
     size: cython.Py_ssize_t
     status: cython.int = open_batch(window, at)
-    if status == NO_ROOM:
-        return ROOM
-    if status == CLOSED:
-        return OPEN
-    if not count_is_right(window, at):
-        survivors.reason = TOO_MANY
-        return BAD
+    if status != DONE:
+        return status
     if records > window.row_capacity:
         survivors.needed = records
-        return ROWS
+        return ROWS_FULL
     size = V2_HEADER_BYTES + window.end - window.first + _RECORD_GROWTH * records
     if size > output.limit - survivors.size:
         survivors.needed = size
-        return FULL
-    survivors.reason = read_batch(window, at)
-    return BAD if survivors.reason else DONE
+        return OUTPUT_FULL
+    return read_batch(window, at)
 
 
 def write_batch(survivors, window, i, output):
@@ -200,7 +195,7 @@ def write_batch(survivors, window, i, output):
     needs_horizon: cython.bint = False
     if output.limit - survivors.size < size:
         survivors.needed = size
-        return FULL
+        return OUTPUT_FULL
     if verdict & DISCARD:
         survivors.counts.records += records
         if attributes & CONTROL:
@@ -253,7 +248,7 @@ def tombstones_stay(survivors: Survivors, window: cython.pointer[BatchWindow], a
 
 
 def rewrite(survivors, window, at, output, kept, needs_horizon):
-    """Writes a batch anew: DONE, or PACK where its records have to be compressed."""
+    """Writes a batch anew: DONE, or NEEDS_PACKING where its records have to be compressed."""
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     end: cython.Py_ssize_t
     describe(survivors, window, at, output, needs_horizon)
@@ -264,7 +259,7 @@ def rewrite(survivors, window, at, output, kept, needs_horizon):
     survivors.records = kept
     if window.batches[at + BATCH_ATTRIBUTES] & CODEC:
         survivors.area_size = end - survivors.size - V2_HEADER_BYTES
-        return PACK
+        return NEEDS_PACKING
     put_header(
         output.p, survivors.size, end, window.p, position, survivors.attributes, survivors.base_timestamp,
         survivors.max_timestamp, kept,

@@ -1,19 +1,24 @@
 from kseg.kernel.codecs.expand cimport Room
 
 cpdef enum:
-    # What `open_batch` answers: the batch is open; a larger room is needed; the caller has to open it.
-    OPENED = 0
-    NO_ROOM = 1
-    CLOSED = 2
+    # Why a pass over the batches of a window stops: all are done; the output, or the rows of records, are too short for
+    # what is needed next; the scratch buffer must grow, or needs a codec's library; the caller must open the batch; its
+    # records make no sense (``reason``).
+    DONE = 0
+    OUTPUT_FULL = 1
+    ROWS_FULL = 2
+    NEEDS_SCRATCH = 3
+    NEEDS_OPENING = 4
+    MALFORMED = 5
 
-    # Why `read_batch` refuses records, beside the REASONS of record_fields.
+    # Reasons, beside the REASONS of record_fields.
     NOT_RISING = 101
     OUT_OF_RANGE = 102
     TOO_MANY = 103
 
 # The batches of a window (rows BATCH_*) and the buffers of one thread for their records. ``opened``: the records of
 # the next batch, if the caller has opened it; a size of -1: it has not. ``payload`` from ``first`` to ``end``: the
-# records of the batch that was opened last.
+# records of the batch that was opened last; ``reason``: why it is MALFORMED.
 cdef struct BatchWindow:
     const unsigned char* p
     const long long* batches
@@ -29,11 +34,12 @@ cdef struct BatchWindow:
     const unsigned char* payload
     Py_ssize_t first
     Py_ssize_t end
+    int reason
 
 cdef int fill_window(
     BatchWindow* window, const unsigned char[::1] data, const long long[::1] batches, Py_ssize_t count,
     const long long[::1] verdicts, long long[::1] rows, Room room, const unsigned char[::1] opened
 ) except -1
 cdef int open_batch(BatchWindow* window, Py_ssize_t at) noexcept nogil
-cdef bint count_is_right(BatchWindow* window, Py_ssize_t at) noexcept nogil
 cdef int read_batch(BatchWindow* window, Py_ssize_t at) noexcept nogil
+cdef int read_rows(BatchWindow* window, Py_ssize_t at) noexcept nogil

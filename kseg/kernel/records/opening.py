@@ -5,8 +5,7 @@
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM as EXPAND_NO_ROOM
-from cython.cimports.kseg.kernel.codecs.expand import expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
@@ -48,6 +47,7 @@ def fill_window(window, data, batches, count, verdicts, rows, room, opened):
     window.batches, window.count, window.verdicts = int64s_in(batches), count, int64s_in(verdicts)
     window.rows, window.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
     window.opened_size = -1
+    window.reason = 0
     if opened is not None:
         window.opened, window.opened_size = bytes_in(opened), len(opened)
     if cython.compiled:
@@ -56,38 +56,36 @@ def fill_window(window, data, batches, count, verdicts, rows, room, opened):
 
 
 def open_batch(window, at):
-    """Finds the records of the batch whose row is batches[at]: OPENED, NO_ROOM or CLOSED."""
+    """Finds the records of the batch whose row is batches[at], as many as could be there: DONE, or why not."""
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
-    codec: cython.int = window.p[position + V2_FLAGS] & CODEC
     held: cython.Py_ssize_t
     if window.opened_size >= 0:
         window.payload, window.first, window.end = window.opened, 0, window.opened_size
         window.opened_size = -1
-        return OPENED
-    if codec == 0:
+    elif not window.p[position + V2_FLAGS] & CODEC:
         window.payload, window.first, window.end = window.p, position + V2_HEADER_BYTES, position + size
-        return OPENED
-    if cython.compiled:
+    elif cython.compiled:
         held = expand_batch(window.p, position, size, window.room, window.room_bytes, window.zstd)
-        if held >= 0:
-            window.payload, window.first, window.end = window.room, 0, held
-            return OPENED
-        if held == EXPAND_NO_ROOM:
-            return NO_ROOM
-    return CLOSED
-
-
-def count_is_right(window, at):
-    """Whether so many records as the header counts fit into the bytes of the batch that is open."""
-    return 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES
+        if held < 0:
+            return NEEDS_SCRATCH if held == NO_ROOM else NEEDS_OPENING
+        window.payload, window.first, window.end = window.room, 0, held
+    else:
+        return NEEDS_OPENING
+    if not 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES:
+        window.reason = TOO_MANY
+        return MALFORMED
+    return DONE
 
 
 def read_batch(window, at):
-    """Rows of the records of the batch that is open; 0, or why they make no sense.
+    """Reads the records of the open batch: DONE or MALFORMED. There are rows for all that its header counts."""
+    window.reason = read_rows(window, at)
+    return MALFORMED if window.reason else DONE
 
-    There are rows for all that the header counts, which `count_is_right`.
-    """
+
+def read_rows(window, at):
+    """0, or why the records make no sense."""
     header: RecordsHeader
     cursor: RecordCursor
     table: RecordTable

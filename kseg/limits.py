@@ -53,8 +53,8 @@ of a segment of 2 GiB."""
 OUTPUT_BYTES = 1 << 20
 """Bytes of output gathered before they are written."""
 
-LARGEST_ROOM_BYTES = 16 << 20
-"""Records of a batch are laid out in room that is kept for the next, a thread; those of a larger one are not."""
+LARGEST_BUFFER_BYTES = 16 << 20
+"""The largest buffer that a thread keeps for the expanded records of the next batch."""
 
 CHUNK_ROWS = 16384
 """Records in one chunk of columns."""

@@ -16,7 +16,7 @@ from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts, judge_rows
 from kseg.kernel.compact.rewriting import seal
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
-from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_OPENING, NEEDS_SCRATCH, OUTPUT_FULL, ROWS_FULL
+from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, OUTPUT_FULL, ROWS_FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Filtering:
                     buffers.out = bytearray(2 * survivors.needed)
             elif status == ROWS_FULL:
                 buffers.widen(survivors.needed)
-            elif status == NEEDS_OPENING or (status == NEEDS_SCRATCH and not buffers.expand(window, i)):
+            elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
                 if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
                     self._flush()
                     self._filter_message(i)

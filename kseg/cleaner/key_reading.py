@@ -9,7 +9,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_hash import Secret
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
-from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_OPENING, NEEDS_SCRATCH, ROWS_FULL
+from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, ROWS_FULL
 
 
 class Hashes(NamedTuple):
@@ -56,7 +56,7 @@ def read_keys(
             return True
         if status == ROWS_FULL:
             buffers.widen(reader.needed)
-        elif status == NEEDS_OPENING or (status == NEEDS_SCRATCH and not buffers.expand(window, i)):
+        elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
             if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
                 if not _read_message(window, i, reader, buffers, put):
                     return False

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 from kseg.cleaner.reading import Window
 from kseg.formats import record_batch
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
 from kseg.kernel.records import opening
@@ -19,7 +19,7 @@ class RecordBuffers:
 
     def __init__(self, out_bytes: int, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
         self.scratch = Scratch(max_batch_bytes)
-        self.expansion = room(max_batch_bytes)
+        self.expansion = expansion_buffer(max_batch_bytes)
         self.out = bytearray(out_bytes)
         self.widen(2 * ROWS_PER_CALL)
 

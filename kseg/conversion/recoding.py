@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
 from kseg.formats.compressing import Target, compressor, packer
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import UndecodableError
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.codecs.recoding import FULL, Repacking, are_right, seal
 from kseg.kernel.codecs.uninitialized import lengthen
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
@@ -77,7 +77,7 @@ class _Packing:
 
     def __init__(self, target: Target, max_bytes: int) -> None:
         found = packer(target)
-        self._repacking = None if found is None else Repacking(_room(max_bytes), found, max_bytes)
+        self._repacking = None if found is None else Repacking(_expansion(max_bytes), found, max_bytes)
 
     def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
         """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
@@ -109,7 +109,7 @@ class _Recoding:
     ) -> None:
         self._buffer, self._frames, self._origin, self._target = buffer, frames, origin, target
         self._max_bytes, self._found = max_bytes, found
-        self._expand = _room(max_bytes).expand
+        self._expand = _expansion(max_bytes).expand
         self._compress = compressor(target) if target.codec else None
 
     def recode(self, frame: int) -> None:
@@ -139,8 +139,8 @@ def _place(buffer: Any, position: int, end: int, origin: int) -> Place:
     return Place(origin + position, end - position, header.base_offset, header.last_offset)
 
 
-def _room(max_bytes: int) -> Room:
-    found: Room = _kept(("room", max_bytes), lambda: room(max_bytes))
+def _expansion(max_bytes: int) -> ExpansionBuffer:
+    found: ExpansionBuffer = _kept(("expansion", max_bytes), lambda: expansion_buffer(max_bytes))
     return found
 
 
@@ -155,7 +155,7 @@ def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
 def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:
     """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
     try:
-        payload, start = open_records(data, header, max_bytes, _room(max_bytes))
+        payload, start = open_records(data, header, max_bytes, _expansion(max_bytes))
     except UndecodableError as error:
         raise Refused(Problem(error.problem, str(error))) from error
     if problems := survey_records(payload, start, header)[0]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.batch_expansion import lay_open
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH
@@ -56,7 +56,10 @@ class Decoder:
     ) -> None:
         self._reader, self._scratch, self._chunks, self._tell = reader, scratch, chunks, tell
         self._wanted, self._is_all, self._key = wanted, is_all, key
-        self._room, self._laying = room(scratch.max_batch_bytes), room(scratch.max_batch_bytes)
+        self._expansion, self._laying = (
+            expansion_buffer(scratch.max_batch_bytes),
+            expansion_buffer(scratch.max_batch_bytes),
+        )
         self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
 
     def rest(self) -> Iterator[Chunk]:
@@ -113,7 +116,7 @@ class Decoder:
 
     def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
         """Decodes one batch that the kernel skips: compressed or invalid. Returns 1."""
-        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._room)
+        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._expansion)
         if not batch.is_valid:
             for problem in batch.problems:
                 self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))

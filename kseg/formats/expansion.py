@@ -1,14 +1,14 @@
 """Decompression buffers, which the kernel fills through liblz4 and libzstd."""
 
 from kseg.formats import liblz4, libzstd
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import LZ4
-from kseg.limits import LARGEST_ROOM_BYTES
+from kseg.limits import LARGEST_BUFFER_BYTES
 
 
-def room(max_bytes: int) -> Room:
+def expansion_buffer(max_bytes: int) -> ExpansionBuffer:
     """Allocates a reusable decompression buffer for the records of one batch, at most ``max_bytes``."""
-    return Room(min(max_bytes, LARGEST_ROOM_BYTES), addresses)
+    return ExpansionBuffer(min(max_bytes, LARGEST_BUFFER_BYTES), addresses)
 
 
 def addresses(codec: int) -> tuple[int, ...] | None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
-from kseg.limits import LARGEST_ROOM_BYTES
+from kseg.limits import LARGEST_BUFFER_BYTES
 
 
 def decompress_in_turn(
@@ -16,13 +16,13 @@ def decompress_in_turn(
     before_large: Callable[[], None] | None,
     remarks: Remarks | None = None,
 ) -> Any:
-    """Like `decompress`. ``before_large`` is called before more than LARGEST_ROOM_BYTES are produced.
+    """Like `decompress`. ``before_large`` is called before more than LARGEST_BUFFER_BYTES are produced.
 
     Decompression is then restarted, because the size of a stream is known only after decompression.
     """
-    if before_large is not None and ceiling > LARGEST_ROOM_BYTES:
+    if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
         try:
-            return decompress(codec, payload, magic, LARGEST_ROOM_BYTES, remarks)
+            return decompress(codec, payload, magic, LARGEST_BUFFER_BYTES, remarks)
         except DecompressionError as error:
             if error.problem != "decompression-limit":
                 raise

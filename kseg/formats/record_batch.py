@@ -22,7 +22,7 @@ from kseg.formats.compression import CODEC_NAMES, check_beginning
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import HEADER_WIDTH
 from kseg.kernel.records.plain import sequence_after
 from kseg.kernel.records.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
@@ -98,7 +98,7 @@ def open_records(
     data: Any,
     header: RecordBatchHeader,
     max_bytes: int,
-    buffer: Room | None = None,
+    buffer: ExpansionBuffer | None = None,
     remarks: Remarks | None = None,
     before_large: Callable[[], None] | None = None,
 ) -> tuple[Any, int]:

@@ -2,7 +2,7 @@
 
 The input is split into tasks. Threads take tasks in any order, but output is written in task order: each thread fills
 its own output buffer, and waits for its task's turn only when the buffer is full, the task is done, or it needs more
-memory than LARGEST_ROOM_BYTES. So memory use is that of a serial dump plus a constant for each thread.
+memory than LARGEST_BUFFER_BYTES. So memory use is that of a serial dump plus a constant for each thread.
 """
 
 from collections.abc import Callable

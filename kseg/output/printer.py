@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.codecs.batch_expansion import lay_open
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, TOO_SMALL, YOURS
 from kseg.kernel.render.rendering import Renderer
-from kseg.limits import LARGEST_ROOM_BYTES, MAX_HEADERS, OUTPUT_BYTES
+from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
@@ -68,7 +68,7 @@ class Printer:
         self._out = bytearray(OUTPUT_BYTES)
         self._renderer = Renderer()
         self._program: Any = None
-        self._room = room(scratch.max_batch_bytes)
+        self._expansion = expansion_buffer(scratch.max_batch_bytes)
         self._laid = int64s(FRAMES_LAID * FRAME_WIDTH)
 
     def enter(self, file: SegmentFile) -> None:
@@ -110,7 +110,7 @@ class Printer:
         """Prints a run of frames: uncompressed ones in the kernel, the others with `batch`."""
         if reader.era_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
-                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._room))
+                self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._expansion))
             return
         first = 0
         while first < run.count:
@@ -121,15 +121,15 @@ class Printer:
     def _run_window(
         self, reader: SegmentReader, run: Run, buffer: Any, rows: memoryview, origin: int, first: int, stop: int
     ) -> None:
-        def alone(i: int, shared: Room | None = self._room) -> int:
+        def alone(i: int, shared: ExpansionBuffer | None = self._expansion) -> int:
             self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=shared))
             return 1
 
         def laid_open(i: int) -> int:
-            count = lay_open(buffer, rows, i, stop, ALL, self._room, self._laid)
+            count = lay_open(buffer, rows, i, stop, ALL, self._expansion, self._laid)
             if not count:
                 return alone(i)
-            frames = Frames(buffer, rows[i * FRAME_WIDTH :], self._room.view(), self._laid)
+            frames = Frames(buffer, rows[i * FRAME_WIDTH :], self._expansion.view(), self._laid)
             self._print(frames, 0, count, origin, lambda k: alone(i + k, shared=None))
             return count
 
@@ -198,7 +198,7 @@ class Printer:
 
     def _grow(self, needed: int) -> None:
         self._flush()
-        if needed > LARGEST_ROOM_BYTES:
+        if needed > LARGEST_BUFFER_BYTES:
             self.sink.wait()  # only one thread at a time holds a buffer of this size
         if needed > len(self._out):
             self._out = bytearray(needed)
@@ -219,7 +219,7 @@ class Printer:
         if written:
             self.sink.write_view(memoryview(self._out)[:written])
             self._renderer.written = 0
-            if len(self._out) > LARGEST_ROOM_BYTES:
+            if len(self._out) > LARGEST_BUFFER_BYTES:
                 self._out = bytearray(OUTPUT_BYTES)
 
 

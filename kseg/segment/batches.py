@@ -10,7 +10,7 @@ from typing import Any
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records import messages
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
@@ -32,7 +32,7 @@ class Batch:
     magic: int
     is_valid: bool
     scratch: Scratch = field(default_factory=Scratch, repr=False)
-    records_buffer: Room | None = field(default=None, repr=False)
+    records_buffer: ExpansionBuffer | None = field(default=None, repr=False)
     remarks: Remarks = field(default_factory=list, repr=False)
 
     is_control = False

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan import frames as kernel
 from kseg.kernel.scan.frame_scan import CRC_RIGHT, IRREGULAR, WALK_RECORDS, FrameScan
@@ -139,8 +139,8 @@ class SegmentReader:
         return scan
 
     @cached_property
-    def _room(self) -> Room | None:
-        return room(self.scratch.max_batch_bytes) if self._manner & WALK_RECORDS else None
+    def _expansion(self) -> ExpansionBuffer | None:
+        return expansion_buffer(self.scratch.max_batch_bytes) if self._manner & WALK_RECORDS else None
 
     @cached_property
     def buffer(self) -> Any:
@@ -164,7 +164,7 @@ class SegmentReader:
         if batch_before >= 0:
             self.source.need(batch_before, position)
             self._scan.position, self._scan.largest = batch_before, self.scratch.max_batch_bytes
-            kernel.scan(self._scan, self.buffer, position, self._rows[:FRAME_WIDTH], self._room)
+            kernel.scan(self._scan, self.buffer, position, self._rows[:FRAME_WIDTH], self._expansion)
 
     def __iter__(self) -> Iterator[Batch | Damage]:
         """Yields every item in order; the batches own their bytes."""
@@ -176,7 +176,7 @@ class SegmentReader:
                     yield self.batch(item, i)
 
     def batch(
-        self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None, shared: Room | None = None
+        self, run: Run, i: int, keep: bool = True, scratch: Scratch | None = None, shared: ExpansionBuffer | None = None
     ) -> Batch:
         """Returns frame i of a run as a Batch; without ``keep`` its bytes may be a view, valid while the source is.
 
@@ -241,7 +241,7 @@ class SegmentReader:
                 self.source.expect_jumps(False)
             frames = min(2 * frames, FRAMES_PER_CALL)
             reach = self.source.reach(position, self.end)
-            status = kernel.scan(self._scan, self.buffer, reach, rows, self._room)
+            status = kernel.scan(self._scan, self.buffer, reach, rows, self._expansion)
             count, reached = self._scan.count, self._scan.position
             if self._has_shrunk() and reached > self.end:
                 self._scan.last_offset = last_offset

@@ -108,7 +108,7 @@ class ProducerStates:
     def _load(self, entries: dict[int, ProducerStateEntry]) -> None:
         width = kernel.ENTRY_WIDTH
         for index, entry in enumerate(entries.values()):
-            if index == self.state.room:
+            if index == self.state.capacity:
                 self._grow()
                 if self.is_full:
                     break
@@ -124,10 +124,10 @@ class ProducerStates:
                 self.state.begin_transaction(index)
 
     def _grow(self) -> None:
-        if not self.state.room:
+        if not self.state.capacity:
             self.state.seed = int.from_bytes(os.urandom(8), "little") >> 1 | 1
-        capacity = min(max(2 * self.state.room, _FIRST_CAPACITY), MAX_PRODUCERS)
-        if capacity == self.state.room:
+        capacity = min(max(2 * self.state.capacity, _FIRST_CAPACITY), MAX_PRODUCERS)
+        if capacity == self.state.capacity:
             self.state.is_full = True
             return
         entries = int64s(capacity * kernel.ENTRY_WIDTH)
@@ -186,7 +186,7 @@ class ProducerStates:
                 aborts += map(Abort._make, _tuples(self._aborts, found, kernel.ABORT_WIDTH))
             if stopped == count:
                 return stopped, events, aborts
-            if state.producers == state.room and not self.is_full:
+            if state.producers == state.capacity and not self.is_full:
                 self._grow()
             elif stopped == start and not found:
                 return stopped, events, aborts

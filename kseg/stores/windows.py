@@ -6,9 +6,9 @@ earlier. The frames of a window are checked while it is in the processor's cache
 
 from collections.abc import Callable, Iterator
 
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import int64s
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
 from kseg.kernel.scan.frames import find
@@ -51,7 +51,7 @@ class Windows:
     RECORDS_RIGHT), or another mode of that module (WALK). ``records`` counts the records proven right. Other batches
     must be opened by the
     caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that expand to more than
-    ``max_batch_bytes`` or LARGEST_ROOM_BYTES. ``buffers`` are used if given, else new memory. ``position`` is the
+    ``max_batch_bytes`` or LARGEST_BUFFER_BYTES. ``buffers`` are used if given, else new memory. ``position`` is the
     current position, and at the end the first byte not covered. Several threads may run passes over one file: each
     stretch is one call of the kernel, which releases the GIL. Raises OSError after yielding all that was read before.
     """
@@ -76,7 +76,7 @@ class Windows:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
         self._scan = WindowedScan(extent.descriptor, position, end, walk, extent.start)
-        self._room = _expansion_buffer(max_batch_bytes, buffers) if walk & WALK_RECORDS else None
+        self._expansion = _expansion_buffer(max_batch_bytes, buffers) if walk & WALK_RECORDS else None
 
     @property
     def position(self) -> int:
@@ -129,7 +129,7 @@ class Windows:
                 return
 
     def _follow(self, rows: memoryview) -> int:
-        return int(self._scan.follow(self.position + STRETCH_BYTES, self._buffer, self._rows, rows, self._room))
+        return int(self._scan.follow(self.position + STRETCH_BYTES, self._buffer, self._rows, rows, self._expansion))
 
     def _window_rows(self) -> Unproven:
         return memoryview(self._buffer), self._rows, self._scan.frame_count, self._scan.origin
@@ -149,10 +149,10 @@ class Windows:
         return True
 
 
-def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> Room:
+def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> ExpansionBuffer:
     if buffers is None:
-        return room(max_batch_bytes)
-    return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: room(max_batch_bytes))
+        return expansion_buffer(max_batch_bytes)
+    return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: expansion_buffer(max_batch_bytes))
 
 
 def next_frame(extent: Extent, start: int, end: int, stop: int | None = None) -> int:

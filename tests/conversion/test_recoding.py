@@ -186,7 +186,7 @@ def test_the_output_grows_for_a_large_batch(piece_bytes: int, monkeypatch: pytes
 def test_batches_that_the_kernel_skips() -> None:
     data = FIRST.read_bytes()
     frames, out = frames_of(data), bytearray(1 << 20)
-    pack, held = libzstd.packer(3), expansion.room(1 << 20)
+    pack, held = libzstd.packer(3), expansion.expansion_buffer(1 << 20)
 
     def status(data: bytes = data, largest: int = 1 << 20) -> tuple[int, int]:
         repacking = kernel.Repacking(held, pack, largest)

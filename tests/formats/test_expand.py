@@ -15,7 +15,7 @@ from kseg import kernel
 from kseg.formats import expansion, libzstd
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError
-from kseg.kernel.codecs.expand import Room
+from kseg.kernel.codecs.expand import ExpansionBuffer
 
 compiled = pytest.mark.skipif(not kernel.COMPILED, reason="the interpreted kernel leaves all to the libraries")
 
@@ -31,7 +31,7 @@ def library_output(codec, stream, magic=2, ceiling=64 * MIB):
 
 
 def expanded(codec, stream, magic=2, limit=64 * MIB):
-    view = expansion.room(limit).expand(codec, magic, stream)
+    view = expansion.expansion_buffer(limit).expand(codec, magic, stream)
     return None if view is None else bytes(view)
 
 
@@ -272,37 +272,37 @@ def test_lz4_checksums():
 @pytest.mark.parametrize("codec, pack", [(LZ4, lz4_frame), (ZSTD, zstd_frame)])
 def test_a_match_does_not_reach_into_another_block_or_batch(codec, pack):
     secret = b"left behind by the batch before "
-    room = expansion.room(MIB)
-    assert bytes(room.expand(codec, 2, pack(secret * 100))) == secret * 100
+    buffer = expansion.expansion_buffer(MIB)
+    assert bytes(buffer.expand(codec, 2, pack(secret * 100))) == secret * 100
     block = _sequence(b"12345", 6, 20) + _sequence(b"the end", 0, 0)
     stream = LZ4_HEADER + struct.pack("<I", len(block)) + block + bytes(4)
-    assert room.expand(LZ4, 2, stream) is None
+    assert buffer.expand(LZ4, 2, stream) is None
     two = struct.pack("<I", 1 << 31 | 16) + b"sixteen bytes..." + struct.pack("<I", len(block)) + block
-    assert room.expand(LZ4, 2, LZ4_HEADER + two + bytes(4)) is None
+    assert buffer.expand(LZ4, 2, LZ4_HEADER + two + bytes(4)) is None
 
 
 @compiled
 def test_room_grows_as_it_is_needed_and_no_further():
-    room = expansion.room(4 * MIB)
-    assert room.expand(LZ4, 2, lz4_frame(b"small")) == b"small"
-    first = room.capacity
+    buffer = expansion.expansion_buffer(4 * MIB)
+    assert buffer.expand(LZ4, 2, lz4_frame(b"small")) == b"small"
+    first = buffer.capacity
     assert first <= MIB
-    held = room.expand(LZ4, 2, lz4_frame(bytes(3 * MIB)))
+    held = buffer.expand(LZ4, 2, lz4_frame(bytes(3 * MIB)))
     assert held == bytes(3 * MIB)
-    assert room.expand(LZ4, 2, lz4_frame(bytes(4 * MIB))) == bytes(4 * MIB)
-    assert room.expand(LZ4, 2, lz4_frame(bytes(4 * MIB + 1))) is None
-    assert room.expand(ZSTD, 2, zstd_frame(bytes(4 * MIB + 1))) is None
-    assert room.expand(ZSTD, 2, zstd_frame(b"after")) == b"after"
-    assert room.capacity == 4 * MIB
+    assert buffer.expand(LZ4, 2, lz4_frame(bytes(4 * MIB))) == bytes(4 * MIB)
+    assert buffer.expand(LZ4, 2, lz4_frame(bytes(4 * MIB + 1))) is None
+    assert buffer.expand(ZSTD, 2, zstd_frame(bytes(4 * MIB + 1))) is None
+    assert buffer.expand(ZSTD, 2, zstd_frame(b"after")) == b"after"
+    assert buffer.capacity == 4 * MIB
 
 
 @compiled
 def test_a_claimed_size_is_not_allocated():
-    room = expansion.room(1 << 40)
+    buffer = expansion.expansion_buffer(1 << 40)
     claim = ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 26) + b"\x01\0\0"
-    assert room.expand(ZSTD, 2, claim) is None
-    assert room.expand(LZ4, 2, bytes.fromhex("04224d18607073") + struct.pack("<I", 3 << 20) + bytes(50)) is None
-    assert room.capacity <= expansion.LARGEST_ROOM_BYTES
+    assert buffer.expand(ZSTD, 2, claim) is None
+    assert buffer.expand(LZ4, 2, bytes.fromhex("04224d18607073") + struct.pack("<I", 3 << 20) + bytes(50)) is None
+    assert buffer.capacity <= expansion.LARGEST_BUFFER_BYTES
 
 
 @compiled
@@ -310,12 +310,12 @@ def test_nothing_is_written_beyond_the_buffer():
     """A stream may fill the buffer to its last byte; one byte more is refused."""
     noise = bytes(range(256)) * 64
     data = noise + TEXT + noise
-    room = expansion.room(len(data))
+    buffer = expansion.expansion_buffer(len(data))
     for codec, stream in ((LZ4, lz4_frame(data)), (ZSTD, zstd_frame(data))):
-        assert bytes(room.expand(codec, 2, stream)) == data
-        assert room.capacity == len(data)
+        assert bytes(buffer.expand(codec, 2, stream)) == data
+        assert buffer.capacity == len(data)
         if codec == LZ4:
-            assert room.expand(codec, 2, lz4_frame(data + b"x")) is None
+            assert buffer.expand(codec, 2, lz4_frame(data + b"x")) is None
 
 
 @compiled
@@ -324,8 +324,8 @@ def test_buffers_of_several_threads_are_independent():
     wrong = []
 
     def work(codec, data):
-        room, stream = expansion.room(MIB), (lz4_frame if codec == LZ4 else zstd_frame)(data)
-        wrong.extend(i for i in range(200) if room.expand(codec, 2, stream) != data)
+        buffer, stream = expansion.expansion_buffer(MIB), (lz4_frame if codec == LZ4 else zstd_frame)(data)
+        wrong.extend(i for i in range(200) if buffer.expand(codec, 2, stream) != data)
 
     threads = [threading.Thread(target=work, args=stream) for stream in streams]
     for thread in threads:
@@ -337,12 +337,12 @@ def test_buffers_of_several_threads_are_independent():
 
 @compiled
 def test_views_of_a_room_that_has_grown_stay_good():
-    room = expansion.room(8 * MIB)
-    view = room.expand(LZ4, 2, lz4_frame(TEXT))
-    room.extend(LZ4)
-    room.expand(LZ4, 2, lz4_frame(bytes(5 * MIB)))
+    buffer = expansion.expansion_buffer(8 * MIB)
+    view = buffer.expand(LZ4, 2, lz4_frame(TEXT))
+    buffer.extend(LZ4)
+    buffer.expand(LZ4, 2, lz4_frame(bytes(5 * MIB)))
     assert view == TEXT
-    assert room.expand(LZ4, 2, lz4_frame(TEXT)) == TEXT
+    assert buffer.expand(LZ4, 2, lz4_frame(TEXT)) == TEXT
 
 
 def test_both_libraries_of_zstd_have_the_functions():
@@ -360,17 +360,17 @@ def test_without_a_library_all_is_left_to_compression():
 
     script = (
         "from kseg.formats import compression\n"
-        "from kseg.kernel.codecs.expand import Room\n"
+        "from kseg.kernel.codecs.expand import ExpansionBuffer\n"
         "stream = bytes.fromhex('28b52ffd2003190000616263')\n"
         "assert compression.decompress(4, stream, 2, 99) == b'abc'\n"
-        "assert Room(1 << 20, lambda _: None).expand(4, 2, stream) is None\n"
+        "assert ExpansionBuffer(1 << 20, lambda _: None).expand(4, 2, stream) is None\n"
         "stream = bytes.fromhex('04224d186040820300008061626300000000')\n"
         "assert compression.decompress(3, stream, 2, 99) == b'abc'\n"
-        "assert Room(1 << 20, lambda _: None).expand(3, 2, stream) is None\n"
+        "assert ExpansionBuffer(1 << 20, lambda _: None).expand(3, 2, stream) is None\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_a_room_of_nothing():
-    assert Room(0, expansion.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
-    assert expansion.room(1).expand(ZSTD, 2, b"") is None
+    assert ExpansionBuffer(0, expansion.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
+    assert expansion.expansion_buffer(1).expand(ZSTD, 2, b"") is None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kernel.rendering import batch as framed
 from kernel.rendering import int64s, message, record
 from kseg import kernel
-from kseg.formats.expansion import room
+from kseg.formats.expansion import expansion_buffer
 from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan import frames
 from kseg.kernel.scan.frame_scan import (
@@ -42,11 +42,11 @@ def batch(records, **fields):
     return framed(records, base_timestamp=TIMESTAMP_MS, **{"max_timestamp": TIMESTAMP_MS} | fields)
 
 
-def scanned(data, manner=WALK_RECORDS, budget=0, room=None):
+def scanned(data, manner=WALK_RECORDS, budget=0, expansion=None):
     """(status, states of the frames, records walked, position reached)."""
     rows, scan = int64s(64 * FRAME_WIDTH), FrameScan(manner=manner)
     scan.budget = budget
-    status = frames.scan(scan, data, len(data), rows, room)
+    status = frames.scan(scan, data, len(data), rows, expansion)
     states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(scan.count)]
     return status, states, scan.records, scan.position
 
@@ -123,18 +123,18 @@ def test_compressed_frames_are_left_where_there_is_no_room(codec):
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
-@pytest.mark.parametrize("size", [10, 3_000_000], ids=["small", "more than the first room"])
+@pytest.mark.parametrize("size", [10, 3_000_000], ids=["small", "more than the first buffer"])
 def test_compressed_frames_are_walked_where_there_is_room(codec, size):
     data = batch(records(1)) + compressed(records(3, size=size), codec) * 2 + batch(records(2))
-    shared = room(64 << 20)
+    shared = expansion_buffer(64 << 20)
     if kernel.COMPILED:
-        assert scanned(data, room=shared) == (DONE, [RIGHT] * 4, 9, len(data))
+        assert scanned(data, expansion=shared) == (DONE, [RIGHT] * 4, 9, len(data))
     else:
-        assert scanned(data, room=shared)[1] == [RIGHT, CRC_RIGHT, CRC_RIGHT, RIGHT]
+        assert scanned(data, expansion=shared)[1] == [RIGHT, CRC_RIGHT, CRC_RIGHT, RIGHT]
 
 
 def test_a_compressed_frame_without_keys_is_told_so():
-    found = scanned(compressed([record(0, value=b"v")], LZ4), room=room(1 << 20))
+    found = scanned(compressed([record(0, value=b"v")], LZ4), expansion=expansion_buffer(1 << 20))
     assert found[1] == [RIGHT | NULL_KEYS if kernel.COMPILED else CRC_RIGHT]
 
 
@@ -142,8 +142,8 @@ def test_a_compressed_frame_without_keys_is_told_so():
 def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
     large, small = compressed(records(3, size=400_000), codec), compressed(records(3), codec)
     data = small + large + small + large
-    shared = room(1 << 20)
-    assert scanned(data, room=shared)[:2] == (
+    shared = expansion_buffer(1 << 20)
+    assert scanned(data, expansion=shared)[:2] == (
         DONE,
         [RIGHT, CRC_RIGHT] * 2 if kernel.COMPILED else [CRC_RIGHT] * 4,
     )
@@ -156,15 +156,15 @@ def test_what_expands_beyond_the_ceiling_is_left_and_the_walk_goes_on(codec):
     ids=str,
 )
 def test_compressed_frames_with_something_wrong_are_left(codec, header):
-    shared = room(1 << 20)
-    assert scanned(compressed(records(3), codec, **header), room=shared)[1:3] == ([CRC_RIGHT], 0)
+    shared = expansion_buffer(1 << 20)
+    assert scanned(compressed(records(3), codec, **header), expansion=shared)[1:3] == ([CRC_RIGHT], 0)
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD, 5, 7])
 def test_an_area_that_is_no_stream_is_left(codec):
     for area in (b"", b"x", b"rubbish" * 40):
         frame = batch([area], attributes=codec, count=1)
-        assert scanned(frame, room=room(1 << 20))[1] == [CRC_RIGHT]
+        assert scanned(frame, expansion=expansion_buffer(1 << 20))[1] == [CRC_RIGHT]
 
 
 def test_records_are_walked_only_on_request():

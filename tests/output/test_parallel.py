@@ -9,7 +9,7 @@ from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.decoders import decoder
 from kseg.formats.rows import Scratch
 from kseg.kernel import COMPILED
-from kseg.limits import LARGEST_ROOM_BYTES
+from kseg.limits import LARGEST_BUFFER_BYTES
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.kafka_text import KafkaTextPrinter
 from kseg.output.parallel import SERIAL_BYTES, ParallelPrinter
@@ -145,7 +145,7 @@ class Discarding(Memory):
 @pytest.mark.parametrize("form", [JsonLinesPrinter, KafkaTextPrinter], ids=["json", "text"])
 def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
     """With any number of threads, memory is limited to one large batch and several small ones."""
-    size = 2 * LARGEST_ROOM_BYTES
+    size = 2 * LARGEST_BUFFER_BYTES
     large = [build_record_batch([NewRecord(n, 0, None, b"a" * size)], BatchFields(codec)) for n in range(8)]
     small = build_record_batch([NewRecord(0, 0, None, random.Random(1).randbytes(SERIAL_BYTES))], BatchFields())
     path = tmp_path / f"{0:020}.log"

@@ -6,7 +6,7 @@ compressed batch: a reader that STATE tells that the CRC is right does not look 
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, Room, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, ExpansionBuffer, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
@@ -28,7 +28,7 @@ NO_CODEC = cython.declare(cython.int, 0xF8)
 
 
 def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
-    """How many of the frames are laid open; NO_ROOM where there is not enough for the first."""
+    """How many of the frames are expanded; NO_ROOM where ``capacity`` is too small for the first."""
     at: cython.Py_ssize_t
     size: cython.Py_ssize_t
     held: cython.Py_ssize_t
@@ -74,11 +74,11 @@ def lay_open(
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     wanted: cython.const[cython.longlong][::1],
-    room: Room,
+    expansion: ExpansionBuffer,
     laid: cython.longlong[::1],
 ) -> int:
-    """How many frames from ``first`` on, at most up to ``stop``, now lie open in ``room``; ``laid`` has rows FRAME_*
-    of them, as many as it holds. 0: the first is someone else's to open, as all are to an interpreted kernel.
+    """How many frames from ``first`` on, at most up to ``stop``, now lie expanded in ``expansion``; ``laid`` has rows
+    FRAME_* of them, as many as it holds. 0: the first is someone else's to open, as all are to an interpreted kernel.
 
     Of frames in which nothing is ``wanted`` (int64[4], see `kseg.kernel.records.columns`) the header alone is laid
     there.
@@ -103,13 +103,13 @@ def lay_open(
         asked = int64s_in(wanted)
         opened = int64s_out(laid)
         while True:
-            out = bytes_out(room.out)
+            out = bytes_out(expansion.out)
             with cython.nogil:
                 found = lay_frames(
-                    p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, room.capacity, room.zstd,
-                    opened,
+                    p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, expansion.capacity,
+                    expansion.zstd, opened,
                 )  # fmt: skip
             if found != NO_ROOM:
                 return found
-            if not room.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
+            if not expansion.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
                 return 0

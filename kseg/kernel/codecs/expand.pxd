@@ -1,6 +1,5 @@
 cpdef enum:
-    # What expanding answers instead of a number of bytes. NO_ROOM: more room, the codec's library, or a context for
-    # zstd, may help.
+    # Returned instead of a number of bytes. NO_ROOM: a larger output, a codec's library or a zstd context may help.
     REFUSED = -1
     NO_ROOM = -2
 
@@ -8,7 +7,7 @@ cdef Py_ssize_t expand_batch(
     const unsigned char* p, Py_ssize_t at, long long size, unsigned char* out, Py_ssize_t capacity, void* zstd
 ) noexcept nogil
 
-cdef class Room:
+cdef class ExpansionBuffer:
     cdef unsigned char[::1] out
     cdef void* zstd
     cdef object _buffer

@@ -1,4 +1,4 @@
-"""Compressed areas into room that is used again: lz4 by liblz4, zstd by libzstd, both without the GIL.
+"""Expands compressed areas into a buffer that is used again: lz4 by liblz4, zstd by libzstd, both without the GIL.
 
 A fresh output for each batch costs page faults and objects, as much again as decoding it. What is refused here is for
 `kseg.formats.compression` to judge: here nothing is taken that it does not take, and no reason is given. Interpreted,
@@ -37,8 +37,8 @@ def expand_batch(p, at, size, out, capacity, zstd):
     return REFUSED
 
 
-class Room:
-    """Where the records of one compressed batch after the other are laid out; for one thread at a time.
+class ExpansionBuffer:
+    """The expanded records of one compressed batch after the other; for one thread at a time.
 
     It grows as they need it, up to ``limit`` bytes. ``functions`` gives the addresses of the functions of a codec's
     library (`use_library`), or None; it is asked when the codec is first met. ``capacity``: bytes there is room for
@@ -59,7 +59,7 @@ class Room:
             codecs.zstd_destroy(self.zstd)
 
     def extend(self, codec) -> bool:
-        """Makes room, or the codec's library known, or a context for zstd; whether trying again makes sense."""
+        """Grows, loads the codec's library or creates a context for zstd; returns whether to try again."""
         if not cython.compiled:
             return False
         if codec == LZ4 and not codecs.lz4_is_known():
@@ -78,7 +78,7 @@ class Room:
         return True
 
     def view(self) -> memoryview:
-        """All of it, as it is until `extend`: for one who has laid something there."""
+        """The whole buffer, until the next `extend`."""
         return memoryview(self._buffer)
 
     def expand(self, codec: cython.int, magic: cython.int, area: cython.const[cython.uchar][::1]):

@@ -1,4 +1,4 @@
-from kseg.kernel.codecs.expand cimport Room
+from kseg.kernel.codecs.expand cimport ExpansionBuffer
 from kseg.kernel.codecs.packing cimport Packer
 
 cpdef enum:
@@ -9,15 +9,15 @@ cpdef enum:
     LEFT = 2
 
 cdef enum:
-    # Beside these: records need a larger room.
-    MORE_ROOM = 3
+    # Beside these: the expansion buffer must grow.
+    NEEDS_BUFFER = 3
 
 cdef class Selection:
     cdef public long long next_offset
     cdef readonly long long size
 
 cdef class Repacking:
-    cdef readonly Room room
+    cdef readonly ExpansionBuffer expansion
     cdef readonly Packer packer
     cdef readonly long long largest
     cdef public Py_ssize_t frame, size

@@ -192,8 +192,8 @@ class Repacking:
     ``frame``: the next one; ``size``: bytes in the output; the caller sets both. ``needed``: see FULL.
     """
 
-    def __init__(self, room, packer, largest):
-        self.room = room
+    def __init__(self, expansion, packer, largest):
+        self.expansion = expansion
         self.packer = packer
         self.largest = largest
         self.frame = self.size = 0
@@ -210,7 +210,7 @@ class Repacking:
         DONE, FULL or LEFT: the records of the batch are not intact, or too large, or compressed in a way that only
         Python decompresses. An interpreted kernel leaves all.
         """
-        status: cython.int = MORE_ROOM
+        status: cython.int = NEEDS_BUFFER
         stop: cython.Py_ssize_t = len(frames) // FRAME_WIDTH
         if self.frame < 0 or not 0 <= self.size <= len(out):
             raise ValueError("no such state")
@@ -223,20 +223,20 @@ class Repacking:
             self.needed = V2_HEADER_BYTES
             return FULL
         if cython.compiled:
-            while status == MORE_ROOM:
+            while status == NEEDS_BUFFER:
                 with cython.nogil:
                     status = pack_frames(
                         self, cython.address(buffer[0]), cython.address(frames[0]), stop, cython.address(out[0]),
                         out.shape[0],
                     )  # fmt: skip
-                at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == MORE_ROOM else 0
-                if status == MORE_ROOM and not self.room.extend(buffer[at + V2_FLAGS] & CODEC):
+                at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == NEEDS_BUFFER else 0
+                if status == NEEDS_BUFFER and not self.expansion.extend(buffer[at + V2_FLAGS] & CODEC):
                     return LEFT
         return status
 
 
 def pack_frames(repacking, p, frames, stop, out, capacity):
-    """As `Repacking.repack`, or MORE_ROOM."""
+    """As `Repacking.repack`, or NEEDS_BUFFER."""
     at: cython.Py_ssize_t
     held: cython.Py_ssize_t
     packed: cython.Py_ssize_t
@@ -253,12 +253,12 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
             codec = p[at + V2_FLAGS] & CODEC
             if codec:
                 held = expand_batch(
-                    p, at, V2_HEADER_BYTES + held, cython.address(repacking.room.out[0]), repacking.room.capacity,
-                    repacking.room.zstd,
+                    p, at, V2_HEADER_BYTES + held, cython.address(repacking.expansion.out[0]),
+                    repacking.expansion.capacity, repacking.expansion.zstd,
                 )  # fmt: skip
                 if held < 0:
-                    return MORE_ROOM if held == NO_ROOM else LEFT
-                records = cython.address(repacking.room.out[0])
+                    return NEEDS_BUFFER if held == NO_ROOM else LEFT
+                records = cython.address(repacking.expansion.out[0])
             if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
                 return LEFT
             # As much as libzstd or liblz4 ever asks for.

@@ -1,7 +1,7 @@
 """Hashes the keys of v2 batches and of plain messages v0 and v1 for `kseg.kernel.compact.key_map`."""
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
 from cython.cimports.kseg.kernel.layout.headers import CONTROL
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
@@ -54,7 +54,7 @@ class KeyReader:
         rows: cython.longlong[::1],
         hashes: cython.longlong[::1],
         offsets: cython.longlong[::1],
-        room: Room,
+        expansion: ExpansionBuffer,
         opened: cython.const[cython.uchar][::1] = None,
     ) -> int:
         """Hashes the keys of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
@@ -70,7 +70,7 @@ class KeyReader:
             return DONE
         if self.batch < 0 or self.keys < 0:
             raise ValueError("there are no such batches")
-        fill_window(cython.address(window), data, batches, count, verdicts, rows, room, opened)
+        fill_window(cython.address(window), data, batches, count, verdicts, rows, expansion, opened)
         with cython.nogil:
             status = hash_window(self, cython.address(window), hashes, offsets)
         self.reason = window.reason

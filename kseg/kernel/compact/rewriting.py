@@ -39,7 +39,7 @@ native_setup()
 
 
 def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
-    """Writes one record; the position behind it. The caller sees to the room."""
+    """Writes one record; the position behind it. The caller checks the size of the output."""
     timestamp: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
     offset: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
     key_size: cython.longlong = row[at_row + ROW_KEY_SIZE]

@@ -6,7 +6,7 @@ dropped, or leaves its header behind.
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.judging import has_tombstone, judge
 from cython.cimports.kseg.kernel.compact.rewriting import put_header, put_records
 from cython.cimports.kseg.kernel.layout.headers import (
@@ -92,7 +92,7 @@ class Survivors:
         rows: cython.longlong[::1],
         keep: cython.uchar[::1],
         out: cython.uchar[::1],
-        room: Room,
+        expansion: ExpansionBuffer,
         opened: cython.const[cython.uchar][::1] = None,
     ) -> int:
         """Writes the survivors of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
@@ -109,7 +109,7 @@ class Survivors:
         if self.batch < 0 or self.size < 0 or len(keep) < 1 or len(out) < 1:
             raise ValueError("a buffer is too short")
         self.key_map.check()
-        fill_window(cython.address(window), data, batches, count, verdicts, rows, room, opened)
+        fill_window(cython.address(window), data, batches, count, verdicts, rows, expansion, opened)
         window.row_capacity = min(window.row_capacity, len(keep))
         output.p, output.limit, output.keep = bytes_out(out), len(out), bytes_out(keep)
         with cython.nogil:

@@ -90,19 +90,19 @@ static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrd
 /* What is cheap to tell of a frame found by search: fields that no writer ever filled so. */
 static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64_t size, int v07) {
     ptrdiff_t fields;
-    int64_t key_size, value_size, room;
+    int64_t key_size, value_size, rest;
     if (v07) return size > 9 + p[i + 4];
     if (p[i] & 128) return 0;
     if (p[i + 16] == 2)
         return (p[i + 22] & 7) <= 4 && !(p[i + 23] & 128) && kseg_be64(p, i + 43) >= -1 && kseg_be32(p, i + 53) >= -1 &&
                !(p[i + 57] & 128);
     fields = i + 18 + 8 * p[i + 16];
-    room = i + size - fields - 8;
+    rest = i + size - fields - 8;
     key_size = kseg_be32(p, fields);
     if (key_size < 0) key_size = 0;
-    if (key_size > room) return 0;
+    if (key_size > rest) return 0;
     value_size = kseg_be32(p, fields + 4 + key_size);
-    return key_size + (value_size < 0 ? 0 : value_size) == room;
+    return key_size + (value_size < 0 ? 0 : value_size) == rest;
 }
 
 /* From where on the positions of a search are to be looked at that has come to i without a find, given the marks there.

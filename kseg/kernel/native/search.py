@@ -44,9 +44,9 @@ def could_be_frame(p, i, size, v07):
             and p[i + 57] < 128
         )
     fields = i + 18 + 8 * p[i + 16]
-    room = i + size - fields - 8
+    rest = i + size - fields - 8
     key_size = max(be32(p, fields), 0)
-    return key_size <= room and key_size + max(be32(p, fields + 4 + key_size), 0) == room
+    return key_size <= rest and key_size + max(be32(p, fields + 4 + key_size), 0) == rest
 
 
 search_state = None  # where a search is, which C alone has to know

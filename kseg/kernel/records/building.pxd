@@ -1,7 +1,7 @@
 cdef class AreaWriter:
     cdef public long long base_offset, base_timestamp, last_offset, largest_timestamp, limit, needed, count
     cdef public bint is_base_given
-    cdef readonly Py_ssize_t end, room
+    cdef readonly Py_ssize_t end, capacity
     cdef unsigned char* out
     cdef object _out
 

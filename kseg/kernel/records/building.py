@@ -63,7 +63,7 @@ class AreaWriter:
         if len(out) == 0 or len(out) < self.end:
             raise ValueError("a buffer is too short")
         self._out = out
-        self.out, self.room = bytes_out(out), len(out)
+        self.out, self.capacity = bytes_out(out), len(out)
 
     def begin(self, base_offset, limit, base_timestamp) -> None:
         """``base_timestamp`` is None where the first record has it."""
@@ -131,7 +131,7 @@ def write_records(area, p, rows, headers, first, stop):
         size = body_size(rows, row, headers, time_delta, offset_delta)
         if area.count and o + size + varint_bytes(size) > area.limit:
             return i
-        if size + MOST_LENGTH_BYTES > area.room - o:
+        if size + MOST_LENGTH_BYTES > area.capacity - o:
             area.needed = o + size + MOST_LENGTH_BYTES
             return i
         o = put_varint(out, o, size)
@@ -179,7 +179,7 @@ def write_messages(area, p, rows, first, stop, magic, attributes, base):
             size += rows[row + ROW_VALUE_SIZE]
         if size - ENTRY_OVERHEAD > LARGEST_DELTA or (area.count and o + size > area.limit):
             return i
-        if size > area.room - o:
+        if size > area.capacity - o:
             area.needed = o + size
             return i
         start = o
@@ -214,7 +214,7 @@ def add_records(
     """Appends the rows ``first`` to ``stop`` (ROW_*, their bytes in ``payload``) as records of a v2 batch.
 
     Returns the row before which it stopped: ``stop``, or one that goes beyond the limit, whose offset does not fit a
-    batch of this base offset, or that needs more room.
+    batch of this base offset, or for which the buffer is too small.
     """
     done: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)

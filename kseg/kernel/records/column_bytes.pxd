@@ -6,4 +6,4 @@ cdef Py_ssize_t keep_rows_with_key(
     const unsigned char* payload, Py_ssize_t length, long long* rows, Py_ssize_t count, const unsigned char* key,
     Py_ssize_t key_size
 ) noexcept nogil
-cdef void check_room(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *
+cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *

@@ -64,8 +64,8 @@ def gather(
     length: cython.Py_ssize_t = len(payload)
     if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
         raise ValueError("no such rows")
-    check_room(len(ends), at + 1, stop - first)
-    check_room(8 * len(valid), at, stop - first)
+    check_capacity(len(ends), at + 1, stop - first)
+    check_capacity(8 * len(valid), at, stop - first)
     if ends[at] < 0 or ends[at] > capacity or capacity > INT32_MAX:
         raise ValueError("no such place in the data")
     if first == stop:
@@ -128,6 +128,6 @@ def keep_key(
     return kept
 
 
-def check_room(length, at, count):
+def check_capacity(length, at, count):
     if at < 0 or count < 0 or at > length - count:
         raise ValueError("no such place in the column")

@@ -8,7 +8,7 @@ cpdef enum:
     WANTED_LATEST = 3
     WANTED_WIDTH = 4
 
-    # What of a row takes room.
+    # The bytes of a row that count.
     KEYS = 1
     VALUES = 2
     HEADERS = 4
@@ -23,4 +23,4 @@ cdef long long kind_of(long long check) noexcept nogil
 cdef int collect_rows(Collector collector, Py_ssize_t stop, const long long* wanted) noexcept nogil
 cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
 cdef void check_headers(Py_ssize_t length, long long first, long long count) except *
-cdef void check_room(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *
+cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *

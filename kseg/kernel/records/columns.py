@@ -234,11 +234,11 @@ def fitting(
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     parts: cython.int,
-    room: cython.longlong,
+    left: cython.longlong,
 ) -> tuple:
-    """The row behind the last one from ``first`` on whose parts fit into ``room`` bytes, and what is left of these.
+    """The row behind the last one from ``first`` on whose parts fit into ``left`` bytes, and how many are left then.
 
-    ``parts``: KEYS, VALUES and HEADERS or'ed together, what of a row takes room.
+    ``parts``: KEYS, VALUES and HEADERS or'ed together: the bytes of a row that count.
     """
     k: cython.Py_ssize_t
     h: cython.Py_ssize_t
@@ -258,10 +258,10 @@ def fitting(
                 size += headers[h * HEADER_WIDTH + HEADER_KEY_SIZE]
                 if headers[h * HEADER_WIDTH + HEADER_VALUE_SIZE] > 0:
                     size += headers[h * HEADER_WIDTH + HEADER_VALUE_SIZE]
-        if size > room:
-            return k, room
-        room -= size
-    return stop, room
+        if size > left:
+            return k, left
+        left -= size
+    return stop, left
 
 
 def numbers(
@@ -275,7 +275,7 @@ def numbers(
     """One field of the rows as int64 from out[at] on."""
     k: cython.Py_ssize_t
     check_rows(len(rows), stop)
-    check_room(len(out), at, stop - first)
+    check_capacity(len(out), at, stop - first)
     if not 0 <= field < ROW_WIDTH:
         raise ValueError("no such field")
     for k in range(first, stop):
@@ -292,7 +292,7 @@ def kinds(
     """Timestamp types by Kafka's TimestampType ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
     k: cython.Py_ssize_t
     check_rows(len(rows), stop)
-    check_room(len(out), at, stop - first)
+    check_capacity(len(out), at, stop - first)
     for k in range(first, stop):
         out[at + k - first] = cython.cast(cython.int, kind_of(rows[k * ROW_WIDTH + ROW_CHECK]) - CREATE_TIME)
 
@@ -315,8 +315,8 @@ def times(
     time: cython.longlong
     limit: cython.longlong
     check_rows(len(rows), stop)
-    check_room(len(out), at, stop - first)
-    check_room(8 * len(valid), at, stop - first)
+    check_capacity(len(out), at, stop - first)
+    check_capacity(8 * len(valid), at, stop - first)
     if scale < 1:
         raise ValueError("no such scale")
     limit = INT64_MAX // scale
@@ -343,7 +343,7 @@ def header_ends(
     k: cython.Py_ssize_t
     total: cython.longlong
     check_rows(len(rows), stop)
-    check_room(len(ends), at + 1, stop - first)
+    check_capacity(len(ends), at + 1, stop - first)
     total = ends[at]
     for k in range(first, stop):
         total += rows[k * ROW_WIDTH + ROW_HEADER_COUNT]
@@ -390,6 +390,6 @@ def check_headers(length, first, count):
         raise ValueError("no such headers")
 
 
-def check_room(length, at, count):
+def check_capacity(length, at, count):
     if at < 0 or count < 0 or at > length - count:
         raise ValueError("no such place in the column")

@@ -1,13 +1,13 @@
-from kseg.kernel.codecs.expand cimport Room
+from kseg.kernel.codecs.expand cimport ExpansionBuffer
 
 cpdef enum:
     # Why a pass over the batches of a window stops: all are done; the output, or the rows of records, are too short for
-    # what is needed next; the scratch buffer must grow, or needs a codec's library; the caller must open the batch; its
-    # records make no sense (``reason``).
+    # what is needed next; the expansion buffer must grow or lacks a codec's library; the caller must open the batch;
+    # its records make no sense (``reason``).
     DONE = 0
     OUTPUT_FULL = 1
     ROWS_FULL = 2
-    NEEDS_SCRATCH = 3
+    NEEDS_BUFFER = 3
     NEEDS_OPENING = 4
     MALFORMED = 5
 
@@ -26,8 +26,8 @@ cdef struct BatchWindow:
     const long long* verdicts
     long long* rows
     Py_ssize_t row_capacity
-    unsigned char* room
-    Py_ssize_t room_bytes
+    unsigned char* expanded
+    Py_ssize_t expanded_bytes
     void* zstd
     const unsigned char* opened
     Py_ssize_t opened_size
@@ -38,7 +38,7 @@ cdef struct BatchWindow:
 
 cdef int fill_window(
     BatchWindow* window, const unsigned char[::1] data, const long long[::1] batches, Py_ssize_t count,
-    const long long[::1] verdicts, long long[::1] rows, Room room, const unsigned char[::1] opened
+    const long long[::1] verdicts, long long[::1] rows, ExpansionBuffer expansion, const unsigned char[::1] opened
 ) except -1
 cdef int open_batch(BatchWindow* window, Py_ssize_t at) noexcept nogil
 cdef int read_batch(BatchWindow* window, Py_ssize_t at) noexcept nogil

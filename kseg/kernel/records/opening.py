@@ -39,7 +39,7 @@ REASONS = {
 LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
-def fill_window(window, data, batches, count, verdicts, rows, room, opened):
+def fill_window(window, data, batches, count, verdicts, rows, expansion, opened):
     """Raises ValueError where a buffer is too short for ``count`` batches."""
     if len(batches) < count * BATCH_WIDTH or len(verdicts) < count or len(rows) < ROW_WIDTH:
         raise ValueError("a buffer is too short")
@@ -51,7 +51,11 @@ def fill_window(window, data, batches, count, verdicts, rows, room, opened):
     if opened is not None:
         window.opened, window.opened_size = bytes_in(opened), len(opened)
     if cython.compiled:
-        window.room, window.room_bytes, window.zstd = cython.address(room.out[0]), room.capacity, room.zstd
+        window.expanded, window.expanded_bytes, window.zstd = (
+            cython.address(expansion.out[0]),
+            expansion.capacity,
+            expansion.zstd,
+        )
     return 0
 
 
@@ -66,10 +70,10 @@ def open_batch(window, at):
     elif not window.p[position + V2_FLAGS] & CODEC:
         window.payload, window.first, window.end = window.p, position + V2_HEADER_BYTES, position + size
     elif cython.compiled:
-        held = expand_batch(window.p, position, size, window.room, window.room_bytes, window.zstd)
+        held = expand_batch(window.p, position, size, window.expanded, window.expanded_bytes, window.zstd)
         if held < 0:
-            return NEEDS_SCRATCH if held == NO_ROOM else NEEDS_OPENING
-        window.payload, window.first, window.end = window.room, 0, held
+            return NEEDS_BUFFER if held == NO_ROOM else NEEDS_OPENING
+        window.payload, window.first, window.end = window.expanded, 0, held
     else:
         return NEEDS_OPENING
     if not 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES:

@@ -230,10 +230,10 @@ def walk_rest(plain, end):
     return status
 
 
-def enter(plain, at, progress, room):
+def enter(plain, at, progress, left):
     """Appends the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS.
 
-    ``room``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
+    ``left``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
     """
     capacity: cython.Py_ssize_t = plain.table.row_capacity
     first_header: cython.Py_ssize_t = plain.table.header_count
@@ -251,7 +251,7 @@ def enter(plain, at, progress, room):
         fitting = LINE_LEAST
         if plain.header.count > 0:
             fitting += plain.frames[at + FRAME_SIZE] // plain.header.count
-        fitting = plain.first_row + room // fitting + ROWS_LEAST
+        fitting = plain.first_row + left // fitting + ROWS_LEAST
         if fitting < capacity:
             plain.table.row_capacity = fitting
         status = next_rows(plain, at)
@@ -306,8 +306,8 @@ def leave(plain, at, progress, stop):
         progress.position = 0
 
 
-def room_for(table, row, capacity):
-    """Room to ask for when a record does not fit an empty output of ``capacity`` bytes.
+def needed_bytes(table, row, capacity):
+    """Bytes to ask for when a record does not fit an empty output of ``capacity`` bytes.
 
     Enough for a record that needs no escaping, else twice what there is: growing to what the worst escaping takes, six
     times the size, would be a waste for most.
@@ -315,17 +315,17 @@ def room_for(table, row, capacity):
     at: cython.Py_ssize_t = row * ROW_WIDTH
     h: cython.Py_ssize_t = table.rows[at + ROW_HEADERS] * HEADER_WIDTH
     _: cython.longlong
-    room: cython.longlong = LINE_MARGIN + HEADER_MARGIN * table.rows[at + ROW_HEADER_COUNT]
+    needed: cython.longlong = LINE_MARGIN + HEADER_MARGIN * table.rows[at + ROW_HEADER_COUNT]
     if table.rows[at + ROW_KEY_SIZE] > 0:
-        room += table.rows[at + ROW_KEY_SIZE]
+        needed += table.rows[at + ROW_KEY_SIZE]
     if table.rows[at + ROW_VALUE_SIZE] > 0:
-        room += table.rows[at + ROW_VALUE_SIZE]
+        needed += table.rows[at + ROW_VALUE_SIZE]
     for _ in range(table.rows[at + ROW_HEADER_COUNT]):
-        room += table.headers[h + HEADER_KEY_SIZE]
+        needed += table.headers[h + HEADER_KEY_SIZE]
         if table.headers[h + HEADER_VALUE_SIZE] > 0:
-            room += table.headers[h + HEADER_VALUE_SIZE]
+            needed += table.headers[h + HEADER_VALUE_SIZE]
         h += HEADER_WIDTH
-    return room if room > 2 * capacity else 2 * capacity
+    return needed if needed > 2 * capacity else 2 * capacity
 
 
 def check_frames(frames, stop, length):

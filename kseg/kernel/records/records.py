@@ -188,9 +188,9 @@ def note_record(
 
 
 def append_records(p, end, cursor, header, table):
-    """Walks records from the cursor to ``end``, appending rows while there is room; no room at all: check only.
+    """Walks records from the cursor to ``end``, appending rows until they are full; without any it only checks.
 
-    COMPLETE, MORE (the room is used up: call again) or a key of REASONS; the cursor then stands at the record
+    COMPLETE, MORE (the rows are full: call again) or a key of REASONS; the cursor then stands at the record
     concerned.
     """
     fields: RecordFields

@@ -32,7 +32,7 @@ def write_batches(area, p, rows, headers, count, attributes):
         model[k] = 0
     area.limit = LARGEST_SIZE
     for i in range(count):
-        if area.room - at < V2_HEADER_BYTES:
+        if area.capacity - at < V2_HEADER_BYTES:
             return -1
         begin_area(area, at + V2_HEADER_BYTES, rows[i * ROW_WIDTH + ROW_OFFSET])
         if write_records(area, p, rows, headers, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
@@ -44,7 +44,7 @@ def write_batches(area, p, rows, headers, count, attributes):
 
 
 def most_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
-    """Room that ``count`` records without headers take as batches, or somewhat more."""
+    """Bytes that ``count`` records without headers take as batches, or somewhat more."""
     i: cython.Py_ssize_t
     size: cython.longlong = 0
     if count < 0 or count * ROW_WIDTH > len(rows):

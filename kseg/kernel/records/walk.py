@@ -1,9 +1,8 @@
 """Every record of a frame, checked and not kept: what a deep look at a segment spends its time on.
 
-Records of a v2 batch that is compressed are laid out in a `Room` first (`kseg.kernel.codecs.expand`), whose size and
-context may not be enough: then the caller extends it and goes on. A frame that is not found right here is not wrong
-for that:
-gzip, snappy, compressed v0 and v1 messages and what is bad have to be opened by the caller.
+Records of a compressed v2 batch are expanded into an `ExpansionBuffer` first (`kseg.kernel.codecs.expand`). If that is
+too small or lacks a context, the caller extends it and goes on. A frame that is not found right here need not be wrong:
+the caller must open gzip, snappy, compressed v0 and v1 messages, and malformed records.
 """
 
 import cython
@@ -47,7 +46,7 @@ def walk_message(scan, p, i, size):
 def walk_frame(scan, p, i, size):
     """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
 
-    TOO_SMALL where the scan has not enough room: the caller extends it, or counts the frame as not found right.
+    TOO_SMALL where the expansion buffer is: the caller extends it, or counts the frame as not found right.
     """
     header: RecordsHeader
     cursor: RecordCursor
@@ -70,7 +69,7 @@ def walk_frame(scan, p, i, size):
         begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
         status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
     elif cython.compiled and scan.out != cython.NULL:
-        held = expand_batch(p, i, size, scan.out, scan.room_bytes, scan.zstd)
+        held = expand_batch(p, i, size, scan.out, scan.out_bytes, scan.zstd)
         if held < 0:
             return TOO_SMALL if held == NO_ROOM else 0
         begin_records(cython.address(cursor), 0, -1)

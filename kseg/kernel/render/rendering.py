@@ -38,7 +38,7 @@ from cython.cimports.kseg.kernel.records.plain import (
     enter,
     has_plain_header,
     leave,
-    room_for,
+    needed_bytes,
 )
 from cython.cimports.kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
 from cython.cimports.kseg.kernel.render.framings import put_decoded
@@ -211,7 +211,7 @@ class Renderer(Progress):
 
 def full(renderer, row):
     """What to return when there is no room for the line of a row."""
-    renderer.needed = room_for(cython.address(renderer.plain.table), row, renderer.line.capacity)
+    renderer.needed = needed_bytes(cython.address(renderer.plain.table), row, renderer.line.capacity)
     return FULL if renderer.written else TOO_SMALL
 
 

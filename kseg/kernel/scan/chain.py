@@ -20,7 +20,7 @@ from cython.cimports.kseg.kernel.scan.events import EventLog, report
 
 NEVER_LATE = (1 << 63) - 1
 
-_ROOM = cython.declare(cython.longlong, 0x7FFFFFFF)
+_LARGEST_SPAN = cython.declare(cython.longlong, 0x7FFFFFFF)
 _NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
 
 
@@ -136,7 +136,7 @@ def least_offset(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def room_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t) -> cython.longlong:
+def span_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t) -> cython.longlong:
     """Offsets that row i needs wherever it belongs; at least so many for a compressed v0 or v1 message."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     count: cython.longlong = rows[at + BATCH_COUNT]
@@ -159,7 +159,7 @@ def is_astray(rows, i, count, before):
 def step_back(rows, i, count, chain):
     """Whether to go on from row i, which lies below the offsets before it: those behind it do not go on from these."""
     following: cython.longlong = least_offset(rows, i + 1, count)
-    chain.placeless = room_of(rows, i)
+    chain.placeless = span_of(rows, i)
     return 0 <= following <= chain.last_offset
 
 
@@ -173,14 +173,16 @@ def follow_offsets(rows, i, count, chain):
     is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= 2
     # Where the batch would end if its base offset were the one expected.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
-    if chain.base >= 0 and (last < chain.base or last - chain.base > _ROOM or (is_known and first < chain.base)):
+    if chain.base >= 0 and (
+        last < chain.base or last - chain.base > _LARGEST_SPAN or (is_known and first < chain.base)
+    ):
         if before >= 0 and is_known and goes_on(rows, i, count, after):
             report(chain, WRONG_OFFSET, i, expected, first, 0)
             chain.last_offset = sum_of(after, -1)
             return
         report(chain, OUTSIDE, i, first if is_known and first < chain.base else last, 0, 0)
-        if last < chain.base or last - chain.base > _ROOM:
-            chain.placeless = room_of(rows, i)
+        if last < chain.base or last - chain.base > _LARGEST_SPAN:
+            chain.placeless = span_of(rows, i)
             return
     if is_known and (before >= 0 or chain.base >= 0) and first != expected:
         if (before >= 0 or expected > first) and goes_on(rows, i, count, after):
@@ -190,7 +192,7 @@ def follow_offsets(rows, i, count, chain):
             return
     if is_astray(rows, i, count, before):
         report(chain, WRONG_OFFSET, i, expected, last, 1)
-        chain.placeless = room_of(rows, i)
+        chain.placeless = span_of(rows, i)
         return
     if is_known and (before >= 0 or chain.base >= 0) and first > expected:
         if difference(first, expected) > chain.placeless:
@@ -238,7 +240,7 @@ def follow_plain(rows, i, count, chain):
     latest: cython.longlong = chain.latest_ms
     largest: cython.longlong = chain.largest_timestamp
     earliest: cython.longlong = chain.least_timestamp
-    most: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _ROOM)
+    most: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _LARGEST_SPAN)
     records: cython.longlong = 0
     compressed: cython.longlong = 0
     produced: cython.longlong = 0
@@ -299,7 +301,7 @@ def follow_rows(rows, count, chain):
 def follow_one(rows, i, count, chain):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     epoch: cython.longlong
-    room: cython.longlong
+    span: cython.longlong
     chain.batches += 1
     if not rows[at + BATCH_STATE] & 1:
         report(chain, INVALID, i, chain.last_offset, 0, 0)
@@ -310,9 +312,9 @@ def follow_one(rows, i, count, chain):
         return
     count_batch(rows, at, chain)
     if rows[at + BATCH_MAGIC] == 2:
-        room = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
-        if rows[at + BATCH_COUNT] > room or rows[at + BATCH_COUNT] < 0 or room < 1:
-            report(chain, COUNT, i, rows[at + BATCH_COUNT], room, 0)
+        span = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
+        if rows[at + BATCH_COUNT] > span or rows[at + BATCH_COUNT] < 0 or span < 1:
+            report(chain, COUNT, i, rows[at + BATCH_COUNT], span, 0)
         epoch = rows[at + BATCH_LEADER_EPOCH]
         if epoch < chain.last_epoch:
             report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
@@ -326,7 +328,7 @@ def follow_one(rows, i, count, chain):
 
 
 def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, chain: Chain) -> int:
-    """Follows the first ``count`` rows (BATCH_*); the number of events written. Those without room are only counted."""
+    """Follows the first ``count`` rows (BATCH_*); the number of events written. Those that don't fit are counted."""
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH:

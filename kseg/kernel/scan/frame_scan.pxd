@@ -6,8 +6,8 @@ cpdef enum:
     DONE = 0
     FULL = 1
     IRREGULAR = 2
-    # Of the kernel's own: the room for expanded records is to be extended.
-    NEEDS_ROOM = 3
+    # Of the kernel's own: the expansion buffer must be extended.
+    NEEDS_BUFFER = 3
 
 cpdef enum:
     # Bits of a frame's STATE. RECORDS_RIGHT, only after a walk: nothing is wrong with any record; a frame without it
@@ -17,7 +17,7 @@ cpdef enum:
     NULL_KEYS = 4
 
 cdef enum:
-    # What a walk says where it has not enough room for what is compressed.
+    # What a walk returns where the expansion buffer is too small.
     TOO_SMALL = -1
 
 cpdef enum:
@@ -33,7 +33,7 @@ cdef class FrameScan:
     cdef public long long budget, records, last_offset, largest
     cdef Py_ssize_t resumed, given_up
     cdef unsigned char* out
-    cdef Py_ssize_t room_bytes
+    cdef Py_ssize_t out_bytes
     cdef void* zstd
     cdef object _tables
     cdef Py_ssize_t prefix_entries

@@ -1,7 +1,7 @@
 """How following the frames of a segment stands: what `kseg.kernel.scan.frames` keeps from call to call."""
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.layout.pointers import uint32s_out
 from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes
 
@@ -24,20 +24,24 @@ class FrameScan:
         self.budget = self.records = self.largest = 0
         self.last_offset = -1
         self.resumed, self.given_up = 0, -1
-        self.use_room(None)
+        self.use_expansion(None)
         if not cython.compiled:
             self.prefixes = Prefixes()
         self.forget_prefixes()
 
-    def use_room(self, room: Room = None) -> None:
-        """Where compressed records are laid out, until it is extended; None: nowhere."""
+    def use_expansion(self, expansion: ExpansionBuffer = None) -> None:
+        """Expands compressed records into this buffer, until it is extended; None: not at all."""
         if cython.compiled:
-            if room is None:
-                self.out, self.room_bytes, self.zstd = cython.NULL, 0, cython.NULL
+            if expansion is None:
+                self.out, self.out_bytes, self.zstd = cython.NULL, 0, cython.NULL
             else:
-                self.out, self.room_bytes, self.zstd = cython.address(room.out[0]), room.capacity, room.zstd
+                self.out, self.out_bytes, self.zstd = (
+                    cython.address(expansion.out[0]),
+                    expansion.capacity,
+                    expansion.zstd,
+                )
         else:
-            self.out, self.room_bytes, self.zstd = None, 0, None
+            self.out, self.out_bytes, self.zstd = None, 0, None
 
     def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
         """From now on CRCs of long frames in the ``size`` bytes from ``anchor`` on come from prefix CRCs."""

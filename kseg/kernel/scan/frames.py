@@ -8,7 +8,7 @@ intact frame, or to a header that goes on from it, with no intact frame before t
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,
@@ -43,7 +43,7 @@ from cython.cimports.kseg.kernel.scan.frame_scan import (
     FULL,
     IRREGULAR,
     LONG_RUNS,
-    NEEDS_ROOM,
+    NEEDS_BUFFER,
     RECORDS_RIGHT,
     TOO_SMALL,
     WALK_RECORDS,
@@ -101,8 +101,8 @@ def put_frame(
 
 
 def follow_intact(scan, p, i, end, rows, n, capacity):
-    """Rows from n on of frames of magic 2 from i on, as long as their CRCs are right and there is room to walk them;
-    how many rows there are then.
+    """Writes rows from n on: frames of magic 2 from i on, while CRCs are right and the buffer suffices to walk them;
+    returns how many rows there are then.
 
     Of small frames what `scan_frames` could have to look at besides takes as long as their CRCs.
     """
@@ -157,7 +157,7 @@ def weight_of(
 
 
 def scan_frames(scan, p, end, rows, capacity):
-    """`scan`; NEEDS_ROOM where it is to be called again once the room was extended."""
+    """`scan`; NEEDS_BUFFER: extend the expansion buffer and call again."""
     i: cython.Py_ssize_t = scan.position
     n: cython.Py_ssize_t = scan.resumed
     found: cython.int
@@ -185,7 +185,7 @@ def scan_frames(scan, p, end, rows, capacity):
             if scan.manner & WALK_RECORDS and not v07:
                 found = walk_frame(scan, p, i, size)
                 if found == TOO_SMALL and i != scan.given_up:
-                    status = NEEDS_ROOM
+                    status = NEEDS_BUFFER
                     break
                 if found != TOO_SMALL:
                     state |= found
@@ -216,8 +216,8 @@ def scan_frames(scan, p, end, rows, capacity):
         scan.last_offset = last_offset_at(p, intact, end)
     scan.position = i
     scan.count = n
-    scan.resumed = n if status == NEEDS_ROOM else 0
-    if status != NEEDS_ROOM:
+    scan.resumed = n if status == NEEDS_BUFFER else 0
+    if status != NEEDS_BUFFER:
         scan.given_up = -1
     return status
 
@@ -290,13 +290,13 @@ def scan(
     buffer: cython.const[cython.uchar][::1],
     end: cython.Py_ssize_t,
     rows: cython.longlong[::1],
-    room: Room = None,
+    expansion: ExpansionBuffer = None,
 ) -> int:
     """Follows frames from the position of the scan, writing frame rows.
 
     DONE (they end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR (what is at
-    the position is no intact frame, nor, where those are judged, one that is a batch all the same). Without ``room`` a
-    walk leaves out frames that are compressed.
+    the position is no intact frame, nor, where those are judged, one that is a batch all the same). Without
+    ``expansion`` a walk leaves out frames that are compressed.
     """
     status: cython.int
     scan.check(len(buffer), end)
@@ -309,17 +309,17 @@ def scan(
     row: cython.pointer[cython.longlong] = int64s_out(rows)
     capacity: cython.Py_ssize_t = len(rows) // FRAME_WIDTH
     while True:
-        scan.use_room(room)
+        scan.use_expansion(expansion)
         with cython.nogil:
             status = scan_frames(scan, p, end, row, capacity)
-        if status != NEEDS_ROOM:
+        if status != NEEDS_BUFFER:
             return status
-        extend_room(scan, buffer[scan.position + V2_FLAGS] & CODEC, room)
+        extend_expansion(scan, buffer[scan.position + V2_FLAGS] & CODEC, expansion)
 
 
-def extend_room(scan, codec, room):
-    """Extends the room for the frame at the position; gives it up where that is not possible."""
-    if not room.extend(codec):
+def extend_expansion(scan, codec, expansion):
+    """Extends the expansion buffer for the frame at the position; gives the frame up where that is not possible."""
+    if not expansion.extend(codec):
         scan.given_up = scan.position
 
 

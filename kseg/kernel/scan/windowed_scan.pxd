@@ -9,7 +9,7 @@ cpdef enum:
     STUCK = 3
 
 cdef enum:
-    # Of the kernel's own: there is not room enough for what is compressed.
+    # Of the kernel's own: the expansion buffer is too small.
     NEEDS_MORE = 4
 
 cdef class WindowedScan:

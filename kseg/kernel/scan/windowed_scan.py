@@ -7,12 +7,12 @@ Threads that pass over parts of a file so do not wait for each other. A window i
 import os
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import Room
+from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.layout.headers import CODEC, ENTRY_OVERHEAD, ENTRY_SIZE, V2_FLAGS
 from cython.cimports.kseg.kernel.layout.pointers import bytes_out, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, be32
-from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_ROOM, WALK_RECORDS, FrameScan
-from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_room, scan_frames
+from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_BUFFER, WALK_RECORDS, FrameScan
+from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_expansion, scan_frames
 from cython.cimports.kseg.kernel.scan.headers import read_frames
 
 if cython.compiled:
@@ -59,7 +59,7 @@ class WindowedScan:
         window: cython.uchar[::1],
         frames: cython.longlong[::1],
         headers: cython.longlong[::1],
-        room: Room = None,
+        expansion: ExpansionBuffer = None,
     ) -> int:
         """Follows intact frames, whose rows go to ``frames`` and those of their headers to ``headers``, until one of:
 
@@ -80,11 +80,11 @@ class WindowedScan:
         self.frames = int64s_out(frames)
         self.headers = int64s_out(headers)
         while status == NEEDS_MORE:
-            self.scan.use_room(room)
+            self.scan.use_expansion(expansion)
             with cython.nogil:
                 status = follow_windows(self, most)
             if status == NEEDS_MORE:
-                extend_room(self.scan, window[self.scan.position + V2_FLAGS] & CODEC, room)
+                extend_expansion(self.scan, window[self.scan.position + V2_FLAGS] & CODEC, expansion)
         if status < 0:
             raise OSError(-status, os.strerror(-status))
         return status
@@ -169,7 +169,7 @@ def follow_windows(windows, most):
         else:
             data = indexable(windows.window)
         status = scan_frames(windows.scan, data, windows.filled, windows.frames, capacity)
-        if status == NEEDS_ROOM:
+        if status == NEEDS_BUFFER:
             return NEEDS_MORE
         windows.has_more = status == FULL
         windows.frame_count = windows.scan.count

@@ -1,4 +1,4 @@
-"""Counts different values in bounded room, by their 64-bit hashes.
+"""Counts different values in bounded memory, by their 64-bit hashes.
 
 ``distinct`` (int64) is exact as long as at most CAP hashes were met; beyond, the 16384 registers of a HyperLogLog
 estimate (Flajolet and others, 2007; standard error 0.8 %):

@@ -13,5 +13,5 @@ cdef class EpochState:
     cdef public Py_ssize_t found
 
 cdef Py_ssize_t find_changes(
-    const long long* rows, Py_ssize_t start, Py_ssize_t count, EpochState state, long long* changes, Py_ssize_t room
+    const long long* rows, Py_ssize_t start, Py_ssize_t count, EpochState state, long long* changes, Py_ssize_t capacity
 ) noexcept nogil

@@ -22,7 +22,7 @@ class EpochState:
         self.found = 0
 
 
-def find_changes(rows, start, count, state, changes, room):
+def find_changes(rows, start, count, state, changes, capacity):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     to: cython.Py_ssize_t
@@ -33,7 +33,7 @@ def find_changes(rows, start, count, state, changes, room):
             continue
         epoch = rows[at + BATCH_LEADER_EPOCH] if rows[at + BATCH_MAGIC] >= 2 else -1
         if epoch != state.epoch:
-            if state.found == room:
+            if state.found == capacity:
                 return i
             to = state.found * CHANGE_WIDTH
             changes[to + CHANGE_EPOCH] = epoch
@@ -54,7 +54,7 @@ def changes(
 ) -> int:
     """Writes the changes in rows ``start`` to ``count`` to ``found`` (CHANGE_*).
 
-    Returns the row before which it stopped for want of room, else ``count``.
+    Returns the row before which it stopped because ``found`` is full, else ``count``.
     """
     done: cython.Py_ssize_t
     state.found = 0

@@ -90,7 +90,7 @@ cdef enum:
     DIFFERING_WIDTH = 2
 
 cdef class ProducerTable(EventLog):
-    cdef readonly long long producers, open, oldest, youngest, room
+    cdef readonly long long producers, open, oldest, youngest, capacity
     cdef public long long seed, idle_ms, now_ms, stop, largest_offset, after_hole, after_damage
     cdef public bint as_broker, is_after_damage, is_full
     cdef public long long newest_data, newest_marker, batches, committed, aborted, first_ended
@@ -100,7 +100,7 @@ cdef class ProducerTable(EventLog):
     cdef long long* slots
     cdef long long mask
     cdef long long* abort_rows
-    cdef Py_ssize_t abort_room
+    cdef Py_ssize_t abort_capacity
 
 cdef long long index_of(ProducerTable table, long long producer_id) noexcept nogil
 cdef void open_transaction(ProducerTable table, long long index, long long first) noexcept nogil

@@ -43,19 +43,19 @@ class ProducerTable(EventLog):
         self.batches = self.committed = self.aborted = 0
         self.aborts = self.differing = self.differing_open = 0
         self.use(_int64s(0), _int64s(1))
-        self._abort_rows, self.abort_room = None, 0
+        self._abort_rows, self.abort_capacity = None, 0
 
     def use(self, entries: cython.longlong[::1], slots: cython.longlong[::1]) -> None:
         """Keeps entries here from now on: ``entries`` holds all so far, ``slots`` are zero and at least one more."""
         i: cython.longlong
         at: cython.longlong
         mask: cython.longlong = len(slots) - 1
-        room: cython.longlong = len(entries) // ENTRY_WIDTH
-        if len(slots) <= room or len(slots) & mask or room < self.producers:
+        capacity: cython.longlong = len(entries) // ENTRY_WIDTH
+        if len(slots) <= capacity or len(slots) & mask or capacity < self.producers:
             raise ValueError("the table of producers has no free slot")
         self._entries, self._slots = entries, slots
         self.entries, self.slots = int64s_out(entries), int64s_out(slots)
-        self.room, self.mask = room, mask
+        self.capacity, self.mask = capacity, mask
         for i in range(self.producers):
             at = home(self, self.entries[i * ENTRY_WIDTH + ID])
             while self.slots[at]:
@@ -63,10 +63,10 @@ class ProducerTable(EventLog):
             self.slots[at] = i + 1
 
     def load(self, row) -> None:
-        """Adds an entry as another replay left it; there is room."""
+        """Adds an entry as another replay left it."""
         k: cython.Py_ssize_t
         slot: cython.longlong = find(self, row[ID])
-        if self.producers >= self.room or self.slots[slot]:
+        if self.producers >= self.capacity or self.slots[slot]:
             raise ValueError("the producer is known, or there is no room for it")
         for k in range(ENTRY_WIDTH):
             self.entries[self.producers * ENTRY_WIDTH + k] = row[k]
@@ -86,10 +86,10 @@ class ProducerTable(EventLog):
         open_transaction(self, index, self.entries[index * ENTRY_WIDTH + TXN_FIRST])
 
     def write_to(self, events, aborts: cython.longlong[::1]) -> None:
-        """Room for the events (EVENT_WIDTH) and the markers (ABORT_WIDTH) of a call."""
+        """Sets the buffers for the events (EVENT_WIDTH) and the markers (ABORT_WIDTH) of a call."""
         self.use_rows(events)
         self._abort_rows = aborts
-        self.abort_rows, self.abort_room = int64s_out(aborts), len(aborts) // ABORT_WIDTH
+        self.abort_rows, self.abort_capacity = int64s_out(aborts), len(aborts) // ABORT_WIDTH
 
 
 @cython.cfunc
@@ -169,7 +169,7 @@ def index_of(table, producer_id):
     entry: cython.longlong = table.producers * ENTRY_WIDTH
     slot: cython.longlong = find(table, producer_id)
     if not table.slots[slot]:
-        if table.producers >= table.room:
+        if table.producers >= table.capacity:
             return -1
         for k in range(ENTRY_WIDTH):
             table.entries[entry + k] = -1

@@ -119,7 +119,7 @@ def replay_as_broker(rows, i, table):
     is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
     if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_PRODUCER_ID] < 0:
         return True
-    if table.aborts >= table.abort_room:
+    if table.aborts >= table.abort_capacity:
         return False
     if is_control and rows[at + BATCH_COUNT] != 0 and not is_plain_marker(rows, at):
         return False
@@ -160,7 +160,7 @@ def replay_one(rows, i, table):
             report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
         follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         return True
-    if table.aborts >= table.abort_room:
+    if table.aborts >= table.abort_capacity:
         return False
     # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
     if not is_control or (
@@ -207,7 +207,7 @@ def replay(
     That is ``count``, or the first at or above ``stop``, or the one where there is no room left: for an ABORT marker,
     or for one more producer (unless ``is_full`` says that there will be none), or ``as_broker`` a marker that is not
     plain.
-    Events beyond their room are counted only.
+    Events that do not fit are only counted.
     """
     done: cython.Py_ssize_t
     table.events = 0

@@ -40,7 +40,7 @@ cdef class RecordComparison:
     cdef readonly Py_ssize_t events
     cdef object _buffer
     cdef long long* rows
-    cdef Py_ssize_t room
+    cdef Py_ssize_t capacity
 
 cdef long long what_differs(Side a, Py_ssize_t i, Side b, Py_ssize_t j) noexcept nogil
 cdef bint report(RecordComparison found, bint goes_on, long long kind, long long offset, long long what) noexcept nogil

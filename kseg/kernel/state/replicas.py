@@ -47,7 +47,7 @@ class RecordComparison:
         if len(rows) < EVENT_WIDTH:
             raise ValueError("a buffer is too short")
         self._buffer = rows
-        self.rows, self.room = int64s_out(rows), len(rows) // EVENT_WIDTH
+        self.rows, self.capacity = int64s_out(rows), len(rows) // EVENT_WIDTH
         self.begin(False)
 
     def begin(self, epochs_differ) -> None:
@@ -146,7 +146,7 @@ def report(found, goes_on, kind, offset, what):
         found.rows[at + EVENT_LAST] = offset
         found.rows[at + EVENT_COUNT] += 1
         return True
-    if found.events >= found.room:
+    if found.events >= found.capacity:
         return False
     at += EVENT_WIDTH
     found.rows[at + EVENT_KIND] = kind

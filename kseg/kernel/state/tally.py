@@ -1,4 +1,4 @@
-"""Counts records by the chunk, for a picture of a segment: nothing is kept of them but numbers, in bounded room.
+"""Counts records by the chunk, for a picture of a segment: only numbers are kept, in bounded memory.
 
 Everything lies in int64 buffers that the caller holds. A ``tally``: TALLY_WIDTH columns,
 

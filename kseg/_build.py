@@ -83,8 +83,9 @@ class BuildKernel(build_ext):
         # The same for all platforms, so builds for several of them may share it.
         c_folder = str(Path(self.get_finalized_command("build").build_base) / "cython")
         chosen = os.environ.get("CFLAGS", "").split()
-        translated = cythonize(
-            [Extension(_module_name(path), [path]) for room in self.extensions for path in room.sources],
+        modules = [Extension(_module_name(path), [path]) for room in self.extensions for path in room.sources]
+        *translated, shared = cythonize(
+            [*modules, Extension(_SHARED, ["kseg/kernel/_shared.c"])],
             build_dir=c_folder,
             compiler_directives=_DIRECTIVES,
             shared_utility_qualified_name=_SHARED,
@@ -95,13 +96,7 @@ class BuildKernel(build_ext):
         c_files = {module.name: module.sources for module in translated}
         for room in self.extensions:
             room.sources = [c_file for path in room.sources for c_file in c_files[_module_name(path)]]
-        shared = cythonize(
-            [Extension(_SHARED, ["kseg/kernel/_shared.c"])],
-            build_dir=c_folder,
-            shared_utility_qualified_name=_SHARED,
-            quiet=True,
-        )
-        for extension in (extensions := [*self.extensions, *shared]):
+        for extension in (extensions := [*self.extensions, shared]):
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
             extension.include_dirs = ["kseg/kernel/native"]
             extension.extra_compile_args = _compile_args(chosen)

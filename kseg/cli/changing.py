@@ -13,8 +13,9 @@ from kseg.changes.plan import Plan
 from kseg.cli.archives import places_of, tell_problems
 from kseg.errors import RequestError
 from kseg.output.changes.plans import plan_printer
-from kseg.output.changes.reporter import ChangeReporter, Presentation, SummaryPrinter
+from kseg.output.changes.reporter import ChangeReporter, SummaryPrinter
 from kseg.output.notices import Notices
+from kseg.output.presentation import Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool

@@ -9,8 +9,8 @@ import click
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.options import color_option, quiet_option
-from kseg.output.changes.reporter import Presentation
 from kseg.output.notices import Color
+from kseg.output.presentation import Presentation
 from kseg.stores.no_follow import resolved
 
 _OPTIONS = (

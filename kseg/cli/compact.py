@@ -17,7 +17,7 @@ from kseg.cli.options import ByteCount, Milliseconds, interval_option, topic_opt
 from kseg.cli.times import TimePoint
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.compaction import CompactionPrinter
-from kseg.output.changes.reporter import Presentation
+from kseg.output.presentation import Presentation
 
 
 @click.command("compact", cls=Command)

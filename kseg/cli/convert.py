@@ -13,7 +13,7 @@ from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
 from kseg.conversion.options import ConvertOptions
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.changes.reporter import Presentation
+from kseg.output.presentation import Presentation
 from kseg.stores.archives.spool import Spool
 
 

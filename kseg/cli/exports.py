@@ -5,7 +5,7 @@ import click
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, PathError
 from kseg.export.record_files import GO_ON, ExportOptions, export_records
-from kseg.output.changes.reporter import Presentation
+from kseg.output.presentation import Presentation
 from kseg.output.sink import open_sink
 
 

@@ -12,7 +12,7 @@ from kseg.changes.resumable_output import resumable_output
 from kseg.cli.remote_options import RebuildOptions
 from kseg.errors import RequestError
 from kseg.output.changes.rebuilds import LeftOutRow, RebuildPrinter, RebuiltRow, Steps, rebuild_printer
-from kseg.output.changes.reporter import Presentation
+from kseg.output.presentation import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.remote.rebuild import Outcome, Rebuild

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import click
 
 from kseg.cli.completion import complete_topics
-from kseg.output.changes.reporter import Presentation
 from kseg.output.notices import Color
+from kseg.output.presentation import Presentation
 from kseg.stores import trees
 
 

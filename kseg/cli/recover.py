@@ -19,7 +19,7 @@ from kseg.cli.remote_options import RebuildOptions, rebuild_options
 from kseg.cli.times import TimePoint
 from kseg.errors import RequestError
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.changes.reporter import Presentation
+from kseg.output.presentation import Presentation
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era

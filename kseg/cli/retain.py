@@ -13,8 +13,8 @@ from kseg.cli.eras import era_option
 from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, Milliseconds, topic_option
 from kseg.cli.times import TimePoint
-from kseg.output.changes.reporter import Presentation
 from kseg.output.changes.retention import retention_printer
+from kseg.output.presentation import Presentation
 from kseg.releases.recovery import Era
 from kseg.retention.options import RetainOptions
 from kseg.retention.planner import RetentionPlanner

@@ -17,11 +17,11 @@ from kseg.errors import RequestError
 from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.changes.reporter import Presentation
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.findings.reporter import FindingsReporter
 from kseg.output.notices import on_one_line
+from kseg.output.presentation import Presentation
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.archives.spool import Spool

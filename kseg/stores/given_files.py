@@ -5,7 +5,6 @@ segment and of the files beside it open both under the paths that they have in L
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -45,6 +44,8 @@ def given_descriptor(path: str) -> int:
     content = _contents.get(path)
     if content is None:
         return -1
+    import tempfile  # a dump of plain files does not need it
+
     with tempfile.TemporaryFile() as file:
         file.write(content())
         file.seek(0)

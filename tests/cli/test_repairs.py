@@ -30,7 +30,10 @@ def verified(kseg: Kseg, path: Path, case: dict[str, Any], folder: Path) -> tupl
     for option in ("against", "manifest"):
         if option in case:
             options += [f"--{option}", folder / case[option]]
-    objects = kseg("verify", "--level", "deep", "--format", "json", *options, path).objects
+    for name, key_path in case.get("privateKeys", {}).items():
+        options += ["--private-key", f"{name}={TESTDATA / key_path}"]
+    paths = [path, folder / case["logs"]] if "logs" in case else [path]
+    objects = kseg("verify", "--level", "deep", "--format", "json", *options, *paths).objects
     return [row for row in objects if row["type"] == "finding"], objects[-1]
 
 

@@ -1,7 +1,6 @@
 """Reports a changing command to people or programs: plans on standard output, messages on standard error."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kseg.changes.driver.reporter import Recording
@@ -9,34 +8,12 @@ from kseg.changes.driver.run import Outcome
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.output.changes.plans import PlanPrinter, plan_printer
-from kseg.output.notices import Color, Notices
+from kseg.output.notices import Notices
 from kseg.output.progress import Progress
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import MemorySink, Sink
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Presentation:
-    """How a command shows its results. ``form``: text or json. ``as_page``: the JSON becomes a page of HTML.
-
-    ``report``: the file for the plan of a dry run, None for standard output.
-    """
-
-    form: str = "text"
-    color: Color = "auto"
-    quiet: bool = False
-    verbose: bool = False
-    as_page: bool = False
-    report: str | None = None
-
-    @property
-    def is_json(self) -> bool:
-        return self.form == "json"
-
-    def notices(self) -> Notices:
-        return Notices(self.color, self.quiet, self.verbose)
 
 
 class SummaryPrinter(Protocol):

@@ -21,8 +21,8 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.archives.spool import Spool
+from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import private_keys
-from kseg.stores.remote.storage import RemoteChoice
 
 
 @click.command("dump", cls=Command)

@@ -25,8 +25,8 @@ from kseg.output.presentation import Presentation
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.archives.spool import Spool
+from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
-from kseg.stores.remote.storage import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.options import VerifyOptions
 from kseg.verification.run import verify

@@ -8,10 +8,12 @@ holds the message tables.
 """
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from kseg.decoders.decoded import Decoded, Decoder
+if TYPE_CHECKING:
+    from kseg.decoders.decoded import Decoder
 
-__all__ = ["FOR_TOPIC", "Decoded", "Decoder", "decoder", "name_for"]
+__all__ = ["FOR_TOPIC", "decoder", "name_for"]
 
 _MODULES = {
     "offsets": "consumer_offsets",
@@ -32,7 +34,7 @@ def name_for(topic: str | None, kind: str = ".log") -> str | None:
     return "cluster-metadata" if kind == ".checkpoint" else FOR_TOPIC.get(topic or "")
 
 
-def decoder(name: str, redact: bool = False) -> Decoder:
+def decoder(name: str, redact: bool = False) -> "Decoder":
     """Returns the decoder called `name`, a flag of kafka-dump-log.sh without ``--`` and ``-decoder``. Raises KeyError.
 
     With `redact`, secrets in cluster metadata (SCRAM credentials, delegation tokens, passwords) are replaced. No other

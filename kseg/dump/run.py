@@ -29,7 +29,6 @@ from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores import trees
-from kseg.stores.remote.storage import is_remote_storage
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ class Dump:
         self.status = max(self.status, status)
 
     def _path(self, path: str) -> None:
-        if is_remote_storage(path):
+        if _is_remote_storage(path):
             self._remote(path)
             return
         try:

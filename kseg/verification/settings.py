@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.partition_state import BrokerState
 from kseg.stores.buffers import Buffers
-from kseg.stores.remote.storage import RemoteChoice
+from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.partition import Partition
 from kseg.verification.report import Report
 

@@ -4,7 +4,8 @@ import click
 import pytest
 
 from kseg.cli.contents import ContentFormat, KeyBytes
-from kseg.cli.times import LAST_TIMESTAMP, TimePoint, TimeRange, parse_time, show_time
+from kseg.cli.times import TimePoint, TimeRange
+from kseg.segment.times import LAST_TIMESTAMP, parse_time, show_time
 
 NINE = 1769850000000
 
@@ -49,7 +50,7 @@ def test_a_range_of_times() -> None:
     assert convert(TimeRange(), "2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z") == (NINE, NINE + 500)
 
 
-@pytest.mark.parametrize("text", ["", "..", "a..b", "5..4", "1...2", "2026-01-31..yesterday"])
+@pytest.mark.parametrize("text", ["", "..", "a..b", "5..4", "1...2", "2026-01-31..someday"])
 def test_what_is_no_range(text: str) -> None:
     with pytest.raises(click.BadParameter):
         convert(TimeRange(), text)

@@ -103,6 +103,7 @@ def test_a_file_that_cannot_be_opened_is_no_damage(
         return opened(name, *arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", failing)
+    monkeypatch.setattr(os, "supports_dir_fd", {*os.supports_dir_fd, failing})
     arguments = ("recover", "--full") if command == "recover" else ("recover", "--mode", "salvage")
     done = kseg(*arguments, "--jobs", "1", logs)
     monkeypatch.undo()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.decoders import FOR_TOPIC, Decoded, decoder
+from kseg.decoders import FOR_TOPIC, decoder
+from kseg.decoders.decoded import Decoded
 from kseg.formats.control import control_text, parse_control
 
 TESTDATA = Path(__file__).parents[2] / "testdata"

@@ -10,10 +10,11 @@ from kseg.findings.directories import DIRECTORY_KINDS
 from kseg.findings.indexes import INDEX_KINDS
 from kseg.findings.log import LOG_KINDS
 from kseg.findings.producers import PRODUCER_KINDS
+from kseg.findings.remote import REMOTE_KINDS
 from kseg.findings.table import BROKER, ERROR, INFO, KINDS, NEEDS, SEVERITIES, severity_of
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
 
-SECTIONS = (LOG_KINDS, INDEX_KINDS, PRODUCER_KINDS, DIRECTORY_KINDS, COMPARISON_KINDS)
+SECTIONS = (LOG_KINDS, INDEX_KINDS, PRODUCER_KINDS, DIRECTORY_KINDS, COMPARISON_KINDS, REMOTE_KINDS)
 
 
 def test_no_code_is_in_two_sections() -> None:

@@ -13,8 +13,8 @@ import pytest
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.storage import RemoteChoice
 from kseg.verification.manifest.manifest import Manner, check_manifest
 from kseg.verification.replicas.pairs import compare_path
 from kseg.verification.settings import Settings

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kseg.stores.remote.storage import is_wanted
+from kseg.stores.remote.choice import is_wanted
 
 
 @dataclass(frozen=True, slots=True)

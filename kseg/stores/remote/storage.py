@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from itertools import islice
 
 from kseg.errors import KsegError, PathError
@@ -36,22 +35,6 @@ class RemotePartition:
     def name(self) -> str:
         """The name that a broker gives the partition's directory."""
         return f"{self.topic}-{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteChoice:
-    """``topics`` are globs, none for all topics. ``log_directories`` may hold local parts of the same partitions."""
-
-    keys: PrivateKeys = field(default_factory=PrivateKeys)
-    topics: tuple[str, ...] = ()
-    log_directories: tuple[str, ...] = ()
-
-    def wants(self, topic: str) -> bool:
-        return is_wanted(topic, self.topics)
-
-
-def is_wanted(topic: str, globs: tuple[str, ...]) -> bool:
-    return not globs or any(fnmatchcase(topic, glob) for glob in globs)
 
 
 class RemoteStorage:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from kseg.logdir.server_properties import ServerProperties
 from kseg.releases.recovery import Era
 
 
@@ -30,3 +31,4 @@ class CompactOptions:
     topics: tuple[str, ...] = ()
     jobs: int | None = None
     era: Era = field(default_factory=Era)
+    server: ServerProperties | None = None

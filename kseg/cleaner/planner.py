@@ -22,6 +22,7 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.space_check import SpaceCheck
 from kseg.cleaner.topic_settings import TOPIC_NAMES, settings_for
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
+from kseg.logdir.server_properties import with_server
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
@@ -62,7 +63,7 @@ class CompactionPlanner(Planner):
         except ValueError as error:
             raise RequestError(f"--era: {error}") from error
         self._options, self._change, self._remote_rounds = options, change, remote_rounds
-        self._topics = Topics(options.topics)
+        self._topics = Topics(options.topics, server=options.server)
         messages = IntervalMessages(reporter.warning, reporter.detail)
         self._intervals = TopicIntervals(options.interval_bytes, self._topics.metadata, messages)
         self._ends: dict[TopicPartition, int] = {}
@@ -180,7 +181,7 @@ class CompactionPlanner(Planner):
         return Checkpoints(*(checkpoint_offset(root, name, known, partition) for name in names))
 
     def _settings(self, directory: str) -> CleanerSettings:
-        lookup = self._topics.lookup(directory)
+        lookup = with_server(self._topics.lookup(directory), self._options.server)
         asked: Mapping[str, float | None] = {
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),

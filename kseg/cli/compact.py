@@ -13,7 +13,7 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.eras import era_option
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, Milliseconds, interval_option, topic_option
+from kseg.cli.options import ByteCount, Milliseconds, interval_option, server_option, topic_option
 from kseg.cli.times import TimePoint
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.compaction import CompactionPrinter
@@ -63,6 +63,7 @@ from kseg.output.presentation import Presentation
 )
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
 @topic_option
+@server_option
 @era_option("2.3")
 @engine_options
 @changing_options

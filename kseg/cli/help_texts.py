@@ -10,7 +10,7 @@ _OPTIONS = {
     READ: (
         "--files --offsets --last --around --time --key --key-pattern --grep --producer-id --topic --isolation --limit "
         "--max-bytes --live --all --era --fetch-response --transaction-state --from --against --manifest "
-        "--from-replica --from-remote --for-cluster --private-key"
+        "--server-properties --from-replica --from-remote --for-cluster --private-key"
     ),
     PRINT: (
         "--deep-iteration --print-data-log --skip-record-metadata --key-format --key-decoder-class --value-format "

@@ -155,3 +155,22 @@ def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
         shell_complete=complete_topics,
         help="Of a log directory only partitions of such topics, as orders or 'audit-*'; may be repeated.",
     )(command)
+
+
+def server_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--server-properties, as ``server``: a `ServerProperties` or None."""
+
+    @wraps(command)
+    def with_server(server_properties: str | None, **given: Any) -> Any:
+        if server_properties is None:
+            return command(server=None, **given)
+        from kseg.logdir.server_properties import read_server_properties
+
+        return command(server=read_server_properties(server_properties), **given)
+
+    return click.option(
+        "--server-properties",
+        type=click.Path(readable=False),
+        metavar="FILE",
+        help="The broker's configuration: what topics do not set themselves.",
+    )(with_server)

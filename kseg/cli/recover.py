@@ -14,7 +14,7 @@ from kseg.cli.changing_options import changing_options
 from kseg.cli.eras import era_option
 from kseg.cli.from_remote import check_options, recover_from_remote
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, interval_option, jobs_option
+from kseg.cli.options import ByteCount, interval_option, jobs_option, server_option
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
 from kseg.cli.times import TimePoint
 from kseg.errors import RequestError
@@ -96,6 +96,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
 )
 @rebuild_options
 @interval_option
+@server_option
 @click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @jobs_option
 @spool_options

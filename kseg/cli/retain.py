@@ -11,7 +11,7 @@ from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, Milliseconds, topic_option
+from kseg.cli.options import ByteCount, Milliseconds, server_option, topic_option
 from kseg.cli.times import TimePoint
 from kseg.output.changes.retention import retention_printer
 from kseg.output.presentation import Presentation
@@ -50,6 +50,7 @@ class _LimitOfBytes(ByteCount):
     help="cleanup.policy; with compact alone only what lies below the log start goes.",
 )
 @topic_option
+@server_option
 @click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
 @click.option("--keep-active", "keeps_active", is_flag=True, help="Never touch the last segment.")
 @click.option("--explain", "explains", is_flag=True, help="Tell why each segment goes or stays, and change nothing.")

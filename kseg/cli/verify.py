@@ -10,7 +10,7 @@ from kseg.cli.archives import mounted, spool_options
 from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, as_presentation, output_options
+from kseg.cli.options import ByteCount, as_presentation, output_options, server_option
 from kseg.cli.remote_options import remote_options
 from kseg.cli.times import TimePoint
 from kseg.errors import RequestError
@@ -93,6 +93,7 @@ from kseg.verification.run import verify
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads or processes (the cores).")
 @spool_options
 @remote_options
+@server_option
 @engine_options
 @output_options
 @as_presentation
@@ -112,6 +113,8 @@ def command(
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
     """
     options = VerifyOptions(is_07=era is not None, **given)
+    if not options.paths and options.server is not None:
+        options = replace(options, paths=tuple(options.server.log_dirs))
     _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
     if explain:
         return _explain(explain, output, presentation)

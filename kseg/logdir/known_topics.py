@@ -6,6 +6,7 @@ For settings that are missing there, callers guess or use the broker's default.
 import os
 
 from kseg.logdir.cluster_metadata import TopicSettings, read_topic_settings
+from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.stores import trees
 
@@ -16,9 +17,10 @@ _LARGEST_INTERVAL = (1 << 31) - 1
 
 
 class KnownTopics:
-    """Reads the metadata of each log directory once."""
+    """Reads the metadata of each log directory once. ``server``: the broker's own settings, which count behind them."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: ServerProperties | None = None) -> None:
+        self.server = server
         self._read: dict[str, TopicSettings | None] = {}
 
     def settings(self, log_directory: str) -> TopicSettings | None:
@@ -37,12 +39,18 @@ class KnownTopics:
             return None
         return found.setting(place[0], name)
 
-    def interval_bytes(self, partition: str) -> int | None:
-        """Returns index.interval.bytes of a partition's topic; None if unknown or not a number that Kafka accepts."""
-        text = self.setting(partition, INTERVAL)
-        if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
-            return None
-        return int(text) if int(text) <= _LARGEST_INTERVAL else None
+    def interval_bytes(self, partition: str) -> tuple[int | None, str]:
+        """Returns index.interval.bytes of a partition's topic, and its source; None if unknown, or not a number that
+        Kafka accepts."""
+        if (found := _interval(self.setting(partition, INTERVAL))) is not None or self.server is None:
+            return found, SOURCE
+        return _interval(self.server.setting(INTERVAL)), self.server.source
+
+
+def _interval(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
+        return None
+    return int(text) if int(text) <= _LARGEST_INTERVAL else None
 
 
 def is_compacted(policy: str | None) -> bool:

@@ -24,6 +24,7 @@ from kseg.stores.regular_files import open_regular
 
 if TYPE_CHECKING:
     from kseg.logdir.cluster_metadata import TopicSettings
+    from kseg.logdir.server_properties import ServerProperties
 
 RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS = (
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
@@ -50,6 +51,8 @@ class LogDirectory:
     offsets: dict[str, Offsets] = field(default_factory=dict)
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
     topics: "TopicSettings | None" = None
+    server: "ServerProperties | None" = None
+    """The broker's own settings, which count behind those of topics."""
 
     @property
     def was_clean(self) -> bool:
@@ -74,6 +77,9 @@ class LogDirectory:
             policy = self.topics.setting(topic, "cleanup.policy")
             limit = self.topics.setting(topic, "max.message.bytes")
             topic_id = self.topics.ids.get(topic, "" if self.topics.is_complete else None)
+        if self.server is not None:
+            policy = policy or (None if topic in COMPACTED_TOPICS else self.server.setting("cleanup.policy"))
+            limit = limit or self.server.setting("max.message.bytes")
         policies = None if policy is None else {part.strip() for part in policy.split(",")}
         if policies is None and topic in COMPACTED_TOPICS:
             policies = {"compact"}

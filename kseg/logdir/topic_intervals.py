@@ -1,7 +1,7 @@
 """Chooses index.interval.bytes of partitions: an option, else the topic's setting, else the interval of the indexes."""
 
 from kseg.logdir.index_interval import FilesOnDisk, Interval, chosen_interval
-from kseg.logdir.known_topics import SOURCE, KnownTopics
+from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_selection import Warn
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
@@ -34,6 +34,6 @@ class TopicIntervals:
         """Returns the interval of a partition, and reports it. Raises KsegError if its files cannot be read."""
         if self._given_bytes is not None:
             return self._given_bytes
-        interval = chosen_interval(FilesOnDisk(directory), self._topics.interval_bytes(directory), SOURCE)
+        interval = chosen_interval(FilesOnDisk(directory), *self._topics.interval_bytes(directory))
         self._messages.report(directory, interval)
         return interval.size

@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from kseg.errors import KsegError
 from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.known_topics import POLICY, KnownTopics, is_compacted
+from kseg.logdir.partition_state import COMPACTED_TOPICS
+from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 
@@ -26,12 +28,15 @@ Warn = Callable[[str], None]
 class Topics:
     """``globs``: the values of --topic. The metadata of a log directory are read once.
 
-    ``takes_unknown``: without --topic and metadata all topics are selected, as nothing is changed.
+    ``server``: the broker's own settings, which count behind those of topics. ``takes_unknown``: without --topic and
+    metadata all topics are selected, as nothing is changed.
     """
 
-    def __init__(self, globs: tuple[str, ...] = (), takes_unknown: bool = False) -> None:
-        self._globs, self._takes_unknown = globs, takes_unknown
-        self.metadata = KnownTopics()
+    def __init__(
+        self, globs: tuple[str, ...] = (), takes_unknown: bool = False, server: ServerProperties | None = None
+    ) -> None:
+        self._globs, self._takes_unknown, self.server = globs, takes_unknown, server
+        self.metadata = KnownTopics(server)
 
     def known(self, directory: str) -> TopicSettings | None:
         """Returns the settings in a log directory's newest __cluster_metadata; None if there is none."""
@@ -96,9 +101,10 @@ class Topics:
     def policy(self, path: str) -> str | None:
         """Returns the cleanup.policy of a partition's topic; None if no metadata beside the partition has the topic."""
         found, topic = self._settings_beside(path)
+        told = None if self.server is None else self.server.setting(POLICY) or _DEFAULT_POLICY
         if found is None or topic not in found.ids:
-            return None
-        return found.setting(topic, POLICY) or _DEFAULT_POLICY
+            return told if self.server is not None and topic not in COMPACTED_TOPICS else None
+        return found.setting(topic, POLICY) or told or _DEFAULT_POLICY
 
     def policy_without_compact(self, path: str) -> str | None:
         """Returns the cleanup.policy of a partition's topic if it is known and lacks ``compact``, else None."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from kseg.logdir.server_properties import ServerProperties
 from kseg.releases.recovery import Era
 
 BROKER, SALVAGE = "broker", "salvage"
@@ -27,6 +28,7 @@ class RecoverOptions:
     interval_bytes: int | None = None
     now_ms: int | None = None
     jobs: int | None = None
+    server: ServerProperties | None = None
 
     @property
     def is_salvage(self) -> bool:

@@ -13,7 +13,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.logdir.compacted_topics import CompactedTopics
-from kseg.logdir.known_topics import SOURCE, KnownTopics
+from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.partition import Recovery, plan_partition
@@ -66,7 +66,7 @@ class RecoveryPlanner(Planner):
         self._start = Start(now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs)
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._intervals = IntervalMessages(reporter.warning, reporter.detail)
-        self._compacted, self._topics = CompactedTopics(), Topics()
+        self._compacted, self._topics = CompactedTopics(), Topics(server=options.server)
         self._ends: dict[tuple[str, int], int] = {}
         self._is_alone = False
 
@@ -205,8 +205,10 @@ def check_one_topic(paths: Iterable[str], problem: str) -> None:
 
 def with_known_interval(start: Start, topics: KnownTopics, partition: str) -> Start:
     """Returns the start with the index.interval.bytes of the partition's topic, if it has none and that is known."""
-    known = topics.interval_bytes(partition) if start.interval_bytes is None else None
-    return start if known is None else replace(start, interval_bytes=known, interval_source=SOURCE)
+    if start.interval_bytes is not None:
+        return start
+    known, source = topics.interval_bytes(partition)
+    return start if known is None else replace(start, interval_bytes=known, interval_source=source)
 
 
 def _advance(progress: Progress, directory: str) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kseg.logdir.server_properties import ServerProperties
 from kseg.releases.recovery import NEWEST
 from kseg.retention.settings import Asked
 
@@ -25,6 +26,7 @@ class RetainOptions:
     explains: bool = False
     counts_records: bool = False
     release: tuple[int, ...] = NEWEST
+    server: ServerProperties | None = None
 
     @property
     def asked(self) -> Asked:

@@ -36,7 +36,7 @@ class RetentionPlanner(Planner):
         super().__init__(reporter)
         self._options, self._change = options, change
         self._asked = options.asked
-        self._topics = Topics(options.topics, takes_unknown=options.explains)
+        self._topics = Topics(options.topics, options.explains, options.server)
         self._rules = Rules(options.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._starts: dict[TopicPartition, LogStart] = {}
@@ -116,7 +116,7 @@ class RetentionPlanner(Planner):
     def _settings(self, directory: str) -> Settings:
         topic = (topic_partition_of(directory) or (None, 0))[0]
         try:
-            found = settings_of(topic, self._topics.lookup(directory), self._asked)
+            found = settings_of(topic, self._topics.lookup(directory), self._asked, self._options.server)
         except KsegError as error:
             raise KsegError(f"{directory}: {error}") from error
         self._check_settings(directory, found)

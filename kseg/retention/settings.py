@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError
 from kseg.logdir.known_topics import POLICY
+from kseg.logdir.server_properties import ServerProperties
 from kseg.retention.selection import Limits
 from kseg.segment.files import METADATA_TOPIC
 
 RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
 TIERED = "remote.storage.enable"
-OPTION, TOPIC, DEFAULT, UNKNOWN = "option", "topic", "default", "unknown"
+OPTION, TOPIC, SERVER, DEFAULT, UNKNOWN = "option", "topic", "server", "default", "unknown"
 _LARGEST = (1 << 63) - 1
 
 Lookup = Callable[[str], str | None]
@@ -30,8 +31,8 @@ class Asked(NamedTuple):
 class Settings:
     """The limits. ``refusal``: why the partition is skipped, "" if it is not.
 
-    ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), DEFAULT (Kafka's), or UNKNOWN,
-    which means no limit because a broker's own file may set one.
+    ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), SERVER (the broker's own
+    file), DEFAULT (Kafka's), or UNKNOWN, which means no limit because that file may set one.
     """
 
     limits: Limits
@@ -40,25 +41,37 @@ class Settings:
     refusal: str = ""
 
 
-def settings_of(topic: str | None, lookup: Lookup, asked: Asked) -> Settings:
+def settings_of(topic: str | None, lookup: Lookup, asked: Asked, server: ServerProperties | None = None) -> Settings:
     """Returns the settings. Raises KsegError for a malformed one."""
     sources: dict[str, str] = {}
-    policy = asked.policy if asked.policy is not None else lookup(POLICY)
-    sources[POLICY] = DEFAULT if policy is None else TOPIC if asked.policy is None else OPTION
-    policy = "delete" if policy is None else policy
+    policy, sources[POLICY] = _chosen(POLICY, asked.policy, lookup, server)
+    if policy is None:
+        policy, sources[POLICY] = "delete", DEFAULT
     found = []
     for name, given in ((RETENTION_MS, asked.retention_ms), (RETENTION_BYTES, asked.retention_bytes)):
-        told = lookup(name) if given is None else str(given)
-        sources[name] = UNKNOWN if told is None else TOPIC if given is None else OPTION
+        told, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
         found.append(-1 if told is None else _number(name, told))
     limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
     return Settings(limits, policy, sources, _refusal(topic, lookup))
 
 
+def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperties | None) -> tuple[str | None, str]:
+    """Returns a setting and its source."""
+    if given is not None:
+        return given, OPTION
+    if (told := lookup(name)) is not None:
+        return told, TOPIC
+    if server is None:
+        return None, UNKNOWN
+    if (told := server.setting(name)) is not None:
+        return told, SERVER
+    return server.default(name), DEFAULT
+
+
 def _number(name: str, text: str) -> int:
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
-        raise KsegError(f"the topic's {name} is {text!r}, not a number")
+        raise KsegError(f"{name} is {text!r}, not a number")
     return int(text)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kseg.findings.table import ERROR, WARNING
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.logdir.server_properties import ServerProperties
 from kseg.runtime.cores import usable_cores
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.check import LEVELS
@@ -17,7 +18,8 @@ class VerifyOptions:
     """The options of `kseg verify`; None for an option that is not given.
 
     ``against``: another replica; ``manifest``: a file of digests; ``ignored``: codes of findings; ``fail_on``: the
-    lowest severity that makes the exit status 1; ``remote``: what is read of remote storage.
+    lowest severity that makes the exit status 1; ``remote``: what is read of remote storage; ``server``: the broker's
+    own settings.
     """
 
     paths: tuple[str, ...]
@@ -32,6 +34,7 @@ class VerifyOptions:
     is_live: bool = False
     jobs: int | None = None
     remote: RemoteChoice = field(default_factory=RemoteChoice)
+    server: ServerProperties | None = None
 
     @property
     def passes(self) -> int:
@@ -48,6 +51,7 @@ class VerifyOptions:
             is_live=self.is_live,
             era_07=self.is_07,
             remote=self.remote,
+            server=self.server,
         )
 
     def fails(self, totals: Totals) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.server_properties import ServerProperties
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.partition import Partition
@@ -24,6 +25,7 @@ class Settings:
     is_live: bool = False
     era_07: bool = False
     remote: RemoteChoice = field(default_factory=RemoteChoice)
+    server: ServerProperties | None = None
 
 
 def partition_of(

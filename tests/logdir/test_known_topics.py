@@ -20,9 +20,9 @@ def logs(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", INTERVALS)
 def test_the_metadata_know_the_interval(logs: Path, name: str) -> None:
     """As the topics were made (the README of the log directory)."""
-    assert KnownTopics().interval_bytes(str(logs / name)) == INTERVALS[name]
+    assert KnownTopics().interval_bytes(str(logs / name))[0] == INTERVALS[name]
 
 
 def test_a_topic_that_the_metadata_do_not_know_has_none(logs: Path) -> None:
     (logs / "txn-5").rename(logs / "other-5")
-    assert KnownTopics().interval_bytes(str(logs / "other-5")) is None
+    assert KnownTopics().interval_bytes(str(logs / "other-5"))[0] is None

@@ -16,7 +16,10 @@ from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.times import show_span
 
 COLUMNS = 80
-_WHENCE = {"option": "by option", "topic": "the topic's", "default": "Kafka's default", "unknown": "not known"}
+_WHENCE = {
+    "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
+    "unknown": "not known",
+}  # fmt: skip
 _RULES = {"logStart": "below the log start", "size": "too much", "time": "too old"}
 _HELD = {
     "high watermark": "holds offsets at or above the high watermark",

@@ -100,7 +100,10 @@ def judge_inside(
     below = [os.path.join(path, name) for name in sorted(others) if is_directory_of_others(path, name)]
     is_partition = parse_partition_name(name) is not None and not below and (is_asked_for or _has_names_of_kafka(files))
     if holds_segments(path) or is_partition:
-        _judge_one(Task(path, _state(directory_around(path), name)), settings, report, progress, workers)
+        around = directory_around(path)
+        if around is not None:
+            around.server = settings.server
+        _judge_one(Task(path, _state(around, name)), settings, report, progress, workers)
         return True
     found = _judge_loose(path, files, settings, report, progress, is_asked_for)
     for directory in below if depth > 0 else ():
@@ -119,6 +122,8 @@ def judge_if_log_directory(
     if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
         return False
     partitions, directory = own_partitions(path), read_log_directory(path)
+    if directory is not None:
+        directory.server = settings.server
     if not partitions and (directory is None or holds_segments(path)):
         return False
     if settings.remote.topics:

@@ -1,0 +1,99 @@
+"""A broker's server.properties: the settings that topics without their own have.
+
+Source: KafkaConfig and TopicConfig's synonyms (ServerTopicConfigSynonyms) of Kafka 4.3.1.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kseg.errors import PathError
+from kseg.sidefiles.java_properties import properties
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.stores.regular_files import open_regular
+
+_MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
+
+
+class _Synonym(NamedTuple):
+    """A broker's name for a setting of topics, and what its value is multiplied with."""
+
+    name: str
+    scale: int = 1
+
+
+_SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
+    "cleanup.policy": (_Synonym("log.cleanup.policy"),),
+    "retention.ms": (
+        _Synonym("log.retention.ms"), _Synonym("log.retention.minutes", _MINUTE_MS),
+        _Synonym("log.retention.hours", _HOUR_MS),
+    ),
+    "retention.bytes": (_Synonym("log.retention.bytes"),),
+    "segment.bytes": (_Synonym("log.segment.bytes"),),
+    "segment.index.bytes": (_Synonym("log.index.size.max.bytes"),),
+    "index.interval.bytes": (_Synonym("log.index.interval.bytes"),),
+    "max.message.bytes": (_Synonym("message.max.bytes"),),
+    "min.compaction.lag.ms": (_Synonym("log.cleaner.min.compaction.lag.ms"),),
+    "max.compaction.lag.ms": (_Synonym("log.cleaner.max.compaction.lag.ms"),),
+    "delete.retention.ms": (_Synonym("log.cleaner.delete.retention.ms"),),
+    "min.cleanable.dirty.ratio": (_Synonym("log.cleaner.min.cleanable.ratio"),),
+}  # fmt: skip
+"""The first that is set counts."""
+_DEFAULTS = {"cleanup.policy": "delete", "retention.ms": str(168 * _HOUR_MS), "retention.bytes": "-1"}
+
+
+class ServerProperties:
+    """``path`` is the file that ``values`` come from."""
+
+    def __init__(self, path: str, values: dict[str, str]) -> None:
+        self.path, self._values = path, values
+
+    @property
+    def source(self) -> str:
+        return f"as {self.path} has it"
+
+    @property
+    def log_dirs(self) -> list[str]:
+        """The log directories of the broker, [] if the file names none."""
+        told = self._values.get("log.dirs") or self._values.get("log.dir") or ""
+        return [path.strip() for path in told.split(",") if path.strip()]
+
+    def setting(self, name: str) -> str | None:
+        """Returns the value for a setting of topics; None if the file does not set it."""
+        for synonym in _SYNONYMS.get(name, ()):
+            value = self._values.get(synonym.name, "").strip()
+            if not value:
+                continue
+            digits = value.removeprefix("-")
+            is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
+            if synonym.scale == 1 or not is_number:
+                return value
+            return value if value.startswith("-") else str(int(value) * synonym.scale)
+        return None
+
+    def default(self, name: str) -> str | None:
+        """Returns Kafka's default of a setting of retention, which holds where the file does not set it."""
+        return _DEFAULTS.get(name)
+
+
+def read_server_properties(path: str) -> ServerProperties:
+    """Reads the file. Raises PathError if it cannot be read."""
+    try:
+        with open_regular(path) as stream:
+            data = stream.read(MAX_TEXT_BYTES + 1)
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    if len(data) > MAX_TEXT_BYTES:
+        raise PathError(f"{path}: is too large for a file of properties")
+    return ServerProperties(path, {found.key: found.value for found in properties(data)})
+
+
+def with_server(lookup: Callable[[str], str | None], server: ServerProperties | None) -> Callable[[str], str | None]:
+    """Returns a lookup that asks the broker's file where ``lookup`` knows nothing."""
+    if server is None:
+        return lookup
+
+    def find(name: str) -> str | None:
+        found = lookup(name)
+        return server.setting(name) if found is None else found
+
+    return find

@@ -30,6 +30,7 @@ from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
+from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     from kseg.logdir.transactional_ids import TransactionState
@@ -441,3 +442,11 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
     from kseg.sidefiles.kinds import side_file
 
     return side_file(file.path)
+
+
+def _is_remote_storage(path: str) -> bool:
+    if not is_url(path) and not trees.isdir(path):
+        return False
+    from kseg.stores.remote.storage import is_remote_storage  # which has much to import
+
+    return is_remote_storage(path)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.stores import trees
+from kseg.stores.archives.forms import PACKED_SUFFIXES
 
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
@@ -27,7 +28,6 @@ LOG_DIRECTORY_FILES = frozenset(
     {*(name for name in SIDE_NAMES if name.endswith("-offset-checkpoint")), "meta.properties", CLEAN_SHUTDOWN}
 )
 """Any of these files marks a log directory; no release has all of them."""
-PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".zstd", ".lz4", ".zip")
 _MOVED_SUFFIXES = ("-delete", "-future", "-stray")
 OWN_PREFIX = ".kseg-"
 """Prefix of the names of kseg's own files in partitions and log directories."""

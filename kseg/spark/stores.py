@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError
 from kseg.segment.files import (
-    PACKED_SUFFIXES,
     SIDE_NAMES,
     SIDE_SUFFIXES,
     SegmentFile,
@@ -21,6 +20,7 @@ from kseg.segment.files import (
     segment_file,
     segments_among,
 )
+from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, open_source
 

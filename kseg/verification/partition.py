@@ -248,7 +248,7 @@ def _judge(
                 headers(rules[place], segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
-            if item.position == 0 and (text := packed(source)) is not None:
+            if item.position == 0 and item.end == reader.end and (text := packed(source)) is not None:
                 partition.report.totals.not_judged += 1
                 item = item._replace(code="packed-segment", message=text)
             for place, damage in asked.damage:

@@ -284,3 +284,13 @@ def test_an_archive_is_never_changed(command: tuple[str, ...], tmp_path: Path, k
     assert "--output DIR" in done.err
     assert path.read_bytes() == data
     assert os.listdir(tmp_path) == ["backup.tar"]
+
+
+@pytest.mark.parametrize("magic", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\0", b"BZh"])
+def test_damage_that_begins_like_a_packed_file_is_damage_of_a_segment(magic: bytes, kseg: Kseg, tmp_path: Path) -> None:
+    segment = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
+    path = tmp_path / segment.name
+    path.write_bytes(magic + bytes(range(40)) + segment.read_bytes())
+    judged = kseg("verify", "--format", "json", path)
+    assert {row["code"] for row in judged.of_type("finding") if row["severity"] == "error"} == {"nonsense-block"}
+    assert judged.objects[-1]["batches"] == kseg("verify", "--format", "json", segment).objects[-1]["batches"] > 0

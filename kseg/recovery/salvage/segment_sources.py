@@ -13,7 +13,8 @@ from kseg.recovery.broker.segments import LOG, SUFFIXES, SWAP
 from kseg.recovery.names import leading_offset
 from kseg.recovery.workspace import Workspace
 from kseg.segment.file_types import first_base_offset, holds_batches
-from kseg.segment.files import OWN_PREFIX, PACKED_SUFFIXES, SIDE_NAMES
+from kseg.segment.files import OWN_PREFIX, SIDE_NAMES
+from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
 
 CLEANED, DELETED = ".cleaned", ".deleted"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores import trees
-from kseg.stores.archives.forms import HEAD_BYTES, form_of
+from kseg.stores.archives.forms import HEAD_BYTES, PACKED_SUFFIXES, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
@@ -150,7 +150,13 @@ def _opened_file(path: str, spool: Spool) -> Tree | None:
         extent = open_extent(os.path.realpath(path))
     except PermissionError:
         return None  # the command itself tells it
-    return _opened(extent, spool)
+    tree = _opened(extent, spool)
+    node = None if tree is None else tree.node("")
+    if tree is not None and node is not None and node.kind == FILE and not node.size and tree.problems:
+        if not path.endswith(PACKED_SUFFIXES):
+            tree.close()
+            return None  # a segment whose damage begins like a packed file: nothing of it can be unpacked
+    return tree
 
 
 def _opened(extent: Extent, spool: Spool) -> Tree | None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import kseg
+
 ROOT = Path(__file__).resolve().parent.parent
 FLIPPED = ROOT / "testdata/damaged/4.3.1-last-flip-body/dplain-0"
 
@@ -41,8 +43,11 @@ def test_damage_is_ignored(assert_clean):
 
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options, "test_it.py"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    # Not by its entry point, which is there only if kseg is installed: pytest takes a plugin once.
+    plugins = ("no:cacheprovider", "no:xdist", "no:kseg", "kseg.pytest_plugin")
+    chosen = [option for plugin in plugins for option in ("-p", plugin)]
+    command = [sys.executable, "-m", "pytest", *chosen, *options, "test_it.py"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(kseg.__file__).parents[1]), "PYTEST_ADDOPTS": ""}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -55,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_fixtures_do_what_they_say(folder: Path) -> None:
-    done = run(folder, "-p", "kseg.pytest_plugin", "-q")
+    done = run(folder, "-q")
     assert "3 passed" in done.stdout, done.stdout
     assert "1 failed" in done.stdout, done.stdout
     assert "FAILED test_it.py::test_damage " in done.stdout
@@ -66,7 +71,7 @@ def test_a_run_that_does_not_use_the_plugin_imports_nothing_of_kseg(folder: Path
     (folder / "test_it.py").write_text(
         "import sys\n\ndef test_it():\n    assert not [name for name in sys.modules if name.startswith('kseg.api')]\n"
     )
-    done = run(folder, "-p", "kseg.pytest_plugin", "-q")
+    done = run(folder, "-q")
     assert "1 passed" in done.stdout, done.stdout
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kseg.stores.source
+import kseg.stores.extent
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.segment import reader as reader_module
@@ -169,11 +169,11 @@ class Touched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.read = self.followed = 0
-        pread, scan = os.pread, reader_module.kernel.scan
+        read_at, scan = kseg.stores.extent.read_at, reader_module.kernel.scan
 
-        def counting_pread(descriptor: int, size: int, position: int) -> bytes:
+        def counting_read(descriptor: int, size: int, position: int) -> bytes:
             self.read += size
-            return pread(descriptor, size, position)
+            return read_at(descriptor, size, position)
 
         def counting_scan(state: FrameScan, *arguments: Any) -> int:
             start = state.position
@@ -183,7 +183,7 @@ class Touched:
 
         kernel = SimpleNamespace(**vars(reader_module.kernel) | {"scan": counting_scan, "find": None})
         monkeypatch.setattr(reader_module, "kernel", kernel)
-        monkeypatch.setattr(kseg.stores.source.os, "pread", counting_pread)
+        monkeypatch.setattr(kseg.stores.extent, "read_at", counting_read)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["last offsets", "first offsets"])

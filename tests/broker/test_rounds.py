@@ -105,7 +105,7 @@ def test_kseg_leaves_what_the_loader_leaves(
         theirs, ours = tmp_path / "loader" / partition.name, tmp_path / "kseg" / partition.name
         for copy in (theirs, ours):
             shutil.copytree(partition.parent, copy.parent, dirs_exist_ok=True)
-        interval_bytes = topics.interval_bytes(str(partition)) or 4096
+        interval_bytes = topics.interval_bytes(str(partition))[0] or 4096
         answer = loader.load(theirs, NOW_MS, interval_bytes)
         refusal = recovered(ours, interval_bytes, release)
         if answer == "taken" and refusal:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MACHINES = {"x86_64": "x64", "aarch64": "AArch64"}
 EXTENSIONS = {f"kseg/kernel/{room.parent.name}/_compiled.abi3.so" for room in ROOT.glob("kseg/kernel/*/__init__.py")}
 EXTENSIONS -= {f"kseg/kernel/{room}/_compiled.abi3.so" for room in ("layout", "native")}  # C reads these as headers
-PAGES = {f"share/man/man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").iterdir()}
+PAGES = {f"share/man/man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").glob("*.[1-9]")}
 
 
 def faults(wheel: Path) -> list[str]:

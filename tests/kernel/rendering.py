@@ -1,7 +1,10 @@
 """What the tests of the renderers share: building batches, framing segments, and a caller that flushes and grows."""
 
+import os
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -132,3 +135,12 @@ def real_segments(testdata: Path):
     for dump in sorted(testdata.glob("kafka-*/*/truth/*/*.log.dump-4.3.1*.txt.gz")):
         if "decoded" not in dump.name:
             yield dump.parents[2] / dump.parent.name / re.sub(r"\.dump-.*", "", dump.name), dump
+
+
+def interpreted_digest(module: str) -> str:
+    """``digest_of_all()`` of a test module, computed by the interpreted kernel in a process of its own."""
+    code = f"from {module} import COMPILED, digest_of_all; assert not COMPILED; print(digest_of_all())"
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "KSEG_KERNEL": "python", "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

@@ -24,7 +24,7 @@ from kseg.kernel.render.lines import DEEP, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 from kseg.segment.items import records_of
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+TESTDATA = Path(__file__).resolve().parents[3] / "testdata"
 CONTEXT = (b'{"type":"batch","position":', b'{"type":"record","position":', b',"topic":"t","partition":0,"offset":')
 COORDINATORS = {
     "offsets": consumer_offsets,

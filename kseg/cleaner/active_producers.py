@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kseg.cleaner.log import SNAPSHOT, Segment, segments_between
 from kseg.cleaner.reading import windows
+from kseg.cleaner.transactions import CONTROL
 from kseg.errors import PathError
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -24,8 +25,6 @@ from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_s
 from kseg.sidefiles.producer_state import ProducerStates
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
-
-_CONTROL = 32
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Producers:
                 continue
             if offset in self.last_offsets:
                 found += [i] * (self.last_offsets[offset] == producer)
-            elif producer in self.last_epochs and rows[at + BATCH_ATTRIBUTES] & _CONTROL:
+            elif producer in self.last_epochs and rows[at + BATCH_ATTRIBUTES] & CONTROL:
                 found += [i] * (self.last_epochs[producer] == rows[at + BATCH_PRODUCER_EPOCH])
         return found
 

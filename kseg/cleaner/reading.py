@@ -20,8 +20,8 @@ class DamagedError(KsegError):
 
     exit_status = 1
 
-    def __init__(self, path: str, position: int, what: str = "no intact batch begins there") -> None:
-        super().__init__(f"{path}: damaged at position {position}: {what}; nothing is cleaned, see kseg verify")
+    def __init__(self, path: str, position: int, problem: str = "no intact batch begins there") -> None:
+        super().__init__(f"{path}: damaged at position {position}: {problem}; nothing is cleaned, see kseg verify")
 
 
 @dataclass(slots=True)
@@ -50,9 +50,9 @@ class Window:
         rows = memoryview(bytes(self.rows[: self.count * BATCH_WIDTH])).cast("q")
         return Window(memoryview(bytes(self.data[:end])), rows, self.count, self.origin, self.path)
 
-    def damage(self, i: int, what: str) -> DamagedError:
+    def damage(self, i: int, problem: str) -> DamagedError:
         """Returns the error for batch i."""
-        return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], what)
+        return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], problem)
 
 
 def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Iterator[Window]:

@@ -9,7 +9,8 @@ from kseg.cleaner.disk_space import Need
 from kseg.errors import KsegError
 from kseg.quantities import shown_bytes
 
-_WORTH_TELLING = 4
+_WARNING_SHARE = 4
+"""The need is a warning from a quarter of the free space on, and a detail below."""
 
 
 class SpaceCheck:
@@ -39,10 +40,10 @@ class SpaceCheck:
         if lack and need.is_counted:
             raise KsegError(f"{self._directory}: {lack}; nothing was changed")
         if lack:
-            self._reporter.warning(f"{self._directory}: {lack}: it is counted first how much survives")
+            self._reporter.warning(f"{self._directory}: {lack}: the surviving records are counted first")
             return False
         line = f"{self._directory}: new files may take {shown_bytes(need.here)}, {shown_bytes(free)} are free"
-        if need.is_counted or need.here * _WORTH_TELLING > free:
+        if need.is_counted or need.here * _WARNING_SHARE > free:
             self._reporter.warning(line)
         else:
             self._reporter.detail(line)

@@ -34,13 +34,13 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
     """Reads the trace of one segment without verifying checksums. Raises DamagedError, PathError."""
     records: int | None = 0
     last_offset = -1
-    telling = _TraceCollector()
+    collector = _TraceCollector()
     for window in windows(path, buffers, skips_checksums=True):
         counts = window.rows[BATCH_COUNT : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         records = None if records is None or min(counts) < 0 else records + sum(counts)
         last_offset = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]
-        telling.take(window)
-    return Trace(records, last_offset, telling.rows())
+        collector.take(window)
+    return Trace(records, last_offset, collector.rows())
 
 
 class _TraceCollector:

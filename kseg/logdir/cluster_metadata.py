@@ -14,6 +14,7 @@ from kseg.errors import KsegError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.logdir.server_properties import SYNONYMS
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.items import Damage
@@ -28,20 +29,6 @@ _TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
 _KINDS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
 _ABOUT_PARTITIONS = frozenset({_PARTITION, _PARTITION_CHANGE})
 _OF_TOPIC, _OF_BROKER = 2, 4
-_DEFAULTS = {
-    "cleanup.policy": "log.cleanup.policy",
-    "max.message.bytes": "message.max.bytes",
-    "retention.ms": "log.retention.ms",
-    "retention.bytes": "log.retention.bytes",
-    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
-    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    "segment.bytes": "log.segment.bytes",
-    "segment.index.bytes": "log.index.size.max.bytes",
-    "index.interval.bytes": "log.index.interval.bytes",
-}
-"""Topic setting to the cluster-wide default that applies without it (ServerTopicConfigSynonyms)."""
 
 
 @dataclass(slots=True)
@@ -58,7 +45,9 @@ class TopicSettings:
     def setting(self, topic: str, name: str) -> str | None:
         """A topic's own setting, else the cluster's default; None if neither is set (a broker's file may set it)."""
         own = self.configs.get((_OF_TOPIC, topic), {}).get(name)
-        return own if own is not None else self.configs.get((_OF_BROKER, ""), {}).get(_DEFAULTS.get(name, ""))
+        if own is not None or name not in SYNONYMS:
+            return own
+        return self.configs.get((_OF_BROKER, ""), {}).get(SYNONYMS[name][0].name)
 
     def apply(self, kind: int, fields: dict[str, Any]) -> None:
         """Applies one record of the log."""

@@ -1,4 +1,4 @@
-"""Tells whether gaps in a log may come from the log cleaner, by the log directory around it."""
+"""Determines whether a partition is compacted, so that gaps in its offsets are no damage."""
 
 import os
 from typing import TYPE_CHECKING

@@ -6,18 +6,19 @@ For settings that are missing there, callers guess or use the broker's default.
 import os
 
 from kseg.logdir.cluster_metadata import TopicSettings, read_topic_settings
+from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.server_properties import ServerProperties
-from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.files import parse_partition_name
 from kseg.stores import trees
 
-METADATA_PARTITION = f"{METADATA_TOPIC}-0"
 SOURCE = f"as {METADATA_PARTITION} has it"
 INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
 _LARGEST_INTERVAL = (1 << 31) - 1
 
 
 class KnownTopics:
-    """Reads the metadata of each log directory once. ``server``: the broker's own settings, which count behind them."""
+    """Reads the metadata of each log directory once. ``server``: the broker's file, the fallback for missing
+    settings."""
 
     def __init__(self, server: ServerProperties | None = None) -> None:
         self.server = server

@@ -1,9 +1,9 @@
-"""Which remote segments of a partition are live, and which offsets of each.
+"""Selects the live remote segments of a partition, and the offsets to take from each.
 
 A segment is found by leader epoch and offset, never by the offset alone: after an unclean election the same offsets are
-written and copied twice. The lineage (the entries of a leader-epoch-checkpoint) tells which epoch holds each offset.
-Several segments that hold the same offsets of the same epoch have the same records; of these the one that reaches
-furthest is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
+written and copied twice. The lineage (the entries of a leader-epoch-checkpoint) gives the epoch of each offset.
+Segments that hold the same offsets of the same epoch have the same records; of these the one with the highest end
+offset is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,8 +47,8 @@ class Hole(NamedTuple):
 
 
 class LiveSegments(NamedTuple, Generic[T]):
-    """``pieces`` by offset; ``abandoned`` were written by leaders whose records were lost, at least in part;
-    ``superseded`` hold only offsets that others hold as well."""
+    """``pieces`` by offset. ``abandoned``: segments that hold records of leaders outside the lineage. ``superseded``:
+    segments whose offsets are all taken from other segments."""
 
     pieces: list[Piece[T]]
     holes: list[Hole]
@@ -57,7 +57,7 @@ class LiveSegments(NamedTuple, Generic[T]):
 
 
 def lineage_of(candidates: Iterable[Candidate[T]]) -> Lineage:
-    """Returns the lineage by the store alone: that of the segment with the latest epoch, and of those the last one."""
+    """Returns the lineage by the store alone: that of the segment with the latest epoch and highest end offset."""
     newest = max(
         (found for found in candidates if found.epochs),
         key=lambda found: (found.epochs[-1].epoch, found.end_offset),
@@ -78,8 +78,8 @@ def live_segments(candidates: Sequence[Candidate[T]], lineage: Lineage, log_star
     pieces, holes = _covering(usable)
     used = {id(piece.candidate) for piece in pieces}
     lost = {id(candidate) for candidate in abandoned}
-    meant = {id(piece.candidate): piece.candidate for piece in usable}
-    superseded = [found for at, found in meant.items() if at not in used and at not in lost]
+    live = {id(piece.candidate): piece.candidate for piece in usable}
+    superseded = [found for key, found in live.items() if key not in used and key not in lost]
     return LiveSegments(pieces, holes, abandoned, superseded)
 
 
@@ -102,8 +102,8 @@ def _in_lineage(candidate: Candidate[T], lineage: Lineage) -> list[tuple[int, in
 def _span(lineage: Lineage, epoch: int) -> tuple[int, int] | None:
     """Returns the offsets that the lineage gives to an epoch, None if it has no such epoch.
 
-    The lineage begins at the log start offset. What lies below it in a segment that it cuts is of no interest to anyone
-    and stays.
+    The lineage begins at the log start offset. Lower offsets of a segment across the log start count as part of it:
+    they are never read.
     """
     if lineage and epoch < lineage[0].epoch:
         return 0, lineage[0].start_offset - 1

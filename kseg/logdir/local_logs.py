@@ -1,4 +1,7 @@
-"""What a broker's log directory knows of its tiered partitions: local segments, lineage, log start, and metadata."""
+"""Reads the local side of tiered partitions: segments, lineage, log start offsets, deletions of remote segments.
+
+Source: RemoteLogMetadataTopic, RemoteLogSegmentState of Kafka.
+"""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +16,7 @@ from kseg.logdir.lineage import Lineage
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, list_segments, own_partitions, parse_partition_name
 from kseg.segment.reader import SegmentReader
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import plain_epochs
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 from kseg.stores.regular_files import read_regular
@@ -25,7 +28,7 @@ _DELETE_STARTED, _DELETE_FINISHED = 2, 3
 
 
 class LocalLogs:
-    """One log directory. Raises PathError if it is none, or if one of its files cannot be read."""
+    """One log directory. Raises PathError if the directory does not exist or one of its files cannot be read."""
 
     def __init__(self, directory: str) -> None:
         if not os.path.isdir(directory):
@@ -34,13 +37,13 @@ class LocalLogs:
 
     @cached_property
     def log_starts(self) -> dict[tuple[str, int], int]:
-        content = self._read(os.path.join(self.directory, "log-start-offset-checkpoint"))
+        content = self._read(os.path.join(self.directory, LOG_STARTS))
         items = read_offset_checkpoint(content)
         return {(item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)}
 
     @cached_property
     def deleted(self) -> set[tuple[str, int, str]]:
-        """Remote segments whose deletion the broker had begun, as (topic id, partition, segment id)."""
+        """Remote segments whose deletion has begun, as (topic id, partition, segment id)."""
         states: dict[tuple[str, int, str], int] = {}
         for path in own_partitions(self.directory):
             place = parse_partition_name(os.path.basename(path))
@@ -58,7 +61,7 @@ class LocalLogs:
         return {key for key, state in states.items() if state in (_DELETE_STARTED, _DELETE_FINISHED)}
 
     def partition(self, remote: RemotePartition) -> "LocalPartition | None":
-        """Returns the local log of a partition; None if there is none, or one of another topic of that name."""
+        """Returns the local log of a partition; None if there is none, or if its topic id differs."""
         path = os.path.join(self.directory, remote.name)
         if not os.path.isdir(path) or os.path.islink(path):
             return None
@@ -77,7 +80,7 @@ class LocalLogs:
 
 
 def _values(directory: str) -> Iterator[bytes]:
-    """Yields the values of a partition's records, as far as its batches are intact. Raises PathError."""
+    """Yields the values of the records in a partition's intact batches. Raises PathError."""
     for file in list_segments(directory):
         with open_source(file.path) as source:
             for item in SegmentReader(source, base_offset=file.base_offset or 0):
@@ -86,7 +89,7 @@ def _values(directory: str) -> Iterator[bytes]:
 
 
 class LocalPartition:
-    """A partition directory: its segments by base offset, and its lineage, empty if that cannot be read."""
+    """A partition directory: its segments by base offset, and its lineage, empty if the file is malformed."""
 
     def __init__(self, directory: str, epochs: bytes) -> None:
         self.directory = directory

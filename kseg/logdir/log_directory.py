@@ -1,4 +1,5 @@
-"""A log directory (one of a broker's log.dirs): what it says beside its partitions, read once."""
+"""Reads the files of a log directory (one of a broker's log.dirs) that describe its partitions: checkpoints,
+meta.properties, the shutdown marker and cluster metadata."""
 
 import os
 from collections.abc import Iterable
@@ -15,7 +16,15 @@ from kseg.segment.files import (
     is_regular_file,
     parse_partition_name,
 )
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    OFFSET_CHECKPOINTS,
+    RECOVERY_POINTS,
+    OffsetCheckpoint,
+    read_offset_checkpoint,
+)
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
@@ -26,22 +35,16 @@ if TYPE_CHECKING:
     from kseg.logdir.cluster_metadata import TopicSettings
     from kseg.logdir.server_properties import ServerProperties
 
-RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANER_OFFSETS = (
-    "recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint",
-    "cleaner-offset-checkpoint",
-)  # fmt: skip
 META_PROPERTIES = "meta.properties"
-OWN_FILES = LOG_DIRECTORY_FILES
-
 METADATA_PARTITION = METADATA_TOPIC + "-0"
 Offsets = dict[tuple[str, int], int]
 
 
 @dataclass
 class LogDirectory:
-    """``offsets`` of each checkpoint file; as a broker does, nothing is taken from one with ``problems``.
+    """``files`` and ``directories``: the names of its entries. ``offsets``: the entries of each checkpoint file.
 
-    ``files`` and ``directories`` are the names of what lies in it.
+    A checkpoint with ``problems`` has no entries: a broker ignores such a file.
     """
 
     path: str
@@ -52,7 +55,7 @@ class LogDirectory:
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
     topics: "TopicSettings | None" = None
     server: "ServerProperties | None" = None
-    """The broker's own settings, which count behind those of topics."""
+    """The broker's server.properties, the fallback for settings that topics lack."""
 
     @property
     def was_clean(self) -> bool:
@@ -60,17 +63,18 @@ class LogDirectory:
 
     @property
     def is_kraft(self) -> bool:
-        """Whether its node runs without ZooKeeper."""
+        """Whether the broker runs without ZooKeeper."""
         return METADATA_PARTITION in self.directories or (self.meta is not None and self.meta.version == 1)
 
     def broker_state(self, directory: str) -> BrokerState:
-        """What it says of the partition in a directory of that name, or of one that is about to leave it."""
+        """Returns the state of the partition in a directory of that name; without offsets for -delete, -future,
+        -stray."""
         place = parse_partition_name(directory)
         if place is None or is_moved(directory):
             return BrokerState(was_clean=self.was_clean, is_known=True, is_kraft=self.is_kraft)
         topic, _ = place
         if topic == METADATA_TOPIC:
-            # KafkaRaftLog is always loaded as after an unclean stop, from its beginning on.
+            # KafkaRaftLog is always recovered from its beginning, as after an unclean stop.
             return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
         policy = limit = topic_id = None
         if self.topics is not None:
@@ -96,12 +100,13 @@ class LogDirectory:
 
 
 def is_moved(directory: str) -> bool:
-    """Whether a directory's name says that its partition is being deleted, moved here, or no longer wanted here."""
+    """Whether a partition directory is renamed: it is being deleted or moved here, or its topic is unknown."""
     return directory.endswith(("-delete", "-future", "-stray"))
 
 
 def read_log_directory(path: str) -> LogDirectory | None:
-    """A log directory, None where nothing in it makes it one. Raises PathError where it cannot be read."""
+    """Returns a log directory; None if it has none of the LOG_DIRECTORY_FILES. Raises PathError if it cannot be
+    read."""
     files: list[str] = []
     directories: list[str] = []
     try:
@@ -109,23 +114,23 @@ def read_log_directory(path: str) -> LogDirectory | None:
             for entry in entries:
                 if is_directory(entry):
                     directories.append(entry.name)
-                elif is_regular_file(entry):  # no pipe, which could be waited for without end
+                elif is_regular_file(entry):  # opening a FIFO could block for ever
                     files.append(entry.name)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
     found = LogDirectory(path, frozenset(files), tuple(sorted(directories)))
-    if not found.files & OWN_FILES:
+    if not found.files & LOG_DIRECTORY_FILES:
         return None
     for name in OFFSET_CHECKPOINTS:
         if name in found.files:
             try:
                 _read_offsets(found, name)
             except PathError as error:
-                _keep_unread(found, name, error)
+                _add_unreadable(found, name, error)
     if META_PROPERTIES in found.files and (data := _meta_bytes(found)) is not None:
         items = list(read_meta_properties(data))
         found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
-        _keep_problems(found, META_PROPERTIES, items)
+        _add_problems(found, META_PROPERTIES, items)
     if METADATA_PARTITION in found.directories:
         from kseg.logdir.cluster_metadata import read_topic_settings
 
@@ -134,7 +139,7 @@ def read_log_directory(path: str) -> LogDirectory | None:
 
 
 def directory_around(partition: str) -> LogDirectory | None:
-    """The log directory that a partition directory lies in; None where what is around it is none, or unreadable."""
+    """Returns the log directory of a partition directory; None if its parent is not one, or cannot be read."""
     try:
         return read_log_directory(os.path.dirname(os.path.abspath(partition)))
     except PathError:
@@ -151,15 +156,15 @@ def _bytes(directory: LogDirectory, name: str) -> bytes:
 
 
 def _meta_bytes(directory: LogDirectory) -> bytes | None:
-    """None where it cannot be read, which is kept as its problem."""
+    """Returns the contents of meta.properties; None if unreadable, which is added to the problems."""
     try:
         return _bytes(directory, META_PROPERTIES)
     except PathError as error:
-        _keep_unread(directory, META_PROPERTIES, error)
+        _add_unreadable(directory, META_PROPERTIES, error)
         return None
 
 
-def _keep_unread(directory: LogDirectory, name: str, error: PathError) -> None:
+def _add_unreadable(directory: LogDirectory, name: str, error: PathError) -> None:
     reason = str(error).removeprefix(f"{os.path.join(directory.path, name)}: ")
     directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, f"it cannot be read: {reason}")]
 
@@ -169,7 +174,7 @@ def _read_offsets(directory: LogDirectory, name: str) -> None:
     offsets = plain_offsets(data)
     if offsets is None:
         items = list(read_offset_checkpoint(data))
-        _keep_problems(directory, name, items)
+        _add_problems(directory, name, items)
         offsets = {}
         if name not in directory.problems:
             offsets = {
@@ -179,7 +184,8 @@ def _read_offsets(directory: LogDirectory, name: str) -> None:
 
 
 def plain_offsets(data: bytes) -> Offsets | None:
-    """A checkpoint that is as brokers write it, read in one go; None for `read_offset_checkpoint` to say why not."""
+    """Parses a well-formed checkpoint at once; returns None for any other, which `read_offset_checkpoint` then
+    reads."""
     try:
         version, count, *lines, rest = data.decode("ascii").split("\n")
         if version != "0" or rest or count != str(len(lines)) or len(data) > MAX_TEXT_BYTES:
@@ -195,6 +201,6 @@ def plain_offsets(data: bytes) -> Offsets | None:
     return offsets
 
 
-def _keep_problems(directory: LogDirectory, name: str, items: Iterable[Any]) -> None:
+def _add_problems(directory: LogDirectory, name: str, items: Iterable[Any]) -> None:
     if problems := [item for item in items if isinstance(item, SideFileProblem) and item.is_damage]:
         directory.problems[name] = problems

@@ -1,4 +1,5 @@
-"""What a partition of remote storage holds, segment by segment: offsets and leader epochs, and what cannot be used."""
+"""Lists the segments of a remote partition with their offsets and leader epochs; unreadable segments with the
+reason."""
 
 from typing import NamedTuple
 
@@ -18,14 +19,15 @@ _INDEX_ENTRY_BYTES = 8
 
 
 class Unusable(NamedTuple):
-    """A segment that cannot be read, and why, as a phrase."""
+    """A segment that cannot be read. ``reason`` is a phrase that follows the segment's name."""
 
     segment: RemoteSegment
     reason: str
 
 
 def candidates_of(partition: RemotePartition) -> tuple[list[Candidate[RemoteSegment]], list[Unusable]]:
-    """Reads manifests and leader epoch files. Raises KeyMissingError, PathError, UnsupportedError."""
+    """Reads the manifests and leader epoch files of a partition. Raises KeyMissingError, PathError,
+    UnsupportedError."""
     found: list[Candidate[RemoteSegment]] = []
     unusable: list[Unusable] = []
     for segment in partition.segments:
@@ -40,7 +42,10 @@ def candidates_of(partition: RemotePartition) -> tuple[list[Candidate[RemoteSegm
 
 
 def candidate_of(segment: RemoteSegment) -> Candidate[RemoteSegment]:
-    """Raises ManifestError, ChunkError for what is damaged, KeyMissingError, PathError, UnsupportedError."""
+    """Returns a segment's offsets and epochs.
+
+    Raises ManifestError or ChunkError if it is damaged, KeyMissingError, PathError, UnsupportedError.
+    """
     metadata = segment.metadata
     end = metadata.end_offset if metadata is not None else _last_offset(segment)
     if end < segment.start_offset:
@@ -54,7 +59,7 @@ def candidate_of(segment: RemoteSegment) -> Candidate[RemoteSegment]:
 
 
 def _last_offset(segment: RemoteSegment) -> int:
-    """Returns the offset of the last record, from the last batch that the offset index leads to on."""
+    """Returns the segment's last offset, read from the last offset index entry on."""
     index = segment.side_file(".index") or b""
     position = int.from_bytes(index[-4:], "big") if len(index) >= _INDEX_ENTRY_BYTES else 0
     with RemoteSource(segment, segment.path(LOG)) as source:

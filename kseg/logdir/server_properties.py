@@ -1,6 +1,6 @@
-"""A broker's server.properties: the settings that topics without their own have.
+"""Reads a broker's server.properties: its settings apply to topics that do not set their own.
 
-Source: KafkaConfig and TopicConfig's synonyms (ServerTopicConfigSynonyms) of Kafka 4.3.1.
+Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.3.1.
 """
 
 from collections.abc import Callable
@@ -15,13 +15,13 @@ _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
 
 
 class _Synonym(NamedTuple):
-    """A broker's name for a setting of topics, and what its value is multiplied with."""
+    """A broker setting that stands for a topic setting; its value times ``scale`` is that of the topic setting."""
 
     name: str
     scale: int = 1
 
 
-_SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
+SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
     "cleanup.policy": (_Synonym("log.cleanup.policy"),),
     "retention.ms": (
         _Synonym("log.retention.ms"), _Synonym("log.retention.minutes", _MINUTE_MS),
@@ -37,12 +37,13 @@ _SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
     "delete.retention.ms": (_Synonym("log.cleaner.delete.retention.ms"),),
     "min.cleanable.dirty.ratio": (_Synonym("log.cleaner.min.cleanable.ratio"),),
 }  # fmt: skip
-"""The first that is set counts."""
+"""Broker settings by topic setting; the first that is set counts. A cluster's default is stored under the first
+name."""
 _DEFAULTS = {"cleanup.policy": "delete", "retention.ms": str(168 * _HOUR_MS), "retention.bytes": "-1"}
 
 
 class ServerProperties:
-    """``path`` is the file that ``values`` come from."""
+    """The settings of one file. ``values``: by property name; ``path``: the file, for messages."""
 
     def __init__(self, path: str, values: dict[str, str]) -> None:
         self.path, self._values = path, values
@@ -54,12 +55,12 @@ class ServerProperties:
     @property
     def log_dirs(self) -> list[str]:
         """The log directories of the broker, [] if the file names none."""
-        told = self._values.get("log.dirs") or self._values.get("log.dir") or ""
-        return [path.strip() for path in told.split(",") if path.strip()]
+        listed = self._values.get("log.dirs") or self._values.get("log.dir") or ""
+        return [path.strip() for path in listed.split(",") if path.strip()]
 
     def setting(self, name: str) -> str | None:
-        """Returns the value for a setting of topics; None if the file does not set it."""
-        for synonym in _SYNONYMS.get(name, ()):
+        """Returns the value that applies to a topic setting; None if the file does not set it."""
+        for synonym in SYNONYMS.get(name, ()):
             value = self._values.get(synonym.name, "").strip()
             if not value:
                 continue
@@ -71,7 +72,7 @@ class ServerProperties:
         return None
 
     def default(self, name: str) -> str | None:
-        """Returns Kafka's default of a setting of retention, which holds where the file does not set it."""
+        """Returns Kafka's default of a retention setting, which applies if the file does not set it."""
         return _DEFAULTS.get(name)
 
 
@@ -88,7 +89,7 @@ def read_server_properties(path: str) -> ServerProperties:
 
 
 def with_server(lookup: Callable[[str], str | None], server: ServerProperties | None) -> Callable[[str], str | None]:
-    """Returns a lookup that asks the broker's file where ``lookup`` knows nothing."""
+    """Returns ``lookup`` with the broker's file as fallback: it is searched if ``lookup`` returns None."""
     if server is None:
         return lookup
 

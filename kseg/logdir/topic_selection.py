@@ -12,7 +12,7 @@ from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 
-_PASSED_OVER = ("-delete", "-stray")
+_ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
 """Reasons why a partition is left alone."""
 NO_SEGMENT = "no segments"
@@ -28,8 +28,8 @@ Warn = Callable[[str], None]
 class Topics:
     """``globs``: the values of --topic. The metadata of a log directory are read once.
 
-    ``server``: the broker's own settings, which count behind those of topics. ``takes_unknown``: without --topic and
-    metadata all topics are selected, as nothing is changed.
+    ``server``: the broker's file, the fallback for missing settings. ``takes_unknown``: without --topic and metadata
+    all topics are selected, as the command changes nothing.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class Topics:
         if found is None or not found.is_complete:
             why = "is not there" if found is None else "cannot be read to its end"
             raise KsegError(
-                f"{directory}: {METADATA_TOPIC}-0, which tells the settings of topics, {why}: name them with --topic"
+                f"{directory}: {METADATA_TOPIC}-0, which has the settings of topics, {why}: name them with --topic"
             )
 
     def is_selected(self, path: str, directory: str) -> bool:
         """Whether a partition of a log directory is selected; not if its topic was deleted."""
         name = os.path.basename(path)
         place = parse_partition_name(name)
-        if place is None or place[0] == METADATA_TOPIC or name.endswith(_PASSED_OVER):
+        if place is None or place[0] == METADATA_TOPIC or name.endswith(_ABANDONED_SUFFIXES):
             return False
         if self._globs:
             return self.is_named(path)
@@ -79,7 +79,7 @@ class Topics:
             return CLUSTER_METADATA
         if not self.is_named(path):
             return OTHER_TOPIC
-        if name.endswith(_PASSED_OVER):
+        if name.endswith(_ABANDONED_SUFFIXES):
             return MOVED
         return "" if self.is_selected(path, directory) else UNKNOWN_TOPIC
 
@@ -101,10 +101,10 @@ class Topics:
     def policy(self, path: str) -> str | None:
         """Returns the cleanup.policy of a partition's topic; None if no metadata beside the partition has the topic."""
         found, topic = self._settings_beside(path)
-        told = None if self.server is None else self.server.setting(POLICY) or _DEFAULT_POLICY
+        by_server = None if self.server is None else self.server.setting(POLICY) or _DEFAULT_POLICY
         if found is None or topic not in found.ids:
-            return told if self.server is not None and topic not in COMPACTED_TOPICS else None
-        return found.setting(topic, POLICY) or told or _DEFAULT_POLICY
+            return None if topic in COMPACTED_TOPICS else by_server
+        return found.setting(topic, POLICY) or by_server or _DEFAULT_POLICY
 
     def policy_without_compact(self, path: str) -> str | None:
         """Returns the cleanup.policy of a partition's topic if it is known and lacks ``compact``, else None."""

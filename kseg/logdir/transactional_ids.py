@@ -26,9 +26,9 @@ TOPIC = "__transaction_state"
 STATES = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
 )  # fmt: skip
-"""By the number in a record. Source: TransactionState of Kafka 4.3.1."""
+"""Names by the number in a record. Source: TransactionState of Kafka 4.3.1."""
 MAX_BYTES = 64 << 20
-"""Limit of bytes read, newest segments of each partition first: names are not worth more time."""
+"""Limit of bytes read, newest segments of each partition first: names in messages justify no longer read."""
 
 _KEY, _VALUE, _VERSION = struct.Struct(">hh"), struct.Struct(">hq"), struct.Struct(">h")
 
@@ -36,7 +36,7 @@ _KEY, _VALUE, _VERSION = struct.Struct(">hh"), struct.Struct(">hq"), struct.Stru
 class TransactionState(NamedTuple):
     """The last record of a transactional id. All but ``name`` are None if the record cannot be decoded.
 
-    ``partitions``: those of the transaction that is going on, as (topic, number).
+    ``partitions``: the partitions of the ongoing transaction, as (topic, number).
     """
 
     name: str
@@ -55,7 +55,7 @@ def transactional_ids(log_directory: str) -> dict[int, str]:
 
 
 def transaction_states(log_directory: str) -> dict[int, TransactionState]:
-    """Returns what the last record of each producer id says."""
+    """Returns the state in the last record of each producer id."""
     return {producer_id: _state(*record) for producer_id, record in _last_records(log_directory).items()}
 
 

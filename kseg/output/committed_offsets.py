@@ -12,6 +12,7 @@ from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
 from kseg.errors import KsegError
 from kseg.formats.json_values import encode
 from kseg.formats.rows import Rows, Scratch
+from kseg.logdir.partitions import Partitions
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells, clipped
@@ -23,7 +24,6 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.times import show_span
-from kseg.sidefiles.partitions import Partitions
 
 COLUMNS = (
     Column("GROUP", is_number=False),

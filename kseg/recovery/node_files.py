@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 
 from kseg.segment.files import METADATA_TOPIC
-from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import read_meta_properties
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.stores import trees
+from kseg.stores.regular_files import first_bytes
 
 _META_PROPERTIES, _QUORUM_STATE = "meta.properties", "quorum-state"
 

@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 
 from kseg.formats.rows import Scratch
+from kseg.logdir.partitions import Partitions
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata, read_partition_metadata
-from kseg.sidefiles.partitions import Partitions
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 

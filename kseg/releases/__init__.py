@@ -1,1 +1,1 @@
-"""What differs between releases of Kafka: one module a subject; a rule and its release stand here and nowhere else."""
+"""Rules that changed between Kafka releases, one module per subject; no other room compares release numbers."""

@@ -1,17 +1,18 @@
-"""What differs among releases of Kafka in the log cleaner.
+"""Differences between Kafka releases in log compaction.
 
-Read in the sources of the releases: LogCleaner, Cleaner and LogCleanerManager of 2.3 to 4.3.
+Source: LogCleaner, Cleaner and LogCleanerManager of 2.3 to 4.3.
 """
 
 from dataclasses import dataclass
 
 OLDEST = (2, 3)
-"""Rules of earlier releases are not known."""
+"""The first release whose rules are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanerRules:
-    """The rules of a release by its first numbers, such as (3, 9). Raises ValueError for one before `OLDEST`."""
+    """The rules of a release, given by its version numbers, such as (3, 9). Raises ValueError if older than
+    `OLDEST`."""
 
     release: tuple[int, ...] = (4, 3)
 
@@ -21,20 +22,20 @@ class CleanerRules:
 
     @property
     def keeps_log_end(self) -> bool:
-        """The last batch below the limit stays as a header if it loses its records."""
+        """The last batch below the cleanable end is kept as an empty batch if all its records are removed."""
         return self.release >= (4, 1)
 
     @property
     def keeps_format(self) -> bool:
-        """Messages v0 and v1 stay as they are; later they become v2 batches (KIP-724)."""
+        """Messages v0 and v1 keep their format; later they become v2 batches (KIP-724)."""
         return self.release < (4, 0)
 
     @property
     def has_horizons(self) -> bool:
-        """Tombstones and markers get a delete horizon (KIP-534); before, the time of the file decides."""
+        """Tombstones and markers get a delete horizon (KIP-534); before, the file's modification time decides."""
         return self.release >= (3, 1)
 
     @property
     def heeds_high_watermark(self) -> bool:
-        """The high watermark bounds cleaning as well; before, only open transactions did."""
+        """The high watermark bounds cleaning too; before, only open transactions did."""
         return self.release >= (3, 1)

@@ -1,28 +1,30 @@
-"""What differs between releases of Kafka in how a partition is loaded and recovered, 0.7 to 4.3.
+"""Differences between Kafka releases, 0.7 to 4.3, in how a broker loads and recovers a partition.
 
-Each property names the releases between which a rule changed; all of it was read in the sources of these releases
-(kafka.log.Log, LogSegment, ProducerStateManager, LeaderEpochFileCache, later LogLoader) and compared with what their
-brokers left behind.
+Source: kafka.log.Log, LogSegment, ProducerStateManager and LeaderEpochFileCache of these releases, later LogLoader,
+compared with the files that their brokers left.
 """
 
 from dataclasses import dataclass
+
+from kseg.sidefiles.producer_state import FORM_0_11, FORM_1, FORM_2
 
 RELEASES = (
     (0, 7), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0),
     *((1, minor) for minor in range(2)), *((2, minor) for minor in range(9)), *((3, minor) for minor in range(10)),
     *((4, minor) for minor in range(4)),
 )  # fmt: skip
-"""Those between which anything differs are told by their first numbers."""
+"""Version numbers, as far as rules differ: bug-fix releases of one line share their rules."""
 
 NEWEST = RELEASES[-1]
 
-IGNORED, AT_ONCE, RECOVERED, RENAMED = 0, 1, 2, 3
-"""What becomes of a .swap: nothing; its .log is renamed before segments are loaded; it is recovered behind the others
-and takes the place of those that it replaces; all of it is renamed in place of the segments in its range."""
+SWAP_IGNORED, SWAP_LOG_RENAMED, SWAP_RECOVERED, SWAP_RENAMED = 0, 1, 2, 3
+"""How a broker's start handles .swap files: it ignores them; renames the .log.swap before it loads segments; recovers
+the .log.swap after the other segments and replaces those in its range; or renames all files of the segment, and deletes
+the segments in its range."""
 
-JAVA, SCALA_2_12, SCALA_2_13 = 0, 1, 2
-"""The map whose order a producer snapshot has: java.util.HashMap, scala.collection.mutable.HashMap up to 2.12 or since
-2.13."""
+JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER = 0, 1, 2
+"""The hash map that gives a producer snapshot its order: java.util.HashMap, or scala.collection.mutable.HashMap up to
+2.12 or since 2.13."""
 
 DEFAULT_MESSAGE_LIMIT_BYTES = 1_000_012
 
@@ -31,9 +33,9 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """A release by its first numbers, such as (0, 10, 2).
+    """The rules of a release, given by its version numbers, such as (0, 10, 2).
 
-    ``message_limit_bytes``: max.message.bytes where a larger message counts as corrupt.
+    ``message_limit_bytes``: max.message.bytes, for releases that treat a larger message as corrupt.
     """
 
     release: tuple[int, ...] = NEWEST
@@ -43,11 +45,11 @@ class Era:
     def name(self) -> str:
         return ".".join(map(str, self.release))
 
-    # Which files there are
+    # Files
 
     @property
     def is_07(self) -> bool:
-        """.kafka segments, and nothing beside them."""
+        """Segments are .kafka files, without other files."""
         return self.release < (0, 8)
 
     @property
@@ -56,7 +58,7 @@ class Era:
 
     @property
     def has_producers(self) -> bool:
-        """Producer snapshots and transaction indexes, and record batches of v2."""
+        """Producer snapshots, transaction indexes and v2 record batches exist."""
         return self.release >= (0, 11)
 
     @property
@@ -65,14 +67,14 @@ class Era:
 
     @property
     def has_topic_ids(self) -> bool:
-        """partition.metadata."""
+        """partition.metadata exists."""
         return self.release >= (2, 8)
 
-    # How segments are scanned
+    # Scans of segments
 
     @property
     def max_message_bytes(self) -> int | None:
-        """What is larger is taken for corrupt; None: nothing is, and v2 is known."""
+        """A larger message counts as corrupt; None for no limit, in releases that read v2."""
         if self.release >= (0, 11):
             return None
         return self.message_limit_bytes if self.release >= (0, 8, 1) else (1 << 31) - 1
@@ -83,171 +85,175 @@ class Era:
         return self.release < (2, 0)
 
     @property
-    def checks_range(self) -> bool:
-        """An offset that a segment cannot hold splits it; before, the index holds its low 32 bits."""
+    def checks_offset_range(self) -> bool:
+        """A segment is split at an offset that its index cannot hold; before, the index stores the low 32 bits."""
         return self.release >= (2, 0)
 
     @property
     def scans_last_only(self) -> bool:
-        """After an unclean stop only the last segment is scanned; later the recovery point says from where on."""
+        """After an unclean stop only the last segment is scanned; later all from the recovery point on."""
         return self.release < (0, 8, 1)
 
     @property
-    def refuses_bad_tails(self) -> bool:
-        """A length that no batch has, where the end of the log is looked for, stops the broker."""
+    def refuses_corrupt_tails(self) -> bool:
+        """An impossible batch length, met while the log end is searched, stops the broker."""
         return self.release >= (0, 10, 2)
 
     @property
     def searches_by_first_offset(self) -> bool:
-        """Where an offset is looked for in a segment, first offsets of batches are compared; before, last ones."""
+        """A search for an offset compares the first offsets of batches; before, the last ones."""
         return self.release >= (4, 1)
 
     @property
-    def bounds_each_replayed(self) -> bool:
-        """Producers are replayed up to an offset in each segment, not only in the one that holds it."""
+    def bounds_replay_of_each_segment(self) -> bool:
+        """The offset up to which producers are replayed is applied in each segment, not only in the one that holds
+        it."""
         return self.release < (2, 3)
 
     @property
     def drops_log_below_start(self) -> bool:
-        """A log that ends below its start offset is dropped."""
+        """A log that ends below its start offset is deleted, and begins anew there."""
         return self.release >= (2, 2)
 
     # Leftovers and indexes
 
     @property
     def deletes_leftovers(self) -> bool:
-        """.deleted and .cleaned files go."""
+        """.deleted and .cleaned files are removed."""
         return self.release >= (0, 8, 1)
 
     @property
-    def swaps(self) -> int:
-        """IGNORED, AT_ONCE, RECOVERED or RENAMED."""
+    def swap_handling(self) -> int:
+        """One of the SWAP_ constants."""
         if self.release < (0, 9):
-            return AT_ONCE if self.deletes_leftovers else IGNORED
-        return RECOVERED if self.release < (3, 0) else RENAMED
+            return SWAP_LOG_RENAMED if self.deletes_leftovers else SWAP_IGNORED
+        return SWAP_RECOVERED if self.release < (3, 0) else SWAP_RENAMED
 
     @property
     def deletes_index_swaps(self) -> bool:
-        """With a .log.swap its indexes go, to be built anew; later those that it replaces go instead."""
+        """The indexes of a .log.swap are deleted and rebuilt; later, those of the segment that it replaces."""
         return self.release < (1, 1)
 
     @property
-    def knows_splits(self) -> bool:
-        """A .cleaned tells that each .swap from its offset on belongs to a split that was not finished (KAFKA-6264)."""
+    def marks_splits(self) -> bool:
+        """A .cleaned file marks every .swap from its offset on as part of an unfinished split (KAFKA-6264)."""
         return self.release >= (2, 0)
 
     @property
-    def refuses_bad_indexes(self) -> bool:
-        """Indexes are checked last, and a bad one stops the broker; later it is rebuilt."""
+    def refuses_corrupt_indexes(self) -> bool:
+        """Indexes are checked last, and a corrupt one stops the broker; later it is rebuilt."""
         return self.release < (0, 9)
 
     @property
     def refuses_lost_indexes(self) -> bool:
+        """A missing index stops the broker."""
         return self.release < (0, 8, 1)
 
     @property
     def checks_indexes(self) -> bool:
-        """The offset index is looked at, and the time index where there is one (until KAFKA-7283)."""
+        """The indexes of all segments are checked at the start (until KAFKA-7283)."""
         return self.release < (2, 3)
 
     @property
     def empty_index_is_at_base(self) -> bool:
-        """An index whose last entry is at the base offset, as zeros are, is bad."""
+        """An index counts as corrupt if its last entry is at the base offset, as an entry of zeros is."""
         return self.release < (2, 0)
 
     @property
-    def misses_lost_indexes(self) -> bool:
-        """A segment without .index is not noticed, and gets an empty one for good."""
+    def ignores_lost_indexes(self) -> bool:
+        """A missing .index is not rebuilt: an empty one is created, and stays."""
         return (1, 1) <= self.release < (2, 3)
 
     # Producers
 
     @property
     def snapshot_form(self) -> int:
-        """FORM_… of `kseg.sidefiles.producer_state`: what a marker leaves in a snapshot."""
+        """One of the FORM_ constants of `kseg.sidefiles.producer_state`: how a marker changes a snapshot entry."""
         if self.release < (1, 0):
-            return 0
-        return 1 if self.release < (2, 4) else 2
+            return FORM_0_11
+        return FORM_1 if self.release < (2, 4) else FORM_2
 
     @property
     def snapshot_order(self) -> int:
-        """JAVA, SCALA_2_12 or SCALA_2_13, by the Scala of the release that its project page names first."""
+        """One of the _ORDER constants; of several Scala versions the one that the download page recommended."""
         if self.release >= (3, 5):
-            return JAVA
-        return SCALA_2_12 if self.release < (2, 6) else SCALA_2_13
+            return JAVA_ORDER
+        return SCALA_2_12_ORDER if self.release < (2, 6) else SCALA_2_13_ORDER
 
     @property
     def expiration_ms(self) -> int:
-        """After which a producer is forgotten: transactional.id.expiration.ms, later producer.id.expiration.ms."""
+        """Default time after which an idle producer expires: transactional.id.expiration.ms, later
+        producer.id.expiration.ms."""
         return 7 * _DAY_MS if self.release < (3, 4) else _DAY_MS
 
     @property
-    def forgets_below_start(self) -> bool:
-        """A producer whose last record lies below the log start is not loaded."""
+    def drops_producers_below_start(self) -> bool:
+        """A producer whose last record is below the log start is not loaded."""
         return self.release < (2, 4)
 
     @property
     def indexes_empty_aborts(self) -> bool:
-        """An ABORT of a transaction without records here gets an entry in the transaction index."""
+        """An ABORT marker of a transaction without records gets an entry in the transaction index."""
         return self.release < (2, 8)
 
     @property
     def snapshots_before_scan(self) -> bool:
-        """One is taken at the base of a segment before it is scanned."""
+        """A snapshot is taken at a segment's base offset before the segment is scanned."""
         return self.release >= (1, 0)
 
     @property
-    def snapshots_each_replayed(self) -> bool:
-        """One is taken at each segment that is replayed at the end of a load, not only at the last two; none when
-        producers are brought to where a scan begins."""
+    def snapshots_each_replayed_segment(self) -> bool:
+        """The replay at the end of loading takes a snapshot at each segment, not only at the last two; the replay
+        before a scan takes none."""
         return self.release < (2, 0)
 
     @property
-    def keeps_snapshot_of_each(self) -> bool:
-        """One for each segment stays; before, only those that a log cut in its last two segments would need."""
+    def keeps_snapshot_of_each_segment(self) -> bool:
+        """The snapshot of each segment is kept; before, only those that truncation in the last two segments needs."""
         return self.release >= (2, 8)
 
-    # Formats and epochs
+    # Message formats and leader epochs
 
     @property
-    def knows_old_formats(self) -> bool:
-        """The topic's message format decides on snapshots."""
+    def has_topic_formats(self) -> bool:
+        """Snapshots depend on the topic's message.format.version."""
         return self.release < (3, 0)
 
     @property
     def skips_old_formats(self) -> bool:
-        """No producer state is built from a log of v0 or v1, whatever snapshots there are."""
+        """No producer state is built from a log of v0 or v1, even if there are snapshots."""
         return (2, 0) <= self.release < (3, 0)
 
     @property
     def deletes_epochs_of_old_formats(self) -> bool:
+        """The leader epochs of a log of v0 or v1 are deleted."""
         return (2, 1) <= self.release < (3, 0)
 
     @property
     def lowest_scanned_epoch(self) -> int:
-        """Of a batch that a scan may learn an epoch from."""
+        """The lowest leader epoch that a scan takes from a batch."""
         return 1 if (2, 1) <= self.release < (2, 6) else 0
 
     @property
     def has_strict_epochs(self) -> bool:
-        """An epoch that contradicts those known is ignored; later it replaces them."""
+        """An epoch that contradicts the cached ones is ignored; later it replaces them."""
         return self.release < (2, 0)
 
     @property
     def learns_epochs_while_loading(self) -> bool:
-        """Also from segments that are scanned for the sake of their indexes."""
+        """Leader epochs are also taken from segments that are only scanned to rebuild their indexes."""
         return self.release >= (3, 0)
 
     @property
     def starts_epochs_at_checkpoint(self) -> bool:
-        """Epochs are cut at the checkpoint of the log start; before, at the first segment where that is above it."""
+        """Leader epochs are truncated at the log start checkpoint; before, at the first segment if that is higher."""
         return self.release >= (3, 0)
 
 
 def era_of(version: str) -> Era:
-    """The era of a release such as 0.10.2.2, 2.8 or 4.3.1; fewer numbers stand for the newest that begins so.
+    """Returns the rules of a release such as 0.10.2.2, 2.8 or 4.3.1; 2 stands for the newest 2.x.
 
-    Raises ValueError for one that is not known.
+    Raises ValueError for an unknown release.
     """
     parts = version.split(".")
     if all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):

@@ -49,7 +49,7 @@ class Rules:
         return self.release >= (0, 8, 1)
 
     @property
-    def has_snapshot_of_each(self) -> bool:
+    def has_snapshot_of_each_segment(self) -> bool:
         """A segment's producer snapshot is deleted with it; before, all below the log start were deleted at once."""
         return self.release >= (2, 8)
 

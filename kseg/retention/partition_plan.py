@@ -81,7 +81,7 @@ def retain(directory: str, known: Known, request: Request) -> Retention:
         _cut_epochs(plan, log, selection.log_start_offset)
     for i, rule in enumerate(selection.why):
         _delete(plan, log, i, _reason(rule, log.segments[i], state, request), request)
-    if is_moved and not request.rules.has_snapshot_of_each:
+    if is_moved and not request.rules.has_snapshot_of_each_segment:
         _delete_snapshots(plan, log, selection.log_start_offset)
     return Retention(log, state, selection, plan)
 
@@ -157,7 +157,7 @@ def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Request
     removed = Removed(0, segment.size, "", *_offsets(log, i))
     _remove(plan, segment.file.name, reason, renames, [removed])
     if not rules.is_07:
-        for kind in (*_SIDE_FILES, *[SNAPSHOT] * rules.has_snapshot_of_each):
+        for kind in (*_SIDE_FILES, *[SNAPSHOT] * rules.has_snapshot_of_each_segment):
             if (name := segment.stem + kind) in log.names:
                 is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
                 _remove(plan, name, "deleted with its .log", is_renamed)

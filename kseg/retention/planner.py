@@ -181,11 +181,11 @@ class RetentionPlanner(Planner):
 def _summary(changed: list[Amounts]) -> str:
     """Describes partitions before and after."""
     segments, sizes = (_sums([getattr(each, name) for each in changed]) for name in ("segments", "sizes"))
-    told = f"segments: {segments[0]} -> {segments[1]}, their size: {shown_bytes(sizes[0])} -> {shown_bytes(sizes[1])}"
+    text = f"segments: {segments[0]} -> {segments[1]}, their size: {shown_bytes(sizes[0])} -> {shown_bytes(sizes[1])}"
     records = [each.records for each in changed if each.records is not None]
     if len(records) < len(changed):
-        return told
-    return f"{told}, records: {' -> '.join(map(str, _sums(records)))}"
+        return text
+    return f"{text}, records: {' -> '.join(map(str, _sums(records)))}"
 
 
 def _sums(pairs: list[tuple[int, int]]) -> tuple[int, int]:

@@ -49,8 +49,8 @@ def settings_of(topic: str | None, lookup: Lookup, asked: Asked, server: ServerP
         policy, sources[POLICY] = "delete", DEFAULT
     found = []
     for name, given in ((RETENTION_MS, asked.retention_ms), (RETENTION_BYTES, asked.retention_bytes)):
-        told, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
-        found.append(-1 if told is None else _number(name, told))
+        text, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
+        found.append(-1 if text is None else _number(name, text))
     limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
     return Settings(limits, policy, sources, _refusal(topic, lookup))
 
@@ -59,12 +59,12 @@ def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperti
     """Returns a setting and its source."""
     if given is not None:
         return given, OPTION
-    if (told := lookup(name)) is not None:
-        return told, TOPIC
+    if (text := lookup(name)) is not None:
+        return text, TOPIC
     if server is None:
         return None, UNKNOWN
-    if (told := server.setting(name)) is not None:
-        return told, SERVER
+    if (text := server.setting(name)) is not None:
+        return text, SERVER
     return server.default(name), DEFAULT
 
 

@@ -69,8 +69,8 @@ def _entry(line: Line, parse: Callable[[list[str]], E | None]) -> E | None:
     return parse(_SPACE.split(line.text.rstrip(" \t\x0b\f")))
 
 
-def _unreadable(line: Line, what: str) -> SideFileProblem:
-    return SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is not {what}")
+def _unreadable(line: Line, expected: str) -> SideFileProblem:
+    return SideFileProblem("unreadable-line", line.position, line.length, f"{line.text[:80]!r} is not {expected}")
 
 
 def build_checkpoint_file(entries: Iterable[Iterable[object]]) -> bytes:

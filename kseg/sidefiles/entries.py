@@ -18,9 +18,9 @@ E = TypeVar("E")
 class EntryFile(ABC, Generic[E]):
     """The entries of ``buffer`` (bytes, or the buffer of a source), parsed on access.
 
-    ``base_offset`` is the number in the file name. ``room`` is the number of entries that fit in the file size; `len`
-    is the number in use, without the zeros at the end. All bytes after the first ``written`` are known to be zeros and
-    are not read.
+    ``base_offset`` is the number in the file name. ``capacity`` is the number of entries that fit in the file size;
+    `len` is the number in use, without the zeros at the end. All bytes after the first ``written`` are known to be
+    zeros and are not read.
     """
 
     LAYOUT: struct.Struct
@@ -31,9 +31,9 @@ class EntryFile(ABC, Generic[E]):
         self.buffer = buffer
         self.base_offset = base_offset
         self.size = len(buffer)
-        self.room = self.size // self.LAYOUT.size
+        self.capacity = self.size // self.LAYOUT.size
         end = self.size if written is None else written
-        self._used = self._count_used(end) if self.IS_PREALLOCATED or end < self.size else self.room
+        self._used = self._count_used(end) if self.IS_PREALLOCATED or end < self.size else self.capacity
 
     @abstractmethod
     def _entry(self, fields: tuple[int, ...]) -> E:
@@ -48,7 +48,7 @@ class EntryFile(ABC, Generic[E]):
 
     def __getitem__(self, i: int) -> E:
         """Entry i, in use or not. Raises IndexError if it is beyond the end of the file."""
-        if not 0 <= i < self.room:
+        if not 0 <= i < self.capacity:
             raise IndexError(i)
         start = i * self.LAYOUT.size
         return self._entry(self.LAYOUT.unpack(bytes(self.buffer[start : start + self.LAYOUT.size])))
@@ -62,7 +62,7 @@ class EntryFile(ABC, Generic[E]):
 
         Preallocated zeros count as entries. Stops before the first entry at the base offset, except entry 0.
         """
-        for i, entry in enumerate(self._range(self.room)):
+        for i, entry in enumerate(self._range(self.capacity)):
             if i and self.is_at_base(entry):
                 return
             yield entry
@@ -83,9 +83,9 @@ class EntryFile(ABC, Generic[E]):
 
     def size_problems(self) -> Iterator[SideFileProblem]:
         """Yields problems that follow from the size: unused preallocated bytes, a partial entry at the end."""
-        used, end = self._used * self.LAYOUT.size, self.room * self.LAYOUT.size
+        used, end = self._used * self.LAYOUT.size, self.capacity * self.LAYOUT.size
         if used < end:
-            yield SideFileProblem("zero-tail", used, end - used, f"{self.room - self._used} entries not in use")
+            yield SideFileProblem("zero-tail", used, end - used, f"{self.capacity - self._used} entries not in use")
         if end < self.size:
             left = self.size - end
             message = f"{left} trailing bytes, less than an entry of {self.LAYOUT.size}"
@@ -103,13 +103,13 @@ class EntryFile(ABC, Generic[E]):
             start = max(0, end - WINDOW_BYTES)
             window = bytes(self.buffer[start:end]).rstrip(b"\0")
             if window:
-                return min(-(-(start + len(window)) // self.LAYOUT.size), self.room)
+                return min(-(-(start + len(window)) // self.LAYOUT.size), self.capacity)
             end = start
         return 0
 
 
-def int32(value: int, what: str) -> int:
-    """Returns ``value`` if it fits in an int32, and raises ValueError otherwise."""
+def int32(value: int, name: str) -> int:
+    """Returns ``value`` if it fits in an int32; otherwise raises ValueError, with ``name`` in its message."""
     if not -(1 << 31) <= value < 1 << 31:
-        raise ValueError(f"{what} {value} does not fit in 32 bits")
+        raise ValueError(f"{name} {value} does not fit in 32 bits")
     return value

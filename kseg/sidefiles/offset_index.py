@@ -53,7 +53,7 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
 
     def sanity_problem(self) -> str | None:
         """Why OffsetIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It accepts trailing zeros."""
-        if self.room and (last := self[self.room - 1].offset) < self.base_offset:
+        if self.capacity and (last := self[self.capacity - 1].offset) < self.base_offset:
             return f"the last offset {last} is below the base offset {self.base_offset}"
         if self.size % self.LAYOUT.size:
             return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"

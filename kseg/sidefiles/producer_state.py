@@ -27,7 +27,7 @@ timestamp is kept (later releases, at the latest 2.8)."""
 
 _FIRST_CAPACITY = 16
 _EVENT_LIMIT = 256
-_ABORT_ROOM = 512
+_ABORT_LIMIT = 512
 _FAR_FUTURE_MS = (1 << 63) - 1
 
 
@@ -86,18 +86,19 @@ class ProducerStates:
 
     ``entries`` are those of an earlier snapshot, in its order. Timestamps after ``now_ms`` are ignored when the newest
     timestamp is determined. Per segment (see `begin`) at most ``limit`` events of each kind are listed; all are
-    counted. ``room(name, count)`` returns int64 scratch columns; instances that are never active at the same time may
-    share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay (`kseg.kernel.state.producers`).
+    counted. ``columns(name, count)`` returns int64 scratch columns; instances that are never active at the same time
+    may share them. ``as_broker``: batches are accepted unchecked, as in a broker's replay
+    (`kseg.kernel.state.producers`).
     """
 
     def __init__(
         self, entries: Iterable[ProducerStateEntry] = (), now_ms: int = _FAR_FUTURE_MS, limit: int = _EVENT_LIMIT,
-        room: Callable[[str, int], memoryview] = lambda _name, count: int64s(count), as_broker: bool = False,
+        columns: Callable[[str, int], memoryview] = lambda _name, count: int64s(count), as_broker: bool = False,
     ) -> None:  # fmt: skip
         self.state = kernel.ProducerTable(now_ms, IDLE_MS, limit, as_broker)
         # Most partitions have no idempotent producers: the table is allocated for the first one.
         self._entries, self._slots = int64s(0), int64s(1)
-        self._columns = room
+        self._columns = columns
         self._aborts: memoryview | None = None
         """Columns for ABORT markers, allocated by the first replay."""
         self.open_in_snapshot = 0
@@ -150,7 +151,7 @@ class ProducerStates:
         """Starts a segment: resets its event counts."""
         self.state.clear()
 
-    def tell_damage(self) -> None:
+    def note_damage(self) -> None:
         """Records that unreadable bytes precede the next batch."""
         self.state.is_after_damage = True
 
@@ -175,7 +176,7 @@ class ProducerStates:
         events: list[Event] = []
         aborts: list[Abort] = []
         if self._aborts is None:
-            self._aborts = self._columns("aborts", _ABORT_ROOM * kernel.ABORT_WIDTH)
+            self._aborts = self._columns("aborts", _ABORT_LIMIT * kernel.ABORT_WIDTH)
             state.write_to(self._columns("producer events", _EVENT_LIMIT * EVENT_WIDTH), self._aborts)
         while True:
             stopped = replay(state, rows, start, count)

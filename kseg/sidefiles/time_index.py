@@ -39,7 +39,7 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
 
     def _count_used(self, end: int) -> int:
         # A single entry of zeros may be real: timestamp 0 at the base offset. Zeros in a larger file are unused.
-        return super()._count_used(end) or int(self.room == 1)
+        return super()._count_used(end) or int(self.capacity == 1)
 
     def lookup(self, timestamp: int) -> TimeIndexEntry:
         """Returns the last entry in use with a timestamp of at most ``timestamp``, or (-1, base offset)."""
@@ -55,8 +55,8 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
     def sanity_problem(self) -> str | None:
         """Why TimeIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It rejects most trailing
         zeros."""
-        if self.room:
-            first, last = self[0], self[self.room - 1]
+        if self.capacity:
+            first, last = self[0], self[self.capacity - 1]
             if last.timestamp < first.timestamp:
                 return f"the last timestamp {last.timestamp} is below the first, {first.timestamp}"
             if last.offset < self.base_offset:

@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable
 
 from kseg.errors import PathError
-from kseg.logdir.log_directory import LOG_STARTS
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.spark.positions import FIRST_OFFSET, Place
 from kseg.stores.source import Source
 

@@ -80,6 +80,15 @@ def open_at_once(path: str) -> Extent:
         raise
 
 
+def first_bytes(path: str, most: int) -> bytes:
+    """Returns at most ``most`` bytes from the start of a file, with few system calls. Raises OSError."""
+    extent = open_at_once(path)
+    try:
+        return extent.pread(most, 0)
+    finally:
+        extent.close()
+
+
 def open_regular(path: str) -> BufferedReader:
     """Opens a regular file as `open_extent` does. Raises OSError."""
     place = trees.find(path)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.kernel.state import epochs as kernel
 from kseg.segment.survey import QUICK, Headers
-from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores.regular_files import first_bytes
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
 from kseg.findings.table import INFO
-from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.producer_state import FORM_1, FORM_2, MAX_PRODUCERS, ProducerStates
+from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.report import SHOWN_PER_FILE
 

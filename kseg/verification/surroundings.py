@@ -9,8 +9,10 @@ from functools import cached_property
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
-from kseg.logdir.log_directory import METADATA_PARTITION, OWN_FILES, LogDirectory, read_log_directory
+from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, read_log_directory
+from kseg.logdir.partitions import Partitions
 from kseg.segment.files import (
+    LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
     file_names,
     holds_segments,
@@ -18,7 +20,6 @@ from kseg.segment.files import (
     list_partitions,
     parse_partition_name,
 )
-from kseg.sidefiles.partitions import Partitions
 from kseg.stores import trees
 
 
@@ -146,7 +147,7 @@ def _is_partition(path: str) -> bool:
 
 def _is_log_directory(path: str) -> bool:
     try:
-        return bool(OWN_FILES & set(file_names(path)) or list_partitions(path))
+        return bool(LOG_DIRECTORY_FILES & set(file_names(path)) or list_partitions(path))
     except KsegError:
         return False
 

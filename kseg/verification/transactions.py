@@ -64,7 +64,7 @@ class ProducerRule(Rule):
         self._is_on = partition.level != QUICK
         if not self._is_on:
             return
-        self._states = ProducerStates(now_ms=partition.now_ms, limit=SHOWN_PER_FILE, room=partition.buffers.int64s)
+        self._states = ProducerStates(now_ms=partition.now_ms, limit=SHOWN_PER_FILE, columns=partition.buffers.int64s)
         self._indexes = TransactionIndexes(partition, self._states)
         self._snapshots = ProducerSnapshots(partition, self._states)
         self._aborts: list[Abort] = []
@@ -133,11 +133,11 @@ class ProducerRule(Rule):
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
         if self._is_on_segment:
-            self._states.tell_damage()
+            self._states.note_damage()
 
     def unread(self, segment: "Segment") -> None:
         if self._is_on:
-            self._states.tell_damage()
+            self._states.note_damage()
 
     def end(self, segment: "Segment") -> None:
         if not self._is_on_segment:

@@ -2,32 +2,47 @@
 
 import pytest
 
-from kseg.releases.recovery import AT_ONCE, IGNORED, JAVA, RECOVERED, RELEASES, RENAMED, SCALA_2_12, SCALA_2_13, Era
+from kseg.releases.recovery import (
+    JAVA_ORDER,
+    RELEASES,
+    SCALA_2_12_ORDER,
+    SCALA_2_13_ORDER,
+    SWAP_IGNORED,
+    SWAP_LOG_RENAMED,
+    SWAP_RECOVERED,
+    SWAP_RENAMED,
+    Era,
+)
 
 DAY_MS = 24 * 3600 * 1000
 
 SINCE = {
     "has_time_index": (0, 10, 1), "has_producers": (0, 11), "has_epochs": (0, 11), "has_topic_ids": (2, 8),
-    "checks_range": (2, 0), "refuses_bad_tails": (0, 10, 2), "searches_by_first_offset": (4, 1),
-    "drops_log_below_start": (2, 2), "deletes_leftovers": (0, 8, 1), "knows_splits": (2, 0),
-    "snapshots_before_scan": (1, 0), "keeps_snapshot_of_each": (2, 8), "learns_epochs_while_loading": (3, 0),
+    "checks_offset_range": (2, 0), "refuses_corrupt_tails": (0, 10, 2), "searches_by_first_offset": (4, 1),
+    "drops_log_below_start": (2, 2), "deletes_leftovers": (0, 8, 1), "marks_splits": (2, 0),
+    "snapshots_before_scan": (1, 0), "keeps_snapshot_of_each_segment": (2, 8), "learns_epochs_while_loading": (3, 0),
     "starts_epochs_at_checkpoint": (3, 0),
 }  # fmt: skip
 BEFORE = {
-    "is_07": (0, 8), "uses_first_offset": (2, 0), "scans_last_only": (0, 8, 1), "bounds_each_replayed": (2, 3),
-    "deletes_index_swaps": (1, 1), "refuses_bad_indexes": (0, 9), "refuses_lost_indexes": (0, 8, 1),
-    "checks_indexes": (2, 3), "empty_index_is_at_base": (2, 0), "forgets_below_start": (2, 4),
-    "indexes_empty_aborts": (2, 8), "snapshots_each_replayed": (2, 0), "knows_old_formats": (3, 0),
+    "is_07": (0, 8), "uses_first_offset": (2, 0), "scans_last_only": (0, 8, 1), "bounds_replay_of_each_segment": (2, 3),
+    "deletes_index_swaps": (1, 1), "refuses_corrupt_indexes": (0, 9), "refuses_lost_indexes": (0, 8, 1),
+    "checks_indexes": (2, 3), "empty_index_is_at_base": (2, 0), "drops_producers_below_start": (2, 4),
+    "indexes_empty_aborts": (2, 8), "snapshots_each_replayed_segment": (2, 0), "has_topic_formats": (3, 0),
     "has_strict_epochs": (2, 0),
 }  # fmt: skip
 BETWEEN = {
-    "misses_lost_indexes": ((1, 1), (2, 3)), "skips_old_formats": ((2, 0), (3, 0)),
+    "ignores_lost_indexes": ((1, 1), (2, 3)), "skips_old_formats": ((2, 0), (3, 0)),
     "deletes_epochs_of_old_formats": ((2, 1), (3, 0)), "lowest_scanned_epoch": ((2, 1), (2, 6)),
 }  # fmt: skip
 VALUES = {
-    "swaps": [((0, 7), IGNORED), ((0, 8, 1), AT_ONCE), ((0, 9), RECOVERED), ((3, 0), RENAMED)],
+    "swap_handling": [
+        ((0, 7), SWAP_IGNORED),
+        ((0, 8, 1), SWAP_LOG_RENAMED),
+        ((0, 9), SWAP_RECOVERED),
+        ((3, 0), SWAP_RENAMED),
+    ],
     "snapshot_form": [((0, 7), 0), ((1, 0), 1), ((2, 4), 2)],
-    "snapshot_order": [((0, 7), SCALA_2_12), ((2, 6), SCALA_2_13), ((3, 5), JAVA)],
+    "snapshot_order": [((0, 7), SCALA_2_12_ORDER), ((2, 6), SCALA_2_13_ORDER), ((3, 5), JAVA_ORDER)],
     "expiration_ms": [((0, 7), 7 * DAY_MS), ((3, 4), DAY_MS)],
     "max_message_bytes": [((0, 7), (1 << 31) - 1), ((0, 8, 1), 1_000_012), ((0, 11), None)],
 }

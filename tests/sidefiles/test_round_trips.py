@@ -58,7 +58,7 @@ def test_preallocated_bytes_are_reported_and_not_entries() -> None:
     folder = DAMAGED / "room-ahead" / "dplain-0"
     data = (folder / "00000000000000000116.index").read_bytes()
     index = OffsetIndex(data, 116)
-    assert 0 < len(index) < index.room == 1024
+    assert 0 < len(index) < index.capacity == 1024
     used = len(index) * 8
     assert build_offset_index(index, 116) == data[:used]
     assert problems_of(index.items()) == [

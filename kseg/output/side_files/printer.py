@@ -118,7 +118,7 @@ class SidePrinter:
         raise NotImplementedError
 
     def _offset_index(self, file: SideFile, index: OffsetIndex) -> None:
-        if not index.room:
+        if not index.capacity:
             self.empty_index(file)
         elif self.style.sanity_check:
             self._sanity(file, index)

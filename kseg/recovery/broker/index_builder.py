@@ -15,7 +15,9 @@ class IndexBuilder(SegmentIndexes):
     """Builds indexes by the rules of an era; ``place`` is the path of the .log, for messages."""
 
     def __init__(self, base_offset: int, interval_bytes: int, era: Era, place: str) -> None:
-        super().__init__(base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_range)
+        super().__init__(
+            base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_offset_range
+        )
         self._era, self._place = era, place
         self._scratch: list[Scratch] = []  # one, once a message must be decompressed
 

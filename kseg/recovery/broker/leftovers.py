@@ -8,7 +8,7 @@ from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegm
 from kseg.recovery.names import leading_offset, offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
-from kseg.releases.recovery import AT_ONCE, IGNORED, RECOVERED, Era
+from kseg.releases.recovery import SWAP_IGNORED, SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
@@ -20,13 +20,13 @@ def settle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     if not era.deletes_leftovers:
         return []
     swaps = _remove_leftovers(workspace, era)
-    if era.swaps == IGNORED:
+    if era.swap_handling == SWAP_IGNORED:
         return []
     stems = [name.removesuffix(_LOG_SWAP) for name in swaps if name.endswith(_LOG_SWAP)]
-    if era.swaps == AT_ONCE:
+    if era.swap_handling == SWAP_LOG_RENAMED:
         _rename_at_once(workspace, swaps)
         return []
-    if era.swaps == RECOVERED:
+    if era.swap_handling == SWAP_RECOVERED:
         return stems
     _rename_all(workspace, swaps, era.searches_by_first_offset)
     return stems
@@ -42,10 +42,10 @@ def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
             cleaned.append(name)
         elif name.endswith(SWAP):
             swaps.append(name)
-    if era.swaps == RECOVERED:
+    if era.swap_handling == SWAP_RECOVERED:
         for name in list(swaps):
             _clear_indexes(workspace, name, era, swaps)
-    if era.knows_splits:
+    if era.marks_splits:
         lowest = min((offset_of(name) for name in cleaned), default=_LONG_MAX)
         for name in list(swaps):
             if offset_of(name) >= lowest:

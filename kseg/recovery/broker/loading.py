@@ -33,7 +33,7 @@ from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.topic_ids import TopicIds, settle_topic_id
 from kseg.recovery.workspace import Workspace
-from kseg.releases.recovery import RECOVERED
+from kseg.releases.recovery import SWAP_RECOVERED
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -86,7 +86,7 @@ class PartitionLoad:
                 break
             except _OverflowError:
                 self.segments.clear()
-        if era.refuses_bad_indexes:
+        if era.refuses_corrupt_indexes:
             self._check_indexes()
         if era.has_epochs:
             self._settle_epochs()
@@ -134,7 +134,7 @@ class PartitionLoad:
                 self._load_segment(segment)
                 if segment.log in workspace:
                     self.segments.setdefault(base, segment)
-        if era.swaps == RECOVERED:
+        if era.swap_handling == SWAP_RECOVERED:
             for stem in self._swapped:
                 self._complete_swap(BrokerSegment(workspace, stem, offset_of(stem + LOG), SWAP))
             self._swapped = []
@@ -172,9 +172,9 @@ class PartitionLoad:
                 "kseg reindex rebuilds it"
             )
         is_new = segment.stem in self._swapped or segment.stem in self._parts
-        if not has_index and (era.misses_lost_indexes or is_new):
+        if not has_index and (era.ignores_lost_indexes or is_new):
             self._reindex(segment)
-        elif not has_index or (not era.refuses_bad_indexes and complaint(segment, era)):
+        elif not has_index or (not era.refuses_corrupt_indexes and complaint(segment, era)):
             self._recover(segment)
         elif era.has_time_index and segment.name(TIME_INDEX) not in workspace:
             self._reindex(segment)
@@ -194,7 +194,7 @@ class PartitionLoad:
         base, end = swap.base_offset, self._end_of(swap).offset
         first = max((other for other in self.segments if other <= base), default=base)
         for other in [other for other in self.segments if first <= other < end]:
-            is_replaced = not self.start.era.knows_splits or self._end_of(self.segments[other]).offset > base
+            is_replaced = not self.start.era.marks_splits or self._end_of(self.segments[other]).offset > base
             if is_replaced:
                 for kind in SUFFIXES:
                     self.workspace.delete(self.segments[other].name(kind), "is replaced by a cleaned segment")
@@ -236,7 +236,7 @@ class PartitionLoad:
         found = segment.recover(self.interval.size, era, each, epoch)
         if found.outside is not None:
             self._parts.update(split(segment, found.outside))
-            if era.keeps_snapshot_of_each:
+            if era.keeps_snapshot_of_each_segment:
                 self.producers.forget_snapshot(segment.base_offset, "belongs to a segment that was split")
             raise _OverflowError
         if found.refused:
@@ -316,7 +316,7 @@ class PartitionLoad:
             if end < start.log_start_offset and era.drops_log_below_start:
                 for base in list(self.segments):
                     self._drop(base, "the log ends below its start offset")
-                if era.keeps_snapshot_of_each:
+                if era.keeps_snapshot_of_each_segment:
                     self.epochs.clear()
                     self.producers.start_at(start.log_start_offset)
                 end = None
@@ -330,7 +330,7 @@ class PartitionLoad:
     def _end_of(self, segment: BrokerSegment) -> LogEnd:
         """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail in this."""
         found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
-        if found.bad_position is not None and self.start.era.refuses_bad_tails:
+        if found.bad_position is not None and self.start.era.refuses_corrupt_tails:
             raise BrokerRefusesError(
                 f"{self.workspace.directory}/{segment.log}: no batch begins at position {found.bad_position}: after a "
                 "clean stop a broker does not start on it; --full scans the log and cuts it there"
@@ -385,7 +385,7 @@ class PartitionLoad:
         for suffix in SUFFIXES:
             removed = [Removed(0, segment.size, reason, *_offsets(loss), loss.records)] if suffix == LOG else []
             self.workspace.delete(segment.stem + suffix, reason, removed)
-        if self.start.era.keeps_snapshot_of_each:
+        if self.start.era.keeps_snapshot_of_each_segment:
             self.producers.forget_snapshot(base, reason)
 
     # Step 4
@@ -409,13 +409,13 @@ class PartitionLoad:
     def _settle_producers(self) -> None:
         """Leaves the snapshots as a broker does that starts and stops."""
         era, manager = self.start.era, self.producers
-        if era.keeps_snapshot_of_each:
+        if era.keeps_snapshot_of_each_segment:
             manager.remove_stray_snapshots(set(self.segments))
         else:
             manager.load_names()
         self._replay.rebuild(manager, self._log_start, self.next_offset, self.start.was_clean)
         self._replay.find_first_unstable(manager, self._log_start, self.next_offset)
-        if not era.keeps_snapshot_of_each and not (self.start.was_clean and era.snapshot_form == 0):
+        if not era.keeps_snapshot_of_each_segment and not (self.start.was_clean and era.snapshot_form == 0):
             manager.forget_before(sorted(self.segments)[-2:][0])
 
     def _read_epochs(self) -> LeaderEpochs:

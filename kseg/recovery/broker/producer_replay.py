@@ -45,7 +45,7 @@ class ProducerReplay:
     def bring_to(self, manager: ProducerStateManager, log_start: int, base: int) -> None:
         """Builds the state at the base of a segment that will be scanned. Raises BrokerRefusesError."""
         era = self._era
-        if not era.snapshots_each_replayed:
+        if not era.snapshots_each_replayed_segment:
             self.rebuild(manager, log_start, base, False)
             return
         manager.truncate_and_reload(log_start, base)
@@ -58,7 +58,7 @@ class ProducerReplay:
         """Builds the state at ``end``, and takes the snapshots that a broker takes. Raises BrokerRefusesError."""
         bases, era = sorted(self._segments), self._era
         marks = [*bases[-2:], end]
-        is_old = era.knows_old_formats and (era.skips_old_formats or not manager.offsets) and self.is_old_format()
+        is_old = era.has_topic_formats and (era.skips_old_formats or not manager.offsets) and self.is_old_format()
         if is_old or (not manager.offsets and from_clean):
             for offset in marks:
                 manager.end_offset = offset
@@ -67,7 +67,7 @@ class ProducerReplay:
         was_empty = not len(manager.state) and manager.end_offset >= end
         manager.truncate_and_reload(log_start, end)
         if not was_empty:
-            self._replay_between(manager, log_start, end, bases if era.snapshots_each_replayed else marks)
+            self._replay_between(manager, log_start, end, bases if era.snapshots_each_replayed_segment else marks)
         manager.end_offset = end
         manager.take_snapshot()
 
@@ -84,7 +84,7 @@ class ProducerReplay:
                 manager.end_offset = begin = max(base, manager.end_offset, log_start)
                 if base in marks:
                     manager.take_snapshot()
-                is_bound = base == last or self._era.bounds_each_replayed
+                is_bound = base == last or self._era.bounds_replay_of_each_segment
                 self._replay(manager, self._segments[base], begin, end if is_bound else None)
 
     def _replay(self, manager: ProducerStateManager, segment: BrokerSegment, begin: int, end: int | None) -> None:

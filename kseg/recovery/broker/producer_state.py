@@ -27,7 +27,7 @@ from kseg.recovery.broker.markers import BadMarkerError, read_marker
 from kseg.recovery.names import leading_offset, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.workspace import Workspace
-from kseg.releases.recovery import JAVA, SCALA_2_12, Era
+from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
 from kseg.segment.survey import Headers
 from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -45,6 +45,8 @@ from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 SUFFIX = ".snapshot"
 SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
+
+_ORDERS = {JAVA_ORDER: hash_map_order, SCALA_2_12_ORDER: scala_2_12_order, SCALA_2_13_ORDER: scala_2_13_order}
 
 
 class TakenUp(NamedTuple):
@@ -103,8 +105,7 @@ class ProducerStateManager:
             return
         name = segment_stem(self.end_offset) + SUFFIX
         entries = {entry.producer_id: entry for entry in self.state.entries(self._era.snapshot_form)}
-        order = self._era.snapshot_order
-        ordered = hash_map_order if order == JAVA else scala_2_12_order if order == SCALA_2_12 else scala_2_13_order
+        ordered = _ORDERS[self._era.snapshot_order]
         content = build_producer_snapshot(entries[producer_id] for producer_id in ordered(entries))
         self._workspace.write(name, [content], SNAPSHOT_REASON)
         self.offsets[self.end_offset] = name
@@ -128,7 +129,7 @@ class ProducerStateManager:
         if end != self.end_offset:
             self._load(log_start)
             return
-        if not self._era.keeps_snapshot_of_each:
+        if not self._era.keeps_snapshot_of_each_segment:
             self.forget_before(log_start)
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
@@ -200,7 +201,7 @@ class ProducerStateManager:
             if entries is None:
                 self.forget_snapshot(offset, "cannot be read")
                 continue
-            least = log_start if self._era.forgets_below_start else -1
+            least = log_start if self._era.drops_producers_below_start else -1
             kept = (entry for entry in entries if not self._has_expired(entry) and entry.last_offset >= least)
             self.state = ProducerStates(kept, as_broker=True)
             self.snapshot_offset = self.end_offset = offset

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
-from kseg.logdir.log_directory import OWN_FILES, LogDirectory, directory_around, is_moved, read_log_directory
+from kseg.logdir.log_directory import LogDirectory, directory_around, is_moved, read_log_directory
 from kseg.logdir.partition_state import BrokerState, state_by_name
 from kseg.segment.file_types import named_like_segment
 from kseg.segment.files import (
+    LOG_DIRECTORY_FILES,
     OWN_PREFIX,
     holds_segments,
     names_in,
@@ -119,7 +120,7 @@ def judge_if_log_directory(
     workers: "Workers" = NO_WORKERS,
 ) -> bool:  # fmt: skip
     """Checks a directory with these names if it is a log directory. Returns whether it is one. Raises PathError."""
-    if not (OWN_FILES & set(files)) and not any(map(parse_partition_name, others)):
+    if not (LOG_DIRECTORY_FILES & set(files)) and not any(map(parse_partition_name, others)):
         return False
     partitions, directory = own_partitions(path), read_log_directory(path)
     if directory is not None:
@@ -146,7 +147,7 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
     """Whether a directory that was not named is a log directory: by its own files, or by the contents of partitions.
     Raises PathError."""
     partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
-    return bool(OWN_FILES & set(files)) or any(
+    return bool(LOG_DIRECTORY_FILES & set(files)) or any(
         _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if trees.isdir(partition)
     )
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.errors import KsegError
 from kseg.findings.table import TOPIC_ID
-from kseg.logdir.log_directory import HIGH_WATERMARKS, META_PROPERTIES, OWN_FILES, LogDirectory, is_moved
-from kseg.segment.files import METADATA_TOPIC, OWN_PREFIX, parse_partition_name
+from kseg.logdir.log_directory import META_PROPERTIES, LogDirectory, is_moved
+from kseg.segment.files import LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
 from kseg.segment.passed_over import some
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
@@ -21,7 +21,7 @@ from kseg.verification.report import Report
 
 PARTITION_METADATA = "partition.metadata"
 BOOTSTRAP = "bootstrap.checkpoint"
-KNOWN_FILES = OWN_FILES | {".lock", BOOTSTRAP}
+KNOWN_FILES = LOG_DIRECTORY_FILES | {".lock", BOOTSTRAP}
 
 
 def judge_directory(directory: LogDirectory, report: Report, level: int) -> None:

@@ -7,10 +7,9 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 import os
 
 from kseg.logdir.log_directory import is_moved
-from kseg.sidefiles.first_bytes import first_bytes
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.stores.regular_files import open_regular
+from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.verification.rule import Rule
 
 NAME = "partition.metadata"

@@ -10,7 +10,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.run import MakePlanner, Outcome, run
 from kseg.changes.plan import Plan
-from kseg.cli.archives import places_of, tell_problems
+from kseg.cli.archives import places_of, report_problems
 from kseg.errors import RequestError
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, SummaryPrinter
@@ -64,7 +64,7 @@ def run_change(
         return _run_change(paths, make_planner, change, presentation, summaries, counts_only)
     with archives_at(paths, current_spool()) as found:
         outcome = _run_change(places_of(found), make_planner, change, presentation, summaries, counts_only)
-        is_damaged = tell_problems(presentation.notices())
+        is_damaged = report_problems(presentation.notices())
     return replace(outcome, exit_status=max(outcome.exit_status, int(is_damaged)))
 
 

@@ -8,16 +8,16 @@ import click
 
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cli.options import color_option, quiet_option
+from kseg.cli.options import color_option, quiet_option, with_options
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.stores.no_follow import resolved
 
 _OPTIONS = (
     click.option(
-        "-n", "--dry-run", is_flag=True, help="Show the plan and change nothing; exit with 1 if there is one."
+        "-n", "--dry-run", is_flag=True, help="Print the plan, change nothing; exit status 1 if it has steps."
     ),
-    click.option("--no-lock", is_flag=True, help="Go on without the lock of the log directory."),
+    click.option("--no-lock", is_flag=True, help="Do not lock the log directory."),
     click.option(
         "--format",
         "form",
@@ -26,19 +26,19 @@ _OPTIONS = (
         show_default=True,
         help="Form of the output; html: a page for people, of a dry run (needs kseg[report]).",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="Tell more on standard error."),
+    click.option("-v", "--verbose", is_flag=True, help="Print more details on standard error."),
     quiet_option,
     color_option("Colour"),
 )
 _KEEPING_OPTIONS = (
-    click.option("--quarantine", type=click.Path(), metavar="DIR", help="Keep what goes in DIR."),
-    click.option("--no-quarantine", is_flag=True, help="Keep nothing of what goes: it cannot be undone."),
+    click.option("--quarantine", type=click.Path(), metavar="DIR", help="Keep removed bytes in DIR."),
+    click.option("--no-quarantine", is_flag=True, help="Do not keep removed bytes: no undo."),
 )
 _OUTPUT_OPTION = click.option(
     "--output",
     type=click.Path(),
     metavar="DIR",
-    help="Write what would come out to DIR/PARTITION, whole or not at all; PATH is only read.",
+    help="Write the result to DIR/PARTITION, whole or not at all; PATH is only read.",
 )
 
 
@@ -66,16 +66,12 @@ def common_options(command: Callable[..., Any], has_short_report: bool = True) -
         metavar="FILE",
         help="Write the plan of a dry run to FILE instead, whole or not at all.",
     )
-    for option in reversed((*_OPTIONS, report_option)):
-        with_presentation = option(with_presentation)
-    return with_presentation
+    return with_options(with_presentation, (*_OPTIONS, report_option))
 
 
 def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """--quarantine, --no-quarantine."""
-    for option in reversed(_KEEPING_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _KEEPING_OPTIONS)
 
 
 def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,5 +95,5 @@ def change_options(
     if quarantine and no_quarantine:
         raise click.UsageError("--quarantine and --no-quarantine exclude each other")
     if output and (quarantine or no_quarantine):
-        raise click.UsageError("--output keeps nothing, as nothing goes: no --quarantine, no --no-quarantine")
+        raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
     return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output and resolved(output))

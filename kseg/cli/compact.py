@@ -13,8 +13,8 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.eras import era_option
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, Milliseconds, interval_option, server_option, topic_option
-from kseg.cli.times import TimePoint
+from kseg.cli.options import ByteCount, Milliseconds, interval_option, server_option, threads_option, topic_option
+from kseg.cli.times import now_option
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.compaction import CompactionPrinter
 from kseg.output.presentation import Presentation
@@ -45,7 +45,7 @@ from kseg.output.presentation import Presentation
 @click.option(
     "--memory", "memory_bytes", type=ByteCount(), help="For the map of keys; default: a quarter of what is available."
 )
-@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
+@now_option
 @click.option("--until-clean", is_flag=True, help="Go on in rounds where the map is too small for all keys.")
 @click.option("--include-active", "includes_active", is_flag=True, help="Clean the last segment too.")
 @click.option(
@@ -61,7 +61,7 @@ from kseg.output.presentation import Presentation
     is_flag=True,
     help="Compact topics too whose cleanup.policy is known and lacks compact.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores).")
+@threads_option
 @topic_option
 @server_option
 @era_option("2.3")
@@ -72,7 +72,6 @@ def command(
     engine: Engine,
     change: ChangeOptions,
     presentation: Presentation,
-    index_interval_bytes: int | None,
     **given: Any,
 ) -> int:
     """Clean a partition directory, or the compacted partitions of a log directory, as the broker's log cleaner does.
@@ -82,7 +81,7 @@ def command(
     partitions. A log that is damaged is left alone. What goes is kept: kseg undo.
     """
     keep_freed_memory()
-    options = CompactOptions(interval_bytes=index_interval_bytes, **given)
+    options = CompactOptions(**given)
     if engine.is_spark and options.memory_bytes is not None:
         raise click.UsageError("--memory is for the local engine: on Spark the map is spread over the tasks")
     summaries = partial(CompactionPrinter, as_json=presentation.is_json)

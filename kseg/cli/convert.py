@@ -32,6 +32,7 @@ def command(
     no_lock: bool,
     quarantine: str | None,
     no_quarantine: bool,
+    to: str | None,
     **given: Any,
 ) -> int:
     """Write the records of PATH in another format: older or newer segments, another codec, JSON Lines, CSV, Parquet.
@@ -41,7 +42,8 @@ def command(
     on standard input; with --from jsonl a file of JSON Lines.
     """
     keep_freed_memory()
-    options, change = _options(**given), change_options(dry_run, no_lock, quarantine, no_quarantine)
+    options = ConvertOptions(form=to, **given)
+    change = change_options(dry_run, no_lock, quarantine, no_quarantine)
     check_usage(options, change, engine)
     check_output(options.output)
     if (options.is_export or options.from_lines) and (presentation.as_page or presentation.report):
@@ -56,18 +58,6 @@ def command(
 
         work = partial(export, options=options, presentation=presentation)
     return over_archives(paths, spool, presentation.notices(), work)
-
-
-def _options(
-    source: str | None, to: str | None, isolation: str, index_interval_bytes: int | None, **given: Any
-) -> ConvertOptions:
-    return ConvertOptions(
-        form=to,
-        from_lines=source is not None,
-        read_committed=isolation == "read_committed",
-        interval_bytes=index_interval_bytes,
-        **given,
-    )
 
 
 def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptions, presentation: Presentation) -> int:

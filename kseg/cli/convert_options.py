@@ -1,18 +1,26 @@
 """The options of ``kseg convert``, and which of them exclude each other."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
+from kseg.cli.changing_options import paths_argument
 from kseg.cli.completion import complete_codecs
 from kseg.cli.engine import Engine
-from kseg.cli.options import ByteCount, interval_option
+from kseg.cli.options import (
+    ByteCount,
+    Command,
+    batch_limit_option,
+    interval_option,
+    isolation_option,
+    refuse,
+    threads_option,
+    with_options,
+)
 from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, target_of
 from kseg.errors import PathError
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, file_names, holds_segments
 
 
@@ -29,51 +37,49 @@ class Codec(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
-_ISOLATION_OPTION = click.option(
-    "--isolation",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
-    help="read_committed leaves out aborted transactions and all from the last stable offset on.",
-)
-
-
 _OPTIONS = (
-    click.option("--from", "source", type=click.Choice(["jsonl"]), help="Build segments from lines of JSON."),
-    click.option("--to", type=click.Choice([*FORMATS, *EXPORTS]), help="Format; default: segments as they are."),
+    click.option(
+        "--from",
+        "from_lines",
+        type=click.Choice(["jsonl"]),
+        callback=lambda _ctx, _param, form: form is not None,
+        help="Build segments from JSON Lines.",
+    ),
+    click.option(
+        "--to", type=click.Choice([*FORMATS, *EXPORTS]), help="Format; default: that of the segments."
+    ),
     click.option(
         "--codec", type=Codec(), shell_complete=complete_codecs,
         help="none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.",
     ),
     click.option("--batch-bytes", type=ByteCount(), help="Put records into batches of at most BYTES."),
-    click.option("--segment-bytes", type=ByteCount(), help="Begin new segments as a broker with this setting."),
+    click.option("--segment-bytes", type=ByteCount(), help="Start new segments as a broker with this setting."),
     click.option(
-        "--base-offset", type=click.IntRange(min=0), metavar="N", help="Offset of the first record, where none has any."
+        "--base-offset",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="Offset of the first record if the lines have no offsets.",
     ),
-    click.option("--position-header", metavar="NAME", help="Of 0.7, keep byte positions as a header of this name."),
-    click.option("--lossy", "is_lossy", is_flag=True, help="Leave out what the format cannot hold."),
+    click.option("--position-header", metavar="NAME", help="From 0.7: store byte positions in a header of this name."),
+    click.option("--lossy", "is_lossy", is_flag=True, help="Drop fields that the format lacks."),
     click.option(
-        "--skip-damage", "skips_damage", is_flag=True, help="Go on without what is damaged, and tell what that is."
+        "--skip-damage", "skips_damage", is_flag=True, help="Skip damaged data, and report it; default: refuse."
     ),
-    click.option("--in-place", is_flag=True, help="Put the new files in place of the old ones; kseg undo goes back."),
+    click.option("--in-place", is_flag=True, help="Replace the segments; kseg undo restores the old ones."),
     click.option(
         "-o", "--output", type=click.Path(), metavar="PATH",
         help="Segments: write DIR/PARTITION, whole or not at all. Exports: the file, - is standard output.",
     ),
     interval_option,
-    click.option(
-        "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
-    ),
-    click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads (default: the cores)."),
-    _ISOLATION_OPTION,
+    batch_limit_option,
+    threads_option,
+    isolation_option,
 )  # fmt: skip
 
 
-def convert_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def convert_options(command: Command) -> Command:
     """The options of this command alone, and PATH..."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))(command)
+    return paths_argument(with_options(command, _OPTIONS))
 
 
 def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) -> None:
@@ -82,49 +88,43 @@ def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) 
     if engine.is_spark and (options.is_export or options.from_lines):
         other = "spark.read reads" if options.is_export else "df.write writes"
         raise click.UsageError(f"only segments to segments is done on Spark; there, {other} DataFrames (kseg-spark(7))")
-    for_segments: dict[str, object] = {
-        "--batch-bytes": options.batch_bytes,
-        "--segment-bytes": options.segment_bytes,
-        "--index-interval-bytes": options.interval_bytes,
+    for_segments = {
+        "--batch-bytes": options.batch_bytes is not None,
+        "--segment-bytes": options.segment_bytes is not None,
+        "--index-interval-bytes": options.interval_bytes is not None,
         "--lossy": options.is_lossy,
-        "--base-offset": options.base_offset,
+        "--base-offset": options.base_offset is not None,
     }
-    for_places: dict[str, object] = {
+    for_places = {
         "--in-place": options.in_place,
-        "--quarantine": keeping.elsewhere,
+        "--quarantine": keeping.elsewhere is not None,
         "--no-quarantine": not keeping.keeps,
         "--dry-run": change.is_dry,
         "--no-lock": not change.takes_lock,
     }
     if options.is_export:
-        codec: dict[str, object] = {} if form in ("parquet", "arrow") else {"--codec": options.codec}
-        others: dict[str, object] = {"--from": options.from_lines, "--position-header": options.position_header}
-        _refuse(f"--to {form}", for_places | codec | for_segments | others)
+        others = {
+            "--codec": options.codec is not None and form not in ("parquet", "arrow"),
+            "--from": options.from_lines,
+            "--position-header": options.position_header is not None,
+        }
+        refuse(for_places | for_segments | others, f"does not go with --to {form}")
         return
     if options.from_lines:
-        _refuse(
-            "--from jsonl",
-            {
-                "--in-place": options.in_place,
-                "--position-header": options.position_header,
-                "--isolation": options.read_committed,
-            },
-        )
+        for_paths = {
+            "--in-place": options.in_place,
+            "--position-header": options.position_header is not None,
+            "--isolation": options.read_committed,
+        }
+        refuse(for_paths, "does not go with --from jsonl")
     if options.in_place == bool(options.output):
         raise click.UsageError("give either --output DIR or --in-place")
     if options.output and (keeping.elsewhere or not keeping.keeps):
-        raise click.UsageError("--output keeps nothing, as nothing goes: no --quarantine, no --no-quarantine")
+        raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
     if options.position_header and form in ("v0", "v1"):
         raise click.UsageError("--position-header needs --to v2: older formats have no headers")
     if options.codec and options.codec.startswith("zstd") and form in ("v0", "v1"):
         raise click.UsageError(f"--to {form} has no zstd: gzip, snappy or lz4")
-
-
-def _refuse(what: str, given: dict[str, object]) -> None:
-    """Raises UsageError for the first of these options that is given."""
-    for name, value in given.items():
-        if value not in (None, False):
-            raise click.UsageError(f"{name} does not go with {what}")
 
 
 def check_output(output: str | None) -> None:
@@ -135,4 +135,4 @@ def check_output(output: str | None) -> None:
     folder = place if os.path.isdir(place) else os.path.dirname(place)
     if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
         kind = "partition" if holds_segments(folder) else "log directory"
-        raise PathError(f"{output}: lies in the {kind} {folder}; nothing was written: name a place outside of it")
+        raise PathError(f"{output}: lies in the {kind} {folder}; nothing was written: choose a place outside of it")

@@ -1,13 +1,13 @@
 """The options of ``kseg dump`` in groups: filters, contents, decoders, side files, views for people."""
 
-from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kseg.cli.completion import complete_codecs
 from kseg.cli.contents import BytesPattern, ContentFormat, KeyBytes
-from kseg.cli.options import ByteCount, OffsetRange
+from kseg.cli.options import ByteCount, Command, OffsetRange, with_options
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
@@ -57,144 +57,170 @@ class CodecTarget(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--offsets, --time, --last, --around, --key, --key-pattern, --grep, --producer-id, --open-transactions, --now."""
+_FILTERS = (
+    click.option("--offsets", type=OffsetRange(), help="Only batches and records with offsets in A..B (inclusive)."),
+    click.option(
+        "--last",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Only the last N records of each partition, or N batches without --deep-iteration.",
+    ),
+    click.option(
+        "--around",
+        type=click.IntRange(min=0),
+        metavar="OFFSET",
+        help="Only the ten records before OFFSET, and the ten from OFFSET on.",
+    ),
+    click.option(
+        "--time",
+        "times",
+        type=TimeRange(),
+        help="Only records with timestamps in FROM..TO, as -2h.. or yesterday.",
+    ),
+    click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
+    click.option(
+        "--key-pattern", type=BytesPattern(), help="Only records with keys that match the regular expression."
+    ),
+    click.option("--grep", type=BytesPattern(), help="Only records with values that match the regular expression."),
+    click.option(
+        "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
+    ),
+    click.option(
+        "--open-transactions",
+        is_flag=True,
+        help="List only the transactions without an end marker.",
+    ),
+    click.option(
+        "--transaction-state",
+        type=click.Path(readable=False),
+        metavar="DIR",
+        help="With --open-transactions: the log directory with __transaction_state; default: the partition's.",
+    ),
+    click.option("--now", type=TimePoint(), help="Compute ages at TIME; default: the newest timestamp."),
+)
+_CONTENTS = tuple(
+    option
+    for part in ("key", "value")
     for option in (
-        click.option("--now", type=TimePoint(), help="Ages are counted to TIME, not to the newest record."),
         click.option(
-            "--transaction-state",
-            type=click.Path(readable=False),
-            metavar="DIR",
-            help="Of --open-transactions: the log directory whose __transaction_state is read (the partition's).",
+            f"--{part}-format",
+            type=ContentFormat(),
+            help=f"Print {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies "
+            "--print-data-log.",
         ),
         click.option(
-            "--open-transactions",
-            is_flag=True,
-            help="List the transactions that no marker has ended, and nothing else.",
-        ),
-        click.option(
-            "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
-        ),
-        click.option("--grep", type=BytesPattern(), help="Only records with values that match the regular expression."),
-        click.option(
-            "--key-pattern", type=BytesPattern(), help="Only records with keys that match the regular expression."
-        ),
-        click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
-        click.option(
-            "--time",
-            type=TimeRange(),
-            help="Only records with timestamps in FROM..TO, as -2h.. or yesterday.",
-        ),
-        click.option(
-            "--around",
-            type=click.IntRange(min=0),
-            metavar="OFFSET",
-            help="Only the records next to OFFSET, ten before it and ten from it on.",
-        ),
-        click.option(
-            "--last",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Only the last N records of each partition, or N batches without --deep-iteration.",
-        ),
-        click.option(
-            "--offsets", type=OffsetRange(), help="Only batches, and records, with offsets in A..B (inclusive)."
-        ),
-    ):
-        command = option(command)
-    return command
-
-
-def content_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """How keys and values are shown: --key-format, --value-format, --key-decoder-class, --value-decoder-class."""
-    for part in ("value", "key"):
-        command = click.option(
             f"--{part}-decoder-class",
             type=ContentFormat(),
             metavar="CLASS",
             is_flag=False,
             flag_value=STRING_DECODER,
-            help=f"Show {part}s as this class of Kafka's does; the same as --{part}-format.",
-        )(command)
-        command = click.option(
-            f"--{part}-format",
-            type=ContentFormat(),
-            help=f"Show {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies --print-data-log.",
-        )(command)
-    return command
-
-
-def decoder_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--offsets-decoder and its like, --decode, --committed-offsets, --redact."""
-    for option in (
-        click.option(
-            "--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata."
+            help=f"Print {part}s as this class of Kafka's does; the same as --{part}-format.",
         ),
-        click.option(
-            "--committed-offsets",
-            is_flag=True,
-            help="List what consumer groups have committed, with lags; also --offsets-decoder --format table.",
-        ),
-        click.option(
-            "--decode",
-            type=click.Choice(["auto"]),
-            help="auto: decode the records of internal topics, each file by the name of its topic.",
-        ),
-        *(click.option(f"--{name}-decoder", is_flag=True, help=_HELP[name]) for name in reversed(INTERNAL_TOPICS)),
-    ):
-        command = option(command)
-    return command
+    )
+)
+_DECODERS = (
+    *(click.option(f"--{name}-decoder", is_flag=True, help=_HELP[name]) for name in INTERNAL_TOPICS),
+    click.option(
+        "--decode",
+        "decode_by_topic",
+        type=click.Choice(["auto"]),
+        callback=lambda _ctx, _param, choice: choice is not None,
+        help="auto: decode the records of internal topics, each file by the name of its topic.",
+    ),
+    click.option(
+        "--committed-offsets",
+        is_flag=True,
+        help="List the committed offsets of consumer groups, with lags; also --offsets-decoder --format table.",
+    ),
+    click.option(
+        "--redact", is_flag=True, help="Hide SCRAM credentials and other secrets of decoded cluster metadata."
+    ),
+)
+_SIDE_FILES = (
+    click.option("--index-sanity-check", is_flag=True, help="Run only the broker's sanity check of indexes."),
+    click.option("--verify-index-only", is_flag=True, help="Check indexes against the .log; print no entries."),
+    click.option(
+        "--max-message-size",
+        type=ByteCount(),
+        default=MAX_MESSAGE_BYTES,
+        help="Largest distance from the position of an index entry to the end of its batch (5M).",
+    ),
+)
+_VIEWS = (
+    click.option(
+        "--hex",
+        "as_hex",
+        is_flag=True,
+        help="Print the bytes, field by field; with --deep-iteration also those of decompressed batches.",
+    ),
+    click.option("--position", "positions", type=PositionRange(), help="With --hex: only bytes A..B of each file."),
+    click.option("--summary", is_flag=True, help="Print statistics of each partition instead."),
+    click.option(
+        "--what-if",
+        type=CodecTarget(),
+        multiple=True,
+        metavar="CODEC[:LEVEL]",
+        shell_complete=complete_codecs,
+        help="With --summary: the savings of recompression with CODEC, and its speed; may be repeated.",
+    ),
+    click.option(
+        "--sort",
+        type=click.Choice(SORT_FIELDS),
+        help="With --summary: one line for each partition, sorted, and totals; the default for more than ten.",
+    ),
+    click.option(
+        "--sample",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With --what-if: compress about N random batches instead of all; print the error of the estimate.",
+    ),
+)
 
 
-def side_file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def filter_options(command: Command) -> Command:
+    """--offsets, --time, --last, --around, --key, --key-pattern, --grep, --producer-id, --open-transactions, --now."""
+    return with_options(command, _FILTERS)
+
+
+def content_options(command: Command) -> Command:
+    """As ``key_format`` and ``value_format``: --key-format, --key-decoder-class, and the same for values."""
+
+    @wraps(command)
+    def with_formats(
+        key_format: str | None,
+        key_decoder_class: str | None,
+        value_format: str | None,
+        value_decoder_class: str | None,
+        **given: Any,
+    ) -> Any:
+        formats = {"key_format": key_format or key_decoder_class, "value_format": value_format or value_decoder_class}
+        return command(**formats, **given)
+
+    return with_options(with_formats, _CONTENTS)
+
+
+def decoder_options(command: Command) -> Command:
+    """As ``decoder``: --offsets-decoder and its like, of several the first in kafka-dump-log's order.
+
+    Also --decode, --committed-offsets, --redact.
+    """
+
+    @wraps(command)
+    def with_decoder(**given: Any) -> Any:
+        wanted = [name for name in INTERNAL_TOPICS if given.pop(f"{name.replace('-', '_')}_decoder")]
+        return command(decoder=wanted[0] if wanted else None, **given)
+
+    return with_options(with_decoder, _DECODERS)
+
+
+def side_file_options(command: Command) -> Command:
     """--index-sanity-check, --verify-index-only, --max-message-size."""
-    for option in (
-        click.option(
-            "--max-message-size",
-            type=ByteCount(),
-            default=MAX_MESSAGE_BYTES,
-            help="How far from the position of an index entry its batch may reach (5M).",
-        ),
-        click.option("--verify-index-only", is_flag=True, help="Check indexes against the .log, print no entries."),
-        click.option("--index-sanity-check", is_flag=True, help="Check only whether indexes are sound in themselves."),
-    ):
-        command = option(command)
-    return command
+    return with_options(command, _SIDE_FILES)
 
 
-def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--hex, --position, --summary, --what-if, --sample."""
-    for option in (
-        click.option(
-            "--sample",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Of --what-if: try some N batches chosen at random instead of all, and tell the error.",
-        ),
-        click.option(
-            "--sort",
-            type=click.Choice(SORT_FIELDS),
-            help="With the summary: one line for each partition, sorted, and totals; so are more than ten.",
-        ),
-        click.option(
-            "--what-if",
-            type=CodecTarget(),
-            multiple=True,
-            metavar="CODEC[:LEVEL]",
-            shell_complete=complete_codecs,
-            help="With the summary: what compressing each batch with CODEC would save, and its speed; repeatable.",
-        ),
-        click.option("--summary", is_flag=True, help="Print a picture of each partition in numbers instead."),
-        click.option("--position", type=PositionRange(), help="Of --hex: only what lies at bytes A..B of each file."),
-        click.option(
-            "--hex",
-            "as_hex",
-            is_flag=True,
-            help="Print the bytes, field by field; with --deep-iteration those inside compressed batches as well.",
-        ),
-    ):
-        command = option(command)
-    return command
+def view_options(command: Command) -> Command:
+    """--hex, --position, --summary, --what-if, --sort, --sample."""
+    return with_options(command, _VIEWS)
 
 
 def _position(text: str, default: int) -> int | None:

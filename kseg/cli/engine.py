@@ -1,12 +1,14 @@
-"""The options --engine and --master: where the work of a command is done."""
+"""The options --engine and --master: run a command in this process or on Apache Spark."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import click
+
+from kseg.cli.options import Command, with_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,19 @@ class Engine:
     master: str | None = None
 
 
-def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
+_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        help="spark: run on Apache Spark, with the same results.",
+    ),
+    click.option("--master", metavar="URL", help="With --engine spark: the cluster, such as spark://host:7077."),
+)
+
+
+def engine_options(command: Command) -> Command:
     """As ``engine``: --engine, --master. Raises UsageError for a --master without --engine spark."""
 
     @wraps(command)
@@ -26,18 +40,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError("--master goes with --engine spark")
         return command(engine=Engine(engine == "spark", master), **given)
 
-    for option in (
-        click.option("--master", metavar="URL", help="With --engine spark: the cluster, such as spark://host:7077."),
-        click.option(
-            "--engine",
-            type=click.Choice(["local", "spark"]),
-            default="local",
-            show_default=True,
-            help="Where the work is done; spark: on Apache Spark, with the same results.",
-        ),
-    ):
-        with_engine = option(with_engine)
-    return with_engine
+    return with_options(with_engine, _OPTIONS)
 
 
 @contextmanager

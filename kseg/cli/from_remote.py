@@ -9,6 +9,7 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.resumable_output import resumable_output
+from kseg.cli.options import refuse
 from kseg.cli.remote_options import RebuildOptions
 from kseg.errors import RequestError
 from kseg.output.changes.rebuilds import LeftOutRow, RebuildPrinter, RebuiltRow, Steps, rebuild_printer
@@ -28,29 +29,27 @@ def check_options(
     paths: tuple[str, ...], change: ChangeOptions, remote: RebuildOptions, options: RecoverOptions, records: str | None
 ) -> None:
     """Raises UsageError for options that need --from-remote, or exclude it."""
-    only_here = {
-        "--private-key": remote.private_keys,
-        "--topic": remote.topics,
-        "--for-cluster": remote.new_cluster,
-        "--reset-epochs": remote.resets_epochs,
-        "--as": remote.name,
-    }
-    not_here = {
-        "--from-replica": options.from_replica,
-        "--records": records,
-        "--drop-undecodable": options.drops_undecodable,
-        "--drop-batch": options.drop_batches,
-        "--full": options.scans_all,
-        "--rebuild-epochs": options.rebuilds_epochs,
-    }
-    is_remote = remote.store is not None
-    for name, value in (not_here if is_remote else only_here).items():
-        if value not in (None, False, (), frozenset()):
-            raise click.UsageError(f"{name} {'excludes' if is_remote else 'is for'} --from-remote")
-    if not is_remote:
+    if remote.store is None:
+        for_remote = {
+            "--private-key": bool(remote.private_keys),
+            "--topic": bool(remote.topics),
+            "--for-cluster": remote.new_cluster is not None,
+            "--reset-epochs": remote.resets_epochs,
+            "--as": remote.name is not None,
+        }
+        refuse(for_remote, "is for --from-remote")
         if not paths:
             raise click.UsageError("Missing argument 'PATH...'.")
         return
+    for_local = {
+        "--from-replica": options.from_replica is not None,
+        "--records": records is not None,
+        "--drop-undecodable": options.drops_undecodable,
+        "--drop-batch": bool(options.drop_batches),
+        "--full": options.scans_all,
+        "--rebuild-epochs": options.rebuilds_epochs,
+    }
+    refuse(for_local, "excludes --from-remote")
     if not change.output and not change.is_dry:
         raise click.UsageError("--from-remote needs --output")
     if change.keeping != Keeping():
@@ -60,7 +59,7 @@ def check_options(
     if remote.new_cluster and options.topic_id:
         raise click.UsageError("--for-cluster excludes --topic-id")
     if remote.name is not None and not is_topic(remote.name):
-        raise click.UsageError(f"--as {remote.name!r}: no name of a topic")
+        raise click.UsageError(f"--as {remote.name!r}: not a topic name")
 
 
 def recover_from_remote(
@@ -92,7 +91,7 @@ def recover_from_remote(
     if request.topic_id or request.name:
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
-            raise click.UsageError(f"--topic-id and --as are for one topic; there are {', '.join(topics[:5])}")
+            raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
     steps = Steps(request.output, request.new_cluster or "", request.topic_id is not None, request.resets_epochs)
     with open_report(change.is_dry, notices.error) as sink:
         printer = rebuild_printer(presentation.form, sink, notices, steps, change.is_dry)

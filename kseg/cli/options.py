@@ -1,15 +1,33 @@
 """Options that several commands share, and the kinds of values they take."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, ClassVar
 
 import click
 
 from kseg.cli.completion import complete_topics
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.stores import trees
+
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+
+
+def with_options(command: Command, options: Iterable[Option]) -> Command:
+    """Adds the options, in the order of the help."""
+    for option in reversed([*options]):
+        command = option(command)
+    return command
+
+
+def refuse(options: Mapping[str, bool], reason: str) -> None:
+    """Raises UsageError for the first option that is given."""
+    for name, is_given in options.items():
+        if is_given:
+            raise click.UsageError(f"{name} {reason}")
 
 
 class OffsetRange(click.ParamType):  # type: ignore[type-arg]
@@ -65,7 +83,7 @@ class Milliseconds(click.ParamType):  # type: ignore[type-arg]
         return min(int(number) * scale, (1 << 63) - 1)
 
 
-def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+def paths_argument(command: Command) -> Command:
     """PATH... and its kafka-dump-log name, ``--files A,B``."""
     command = click.option("--files", metavar="A,B", help="The same as PATH, separated by commas.")(command)
     return click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))(command)
@@ -82,43 +100,71 @@ def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
     return found
 
 
-def quiet_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def quiet_option(command: Command) -> Command:
     """--quiet."""
     return click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary.")(
         command
     )
 
 
-def color_option(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """--color; ``what`` has colour is said in the help."""
+def color_option(subject: str) -> Option:
+    """--color; the help starts with the ``subject``."""
     return click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
         default="auto",
         show_default=True,
-        help=f"{what}; auto: on a terminal, unless NO_COLOR is set.",
+        help=f"{subject}; auto: on a terminal, unless NO_COLOR is set.",
     )
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+_OUTPUT_OPTIONS = (
+    click.option(
+        "-o",
+        "--output",
+        type=click.Path(readable=False),
+        metavar="FILE",
+        help="Write to FILE instead, whole or not at all; - is standard output.",
+    ),
+    color_option("Colour on standard error"),
+    quiet_option,
+    click.option("-v", "--verbose", is_flag=True, help="Print details of each file on standard error."),
+)
+
+
+def output_options(command: Command) -> Command:
     """-o, --color, --quiet, --verbose."""
-    for option in (
-        click.option("-v", "--verbose", is_flag=True, help="Tell what each file holds on standard error."),
-        quiet_option,
-        color_option("Colour on standard error"),
-        click.option(
-            "-o",
-            "--output",
-            type=click.Path(readable=False),
-            metavar="FILE",
-            help="Write to FILE instead, whole or not at all; - is standard output.",
-        ),
-    ):
-        command = option(command)
-    return command
+    return with_options(command, _OUTPUT_OPTIONS)
 
 
-def as_presentation(command: Callable[..., Any]) -> Callable[..., Any]:
+isolation_option = click.option(
+    "--isolation",
+    "read_committed",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+    callback=lambda _ctx, _param, level: level == "read_committed",
+    help="read_committed omits aborted transactions, and everything from the last stable offset on.",
+)
+batch_limit_option = click.option(
+    "--max-batch-bytes",
+    type=ByteCount(),
+    default=MAX_BATCH_BYTES,
+    help="Largest size of a decompressed batch (256M).",
+)
+era_07_option = click.option(
+    "--era",
+    "is_07",
+    type=click.Choice(["0.7"]),
+    callback=lambda _ctx, _param, era: era is not None,
+    help="Read files in the format of Kafka 0.6 and 0.7, whatever their suffix.",
+)
+threads_option = click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of threads (default: the cores)."
+)
+
+
+def as_presentation(command: Command) -> Command:
     """Gives --format, --color, --quiet and --verbose to the command as ``presentation``."""
 
     @wraps(command)
@@ -128,24 +174,23 @@ def as_presentation(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_presentation
 
 
-def jobs_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """--jobs, for what works on one file after the other."""
-    option = click.option(
-        "--jobs", type=click.IntRange(min=1), metavar="N", help="Read a file with N threads (default: the cores)."
-    )
-    return option(command)
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of threads for each file (default: the cores)."
+)
+"""For commands that process one file after the other."""
 
 
-def interval_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def interval_option(command: Command) -> Command:
     """--index-interval-bytes."""
     return click.option(
         "--index-interval-bytes",
+        "interval_bytes",
         type=ByteCount(),
         help="Bytes between two entries of an index; default: the topic's, else what indexes show, else 4096.",
     )(command)
 
 
-def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def topic_option(command: Command) -> Command:
     """--topic."""
     return click.option(
         "--topic",
@@ -157,7 +202,7 @@ def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def server_option(command: Callable[..., Any]) -> Callable[..., Any]:
+def server_option(command: Command) -> Command:
     """--server-properties, as ``server``: a `ServerProperties` or None."""
 
     @wraps(command)

@@ -16,7 +16,7 @@ from kseg.cli.from_remote import check_options, recover_from_remote
 from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, interval_option, jobs_option, server_option
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
-from kseg.cli.times import TimePoint
+from kseg.cli.times import now_option
 from kseg.errors import RequestError
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.presentation import Presentation
@@ -97,7 +97,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
 @rebuild_options
 @interval_option
 @server_option
-@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
+@now_option
 @jobs_option
 @spool_options
 @changing_options
@@ -143,7 +143,6 @@ def _options(
     drop_batches: tuple[int, ...],
     era: Era,
     max_message_bytes: int,
-    index_interval_bytes: int | None,
     **given: Any,
 ) -> RecoverOptions:
     """Returns the options; those of a salvage imply its mode. Raises UsageError."""
@@ -159,6 +158,5 @@ def _options(
         from_replica=resolved(from_replica) if from_replica else None,
         drop_batches=frozenset(drop_batches),
         era=replace(era, message_limit_bytes=max_message_bytes),
-        interval_bytes=index_interval_bytes,
         **given,
     )

@@ -32,7 +32,6 @@ def command(
     change: ChangeOptions,
     presentation: Presentation,
     check: bool,
-    index_interval_bytes: int | None,
     **given: Any,
 ) -> int:
     """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
@@ -40,6 +39,6 @@ def command(
     The bytes are those of a broker's own rebuild. A .log that is damaged is left alone: kseg recover repairs it first.
     """
     keep_freed_memory()
-    options = ReindexOptions(interval_bytes=index_interval_bytes, **given)
+    options = ReindexOptions(**given)
     change = replace(change, is_dry=change.is_dry or check)
     return run_change(paths, partial(ReindexPlanner, options), change, presentation).exit_status

@@ -1,6 +1,5 @@
 """The options of remote storage."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -8,11 +7,12 @@ from typing import Any
 import click
 
 from kseg.cli.completion import complete_topics
+from kseg.cli.options import Command, with_options
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildOptions:
-    """The options of ``kseg recover`` for remote storage; ``store``: that of --from-remote, None if it is not given."""
+    """The options of ``kseg recover`` for remote storage; ``store`` is None without --from-remote."""
 
     store: str | None = None
     private_keys: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ _PRIVATE_KEY = click.option(
     "private_keys",
     multiple=True,
     metavar="ID=PEM",
-    help="Of remote storage: the private key of the key pair ID; may be repeated.",
+    help="Remote storage: the private key of the key pair ID; may be repeated.",
 )
 _TOPIC = click.option(
     "--topic",
@@ -35,14 +35,13 @@ _TOPIC = click.option(
     multiple=True,
     metavar="GLOB",
     shell_complete=complete_topics,
-    help="Of a log directory or remote storage only such topics, as orders or 'audit-*'; may be repeated.",
+    help="Only these topics of a log directory or remote storage, as orders or 'audit-*'; may be repeated.",
 )
 _REBUILD = (
     click.option(
         "--from-remote",
         metavar="REMOTE",
-        help="Rebuild partitions from remote (tiered) storage in --output; PATH is a broker's log directory, if one is "
-        "left.",
+        help="Rebuild partitions from remote (tiered) storage in --output; PATH: a log directory that is left, if any.",
     ),
     _PRIVATE_KEY,
     _TOPIC,
@@ -51,24 +50,24 @@ _REBUILD = (
         "new_cluster",
         type=click.Path(),
         metavar="LOGDIR",
-        help="With --from-remote: take the ids of topics from a broker of the new cluster.",
+        help="With --from-remote: take topic ids from this log directory of the new cluster.",
     ),
     click.option(
         "--reset-epochs",
         "resets_epochs",
         is_flag=True,
-        help="With --from-remote: set the leader epochs of all batches to 0, so that groups go on at once.",
+        help="With --from-remote: set the leader epochs of all batches to 0, so that groups can continue at once.",
     ),
     click.option("--as", "name", metavar="TOPIC", help="With --from-remote: the new name of the topic."),
 )
 
 
-def remote_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def remote_options(command: Command) -> Command:
     """--private-key and --topic, of commands that read remote storage in place."""
     return _PRIVATE_KEY(_TOPIC(command))
 
 
-def rebuild_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def rebuild_options(command: Command) -> Command:
     """The options of ``kseg recover``, as ``remote``."""
 
     @wraps(command)
@@ -84,6 +83,4 @@ def rebuild_options(command: Callable[..., Any]) -> Callable[..., Any]:
         remote = RebuildOptions(from_remote, private_keys, topics, new_cluster, resets_epochs, name)
         return command(remote=remote, **given)
 
-    for option in reversed(_REBUILD):
-        with_remote = option(with_remote)
-    return with_remote
+    return with_options(with_remote, _REBUILD)

@@ -12,7 +12,7 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
 from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, Milliseconds, server_option, topic_option
-from kseg.cli.times import TimePoint
+from kseg.cli.times import now_option
 from kseg.output.changes.retention import retention_printer
 from kseg.output.presentation import Presentation
 from kseg.releases.recovery import Era
@@ -51,7 +51,7 @@ class _LimitOfBytes(ByteCount):
 )
 @topic_option
 @server_option
-@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
+@now_option
 @click.option("--keep-active", "keeps_active", is_flag=True, help="Never touch the last segment.")
 @click.option("--explain", "explains", is_flag=True, help="Tell why each segment goes or stays, and change nothing.")
 @era_option()

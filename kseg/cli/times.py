@@ -47,3 +47,8 @@ class TimePoint(click.ParamType):  # type: ignore[type-arg]
         if found is None:
             self.fail(f"{value!r} is no time such as {EXAMPLES}", param, ctx)
         return found[0]
+
+
+now_option = click.option(
+    "--now", "now_ms", type=TimePoint(), help="Use this time as the current time, as 2026-01-31 or -2h."
+)

@@ -10,13 +10,12 @@ from kseg.cli.archives import mounted, spool_options
 from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, as_presentation, output_options, server_option
+from kseg.cli.options import as_presentation, batch_limit_option, era_07_option, output_options, server_option
 from kseg.cli.remote_options import remote_options
-from kseg.cli.times import TimePoint
+from kseg.cli.times import now_option
 from kseg.errors import RequestError
 from kseg.findings.table import KINDS
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.findings.reporter import FindingsReporter
@@ -79,18 +78,18 @@ from kseg.verification.run import verify
     show_default=True,
     help="Exit with 1 from this severity on.",
 )
-@click.option("--now", "now_ms", type=TimePoint(), help="What counts as now: a time, as 2026-01-31 or -2h.")
-@click.option(
-    "--max-batch-bytes", type=ByteCount(), default=MAX_BATCH_BYTES, help="What one batch may decompress to (256M)."
-)
-@click.option("--era", type=click.Choice(["0.7"]), help="Read files as those of 0.6 and 0.7 whatever their suffix.")
+@now_option
+@batch_limit_option
+@era_07_option
 @click.option(
     "--live",
     "is_live",
     is_flag=True,
     help="The last segment is being written: a partial batch at its end is no damage.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Work with N threads or processes (the cores).")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of threads or processes (default: the cores)."
+)
 @spool_options
 @remote_options
 @server_option
@@ -103,7 +102,6 @@ def command(
     private_keys: tuple[str, ...],
     topics: tuple[str, ...],
     explain: str | None,
-    era: str | None,
     output: str | None,
     presentation: Presentation,
     **given: Any,
@@ -112,7 +110,7 @@ def command(
 
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
     """
-    options = VerifyOptions(is_07=era is not None, **given)
+    options = VerifyOptions(**given)
     if not options.paths and options.server is not None:
         options = replace(options, paths=tuple(options.server.log_dirs))
     _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])

@@ -264,6 +264,7 @@ def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
     [
         (("--to", "jsonl", "--codec", "zstd"), "--codec does not go with --to jsonl"),
         (("--to", "csv", "--in-place"), "--in-place does not go with --to csv"),
+        (("--to", "csv", "--base-offset", "0"), "--base-offset does not go with --to csv"),
         (("--to", "parquet", "--dry-run"), "--dry-run does not go with --to parquet"),
         (("--from", "jsonl"), "either --output DIR or --in-place"),
         (("--from", "jsonl", "--in-place"), "--in-place does not go with --from jsonl"),

@@ -105,7 +105,16 @@ def test_other_forms_are_not_converted_on_spark(form: tuple[str, ...], kseg: Kse
 
 @pytest.mark.parametrize(
     "question",
-    [("--limit", "3"), ("--offsets", "5"), ("--hex",), ("--summary",), ("--format", "table"), ("--stop-on-damage",)],
+    [
+        ("--limit", "0"),
+        ("--limit", "3"),
+        ("--producer-id", "0"),
+        ("--offsets", "5"),
+        ("--hex",),
+        ("--summary",),
+        ("--format", "table"),
+        ("--stop-on-damage",),
+    ],
 )
 def test_what_is_for_one_reader_is_refused(question: tuple[str, ...], kseg: Kseg) -> None:
     done = kseg("dump", "--engine", "spark", *question, DAMAGED)

@@ -333,7 +333,7 @@ class Dump:
         if file.kind and not file.is_segment and not _side_file_at(file):
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options.output
-        if output and trees.isfile(output) and trees.isfile(file.path) and os.path.samefile(output, file.path):
+        if output and os.path.isfile(output) and os.path.isfile(file.path) and os.path.samefile(output, file.path):
             raise RequestError(f"{output}: would be replaced by its own dump")
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:

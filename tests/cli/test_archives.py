@@ -137,6 +137,19 @@ def test_a_path_leads_into_an_archive(tmp_path: Path, kseg: Kseg) -> None:
     assert "no such file" in done.err
 
 
+def test_a_dump_of_an_archive_replaces_an_older_one(tmp_path: Path, kseg: Kseg) -> None:
+    path, out = tmp_path / "backup.tar", tmp_path / "out.txt"
+    path.write_bytes(tar_bytes(members(LOGS, "")))
+    for _ in range(2):
+        done = kseg("dump", "-o", out, path / f"dplain-0/{SEGMENT.name}")
+        assert (done.status, done.err) == (0, "")
+        assert out.read_bytes().count(b"baseOffset") > 1
+    packed = tmp_path / f"{SEGMENT.name}.gz"
+    packed.write_bytes(gzip.compress(SEGMENT.read_bytes()))
+    done = kseg("dump", "-o", packed, packed)
+    assert (done.status, gzip.decompress(packed.read_bytes())) == (2, SEGMENT.read_bytes())
+
+
 def test_time_and_offsets_are_sought_by_the_indexes_in_an_archive(tmp_path: Path, kseg: Kseg) -> None:
     path = tmp_path / "backup.tar.gz"
     path.write_bytes(gzip.compress(tar_bytes(members(LOGS, ""))))

@@ -12,7 +12,8 @@ from kseg.errors import PathError
 from kseg.logdir.lineage import lineage_of, live_segments
 from kseg.logdir.remote_partition import candidates_of
 from kseg.segment.files import SegmentFile
-from kseg.stores.given_files import given_files
+from kseg.stores import trees
+from kseg.stores.given_files import GivenLog, GivenSideFile
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import RemoteSegment
@@ -36,13 +37,12 @@ class RemotePlace:
 
     def opened(self) -> AbstractContextManager[None]:
         """Lets the segments and their indexes be opened under their paths inside the block."""
-        sources = {path: partial(self._open, path) for path in self._segments}
-        contents = {
-            path.removesuffix(LOG) + suffix: partial(_side_file, segment, suffix)
-            for path, segment in self._segments.items()
-            for suffix in _INDEXES
-        }
-        return given_files(sources, contents)
+        files = dict[str, trees.Tree]()
+        for path, segment in self._segments.items():
+            files[path] = GivenLog(partial(_size, segment), partial(self._open, path))
+            for suffix in _INDEXES:
+                files[path.removesuffix(LOG) + suffix] = GivenSideFile(partial(_side_file, segment, suffix))
+        return trees.given(files)
 
     def live(self) -> list[SegmentFile]:
         """Returns the segments that a consumer would read. Raises KeyMissingError, PathError, UnsupportedError."""
@@ -53,10 +53,8 @@ class RemotePlace:
     def _open(self, path: str) -> RemoteSource:
         """Raises KeyMissingError, PathError, UnsupportedError."""
         segment = self._segments[path]
-        try:
-            source = RemoteSource(segment, path, self._is_in_place)
-        except ManifestError as error:
-            raise PathError(f"{path}: its manifest cannot be used: {error}") from error
+        _size(segment)
+        source = RemoteSource(segment, path, self._is_in_place)
         segment.check_key()
         return source
 
@@ -97,6 +95,14 @@ def _may_match(segment: RemoteSegment, following: RemoteSegment | None, options:
 
 def _file(partition: RemotePartition, segment: RemoteSegment) -> SegmentFile:
     return SegmentFile(segment.path(), LOG, "", segment.start_offset, None, partition.topic, partition.number)
+
+
+def _size(segment: RemoteSegment) -> int:
+    """Raises PathError."""
+    try:
+        return segment.size
+    except ManifestError as error:
+        raise PathError(f"{segment.path()}: its manifest cannot be used: {error}") from error
 
 
 def _side_file(segment: RemoteSegment, suffix: str) -> bytes:

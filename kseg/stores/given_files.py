@@ -1,52 +1,82 @@
-"""Paths whose content does not lie there, or not as readers want it: it is handed over here instead.
+"""Files whose content is not at their path, or not as readers want it. Each is a tree of one file.
 
 The side files of a segment in remote storage are parts of one object, and its log is stored in chunks. Readers of a
 segment and of the files beside it open both under the paths that they have in LocalTieredStorage.
 """
 
+import errno
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+import tempfile
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-_sources: dict[str, Callable[[], Any]] = {}
-_contents: dict[str, Callable[[], bytes]] = {}
+from kseg.errors import PathError
+from kseg.stores.extent import Extent
+from kseg.stores.trees import FILE, Node, Problem
 
-
-@contextmanager
-def given_files(
-    sources: Mapping[str, Callable[[], Any]], contents: Mapping[str, Callable[[], bytes]]
-) -> Iterator[None]:
-    """``sources`` open the log at a path (`kseg.stores.source.Source`); ``contents`` return the bytes of a small file,
-    or raise OSError."""
-    _sources.update(sources)
-    _contents.update(contents)
-    try:
-        yield
-    finally:
-        for path in sources:
-            _sources.pop(path, None)
-        for path in contents:
-            _contents.pop(path, None)
+if TYPE_CHECKING:
+    from kseg.stores.source import Source
 
 
-def given_source(path: str) -> Any:
-    """Returns the source that was handed over for a path, None for other paths."""
-    opener = _sources.get(path)
-    return None if opener is None else opener()
+class _OneFile:
+    """What is the same for both kinds of given files."""
+
+    is_archive = is_shared = False
+
+    def __init__(self) -> None:
+        self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
+        self.problems: list[Problem] = []
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), inner)
+
+    def close(self) -> None:
+        """Does nothing: what is opened belongs to who opens it."""
 
 
-def given_descriptor(path: str) -> int:
-    """Returns a descriptor of an unnamed file with the content handed over for a path; -1 for other paths.
+class GivenLog(_OneFile):
+    """A log, which is only opened as a source.
 
-    Raises OSError.
+    ``size`` returns its size in bytes, ``make`` opens it; both may raise PathError.
     """
-    content = _contents.get(path)
-    if content is None:
-        return -1
-    import tempfile  # a dump of plain files does not need it
 
-    with tempfile.TemporaryFile() as file:
-        file.write(content())
-        file.seek(0)
-        return os.dup(file.fileno())
+    def __init__(self, size: Callable[[], int], make: "Callable[[], Source]") -> None:
+        super().__init__()
+        self._size, self._make = size, make
+
+    def node(self, inner: str) -> Node | None:
+        try:
+            return Node(FILE, self._size())
+        except PathError as error:
+            raise OSError(errno.EIO, str(error)) from error
+
+    def open(self, inner: str) -> Extent:
+        raise OSError(errno.EOPNOTSUPP, "is stored in chunks")
+
+    def source(self, inner: str, path: str) -> "Source":
+        return self._make()
+
+
+class GivenSideFile(_OneFile):
+    """A small file. ``content`` returns its bytes, or raises OSError; it is asked once."""
+
+    def __init__(self, content: Callable[[], bytes]) -> None:
+        super().__init__()
+        self._content = content
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        return self._content()
+
+    def node(self, inner: str) -> Node | None:
+        return Node(FILE, len(self._bytes))
+
+    def open(self, inner: str) -> Extent:
+        with tempfile.TemporaryFile() as file:
+            file.write(self._bytes)
+            file.flush()
+            return Extent(os.dup(file.fileno()))
+
+    def source(self, inner: str, path: str) -> None:
+        return None

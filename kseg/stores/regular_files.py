@@ -11,7 +11,6 @@ from io import BufferedReader
 
 from kseg.stores import trees
 from kseg.stores.extent import Extent, ExtentStream
-from kseg.stores.given_files import given_descriptor
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -55,9 +54,7 @@ def open_descriptor(path: str) -> int:
 
 
 def open_extent(path: str) -> Extent:
-    """Opens a given file, a file of a mounted tree, or a regular file as `open_descriptor` does. Raises OSError."""
-    if (found := given_descriptor(path)) >= 0:
-        return Extent(found)
+    """Opens a file of a tree, or a regular file as `open_descriptor` does. Raises OSError."""
     place = trees.find(path)
     return Extent(open_descriptor(path)) if place is None else place.open()
 
@@ -70,8 +67,6 @@ def open_at_once(path: str) -> Extent:
     place = trees.find(path)
     if place is not None:
         return place.open()
-    if (found := given_descriptor(path)) >= 0:
-        return Extent(found)
     try:
         return Extent(os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW))
     except OSError as error:

@@ -18,7 +18,6 @@ from kseg.kernel.files import guard
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.given_files import given_source
 from kseg.stores.holes import end_of_data
 from kseg.stores.regular_files import is_expected_pipe, open_extent
 from kseg.stores.unreadable import Range, is_disk_error, read_all, read_around, unreadable_error, unreadable_ranges
@@ -261,8 +260,6 @@ def open_source(path: str) -> Source:
         if is_expected_pipe(path):
             with open(path, "rb") as pipe:
                 return Source(Extent(seekable(pipe)), path)
-        if isinstance(source := given_source(path), Source):
-            return source
         place = trees.find(path)
         if place is not None and (found := place.tree.source(place.inner, path)) is not None:
             return found

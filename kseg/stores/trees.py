@@ -8,8 +8,8 @@ import errno
 import os
 import stat as modes
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from kseg.errors import KsegError
@@ -105,6 +105,8 @@ _trees: dict[str, Tree] = {}
 """By root; longer roots come first, so that an archive in an archive is found."""
 _roots: dict[str, Tree] = {}
 """The same, by the paths as they were given."""
+_given: dict[str, Tree] = {}
+"""Trees of one file, by the path of the file."""
 _failures: dict[str, KsegError] = {}
 
 
@@ -131,6 +133,17 @@ def _names(path: str) -> set[str]:
     )
 
 
+@contextmanager
+def given(files: Mapping[str, Tree]) -> Iterator[None]:
+    """Lets trees of one file (`kseg.stores.given_files`) answer for exactly these paths inside the block."""
+    _given.update(files)
+    try:
+        yield
+    finally:
+        for path in files:
+            _given.pop(path, None)
+
+
 def fail(path: str, error: KsegError) -> None:
     """Notes why nothing can be mounted at a path."""
     _failures[path] = error
@@ -148,7 +161,9 @@ def forget_failures() -> None:
 
 
 def find(path: str) -> Place | None:
-    """Returns the place of a path in a mounted tree, None for a path of the system."""
+    """Returns the place of a path in a mounted or given tree, None for a path of the system."""
+    if (given_tree := _given.get(path)) is not None:
+        return Place(given_tree, "", path)
     if not _trees:
         return None
     for root, tree in _trees.items():

@@ -6,8 +6,9 @@ from functools import partial
 from kseg.logdir.partition_state import BrokerState
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
+from kseg.stores import trees
 from kseg.stores.buffers import Buffers
-from kseg.stores.given_files import given_files
+from kseg.stores.given_files import GivenLog, GivenSideFile
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.names import AIVEN, INDEXES, LOG, MANIFEST
 from kseg.stores.remote.segment import EPOCHS, RemoteSegment
@@ -69,9 +70,10 @@ def judge_segment(
     contents = _side_files(segment, report)
     source = RemoteSource(segment, path)
     stem = path.removesuffix(LOG)
-    beside = {stem + suffix: partial(bytes, content) for suffix, content in contents.items()}
-    names = frozenset(map(os.path.basename, [path, *beside]))
-    with given_files({path: lambda: source}, beside):
+    files: dict[str, trees.Tree] = {path: GivenLog(lambda: source.size, lambda: source)}
+    files |= {stem + suffix: GivenSideFile(partial(bytes, content)) for suffix, content in contents.items()}
+    names = frozenset(map(os.path.basename, files))
+    with trees.given(files):
         partition = partition_of(
             os.path.dirname(path), (place.topic, place.number), False, settings, report, BrokerState(), buffers, names
         )

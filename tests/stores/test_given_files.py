@@ -1,0 +1,75 @@
+"""Files that are given under a path are found there by every way of looking, and by none elsewhere."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kseg.errors import PathError
+from kseg.stores import trees
+from kseg.stores.extent import Extent
+from kseg.stores.given_files import GivenLog, GivenSideFile
+from kseg.stores.regular_files import open_at_once, open_extent, read_regular
+from kseg.stores.source import Source, open_source
+
+TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
+LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
+
+
+@pytest.mark.parametrize("opened", [open_extent, open_at_once])
+def test_a_side_file_is_opened_by_its_path(opened: Callable[[str], Extent], tmp_path: Path) -> None:
+    path, beside = str(tmp_path / "0.index"), str(tmp_path / "1.index")
+    with trees.given({path: GivenSideFile(lambda: b"entries")}):
+        extent = opened(path)
+        assert (extent.pread(100, 0), extent.is_regular()) == (b"entries", True)
+        extent.close()
+        assert read_regular(path, 100) == b"entries"
+        assert (trees.isfile(path), trees.getsize(path), trees.exists(beside)) == (True, 7, False)
+    assert not trees.exists(path)
+
+
+def test_a_given_file_hides_the_one_that_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "0.index"
+    path.write_bytes(b"stored otherwise")
+    with trees.given({str(path): GivenSideFile(lambda: b"entries")}):
+        assert read_regular(str(path), 100) == b"entries"
+    assert read_regular(str(path), 100) == b"stored otherwise"
+
+
+def size_of_log() -> int:
+    return LOG.stat().st_size
+
+
+def test_a_log_is_opened_as_its_source(tmp_path: Path) -> None:
+    path = str(tmp_path / "0.log")
+    with trees.given({path: GivenLog(size_of_log, lambda: open_source(str(LOG)))}):
+        with open_source(path) as source:
+            assert isinstance(source, Source)
+            assert bytes(source.buffer[: source.size]) == LOG.read_bytes()
+        assert trees.getsize(path) == LOG.stat().st_size
+        with pytest.raises(OSError, match="stored in chunks"):
+            open_extent(path)
+        with pytest.raises(NotADirectoryError):
+            trees.listdir(path)
+
+
+def failing() -> bytes:
+    raise FileNotFoundError(2, "no such part of the segment")
+
+
+def missing_size() -> int:
+    raise PathError("no such object")
+
+
+def missing() -> Source:
+    raise PathError("no such object")
+
+
+def test_what_cannot_be_restored_is_not_there(tmp_path: Path) -> None:
+    index, log = str(tmp_path / "0.index"), str(tmp_path / "0.log")
+    with trees.given({index: GivenSideFile(failing), log: GivenLog(missing_size, missing)}):
+        with pytest.raises(FileNotFoundError):
+            open_extent(index)
+        with pytest.raises(PathError, match="no such object"):
+            open_source(log)
+        assert (trees.exists(index), trees.exists(log)) == (False, False)

@@ -76,7 +76,7 @@ def _list(paths: tuple[str, ...], presentation: Presentation) -> int:
     notices = presentation.notices()
     with open_plans(presentation, True, notices.error) as sink:
         found, status = known_changes(paths, notices)
-        show_changes(found, presentation.form, sink)
+        show_changes(found, presentation.form, presentation.color, sink)
     if not found and not status:
         notices.warning("no change is known")
     return status

@@ -8,15 +8,17 @@ MAX_COLUMNS = 120
 """Largest readable width."""
 
 
-def drawn(renderable: Any, is_colored: bool) -> str:
-    """Returns the lines of a renderable, as wide as the terminal. Text in it is not markup."""
+def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
+    """Returns the lines of a renderable. Text in it is not markup.
+
+    ``width`` in columns; None means that of standard output.
+    """
     from rich.console import Console
 
     stream = io.StringIO()
-    width = min(shutil.get_terminal_size().columns, MAX_COLUMNS)
     console = Console(
         file=stream,
-        width=width,
+        width=min(width or shutil.get_terminal_size().columns, MAX_COLUMNS),
         force_terminal=True,
         color_system="standard" if is_colored else None,
         highlight=False,

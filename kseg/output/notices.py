@@ -27,7 +27,7 @@ class Notices:
         self.is_quiet = quiet
         self.before: Callable[[], None] | None = None
         """Called before each line."""
-        self._is_colored = color == "always" or (color == "auto" and _is_color_wanted())
+        self.is_colored = color == "always" or (color == "auto" and _is_color_wanted())
 
     def error(self, message: object) -> None:
         """Reports an error, even with ``quiet``."""
@@ -42,12 +42,20 @@ class Notices:
         if self.is_verbose:
             self._put(message, "cyan")
 
+    def drawing(self, text: str) -> None:
+        """Writes lines that were drawn for the terminal, unless ``quiet``."""
+        if not self.is_quiet:
+            self._write(text.rstrip("\n"))
+
     def _put(self, message: str, color: str) -> None:
+        prefix = click.style(_PREFIX, fg=color, bold=True) if self.is_colored else _PREFIX
+        self._write(f"{prefix} {_folded(on_one_line(message))}")
+
+    def _write(self, text: str) -> None:
         if self.before is not None:
             self.before()
-        prefix = click.style(_PREFIX, fg=color, bold=True) if self._is_colored else _PREFIX
         # By default click strips colors if the output is not a terminal.
-        put_line(f"{prefix} {_folded(on_one_line(message))}", color=self._is_colored)
+        put_line(text, color=self.is_colored)
 
 
 def put_line(line: str, color: bool | None = None) -> None:
@@ -58,9 +66,10 @@ def put_line(line: str, color: bool | None = None) -> None:
 
 def _folded(message: str) -> str:
     """Returns the message unchanged for a pipe; for a terminal, wrapped to a readable width. Names are not split."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    width = terminal_width()
+    if width is None:
         return message
-    columns = max(min(_columns(sys.stderr.fileno()), _MOST_COLUMNS), _LEAST_COLUMNS)
+    columns = max(min(width, _MOST_COLUMNS), _LEAST_COLUMNS)
     indent = " " * (len(_PREFIX) + 1)
     lines = textwrap.wrap(
         message,
@@ -73,10 +82,13 @@ def _folded(message: str) -> str:
     return "\n".join(lines)[len(indent) :]
 
 
-def _columns(terminal: int) -> int:
-    told = os.environ.get("COLUMNS", "")
+def terminal_width() -> int | None:
+    """Returns the width of standard error in columns, None if it is not a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    setting = os.environ.get("COLUMNS", "")
     try:
-        return (int(told) if told.isdecimal() else os.get_terminal_size(terminal).columns) or _COLUMNS
+        return (int(setting) if setting.isdecimal() else os.get_terminal_size(sys.stderr.fileno()).columns) or _COLUMNS
     except OSError:
         return _COLUMNS
 

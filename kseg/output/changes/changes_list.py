@@ -1,15 +1,18 @@
-"""Prints the results of `kseg undo --list` and `--purge`: one line or JSON object each."""
+"""Prints the results of `kseg undo --list` and `--purge`: lines, JSON objects, or tables on a terminal."""
 
+from itertools import groupby
 from typing import Any
 
 from kseg.changes.driver.known_changes import KnownChange, Purged
 from kseg.formats.json_values import encode, name_value
+from kseg.output.changes.changes_table import Row, changes_table
 from kseg.output.notices import Notices, on_one_line
+from kseg.output.paint import Paint
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes, shown_time
 
 
-def show_changes(found: list[KnownChange], form: str, sink: Sink) -> None:
+def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) -> None:
     """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
@@ -17,18 +20,26 @@ def show_changes(found: list[KnownChange], form: str, sink: Sink) -> None:
         summary = {"type": "summary", "changed": False, "keptBytes": _kept(found)}
         sink.write(encode(summary) + b"\n")
         return
-    directory = None
-    for change in found:
-        if change.directory != directory:
-            directory = change.directory
-            _put(sink, on_one_line(directory))
-        of = "" if change.partitions is None else f", {plural(change.partitions, 'partition', 'partitions')}"
-        what = f"{change.state:<9}  {shown_bytes(change.kept_bytes):>10}  {on_one_line(change.command)}{of}"
-        _put(sink, f"  {change.number:>3}  {shown_time(change.time_ms)}  {what}")
+    paint = Paint(color, sink.is_terminal)
+    for directory, changes in groupby(found, key=lambda change: change.directory):
+        rows = [_cells(change) for change in changes]
+        text = changes_table(rows, paint.is_on) if sink.is_terminal else "".join(map(_line, rows))
+        sink.write(f"{paint(on_one_line(directory), bold=True)}\n{text}".encode("utf-8", "surrogateescape"))
 
 
-def _put(sink: Sink, line: str) -> None:
-    sink.write((line + "\n").encode("utf-8", "surrogateescape"))
+def _cells(change: KnownChange) -> Row:
+    partitions = "" if change.partitions is None else f", {plural(change.partitions, 'partition', 'partitions')}"
+    return Row(
+        str(change.number),
+        shown_time(change.time_ms),
+        change.state,
+        shown_bytes(change.kept_bytes),
+        on_one_line(change.command) + partitions,
+    )
+
+
+def _line(row: Row) -> str:
+    return f"  {row.number:>3}  {row.time}  {row.state:<9}  {row.kept:>10}  {row.command}\n"
 
 
 def _kept(found: list[KnownChange]) -> int:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, KINDS, WARNING
-from kseg.output.findings.printer import FindingsPrinter, summary_of
+from kseg.output.findings.printer import FindingsPrinter
+from kseg.output.findings.totals import show_totals
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.paths import walk_path
@@ -82,7 +83,7 @@ class JunitFindings(FindingsPrinter):
             self._put_suite(number, name, suite, stamp)
         self.sink.write(b"</testsuites>\n")
         self.sink.flush()
-        notices.warning(summary_of(report))
+        show_totals(report, notices)
 
     def _place(self, path: str) -> tuple[_Suite, str]:
         """Returns the suite of a file or directory, and its name there."""

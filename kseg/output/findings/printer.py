@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, TOPIC_ID, WARNING
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.quantities import shown_bytes
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
@@ -34,15 +33,3 @@ class FindingsPrinter:
 
     def finish(self, report: Report, notices: Notices) -> None:
         raise NotImplementedError
-
-
-def summary_of(report: Report) -> str:
-    """Returns the totals as one line."""
-    totals = report.totals
-    text = (
-        f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
-        f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
-    )
-    if totals.not_judged:
-        text += f"; files not judged: {totals.not_judged}"
-    return text if report.is_whole else text + "; not all could be checked"

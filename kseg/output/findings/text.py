@@ -6,7 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import FROM_REPLICA, KINDS
-from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, summary_of
+from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter
+from kseg.output.findings.totals import show_totals
 from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
@@ -76,7 +77,7 @@ class TextFindings(FindingsPrinter):
         if notices.is_verbose:
             for code in report.totals.codes:
                 notices.detail(f"{code}: {KINDS[code].sentence} {KINDS[code].means}")
-        notices.warning(summary_of(report))
+        show_totals(report, notices)
         for step in report.steps[:NEXT_STEPS]:
             notices.warning(f"next: {shlex.join(step.argv)} (for {_some(step.codes)})")
         if len(report.steps) > NEXT_STEPS:

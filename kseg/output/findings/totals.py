@@ -1,0 +1,52 @@
+"""Prints the totals of a verification on standard error: a panel on a terminal, otherwise one line."""
+
+from kseg.output.drawing import drawn
+from kseg.output.notices import Notices, terminal_width
+from kseg.quantities import plural, shown_bytes
+from kseg.verification.report import Report
+
+
+def show_totals(report: Report, notices: Notices) -> None:
+    """Prints the totals, unless the messages are quiet."""
+    width = terminal_width()
+    if notices.is_quiet or width is None:
+        notices.warning(_line(report))
+    else:
+        notices.drawing(_panel(report, notices.is_colored, width))
+
+
+def _line(report: Report) -> str:
+    totals = report.totals
+    text = (
+        f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
+        f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
+    )
+    if totals.not_judged:
+        text += f"; files not judged: {totals.not_judged}"
+    return text if report.is_whole else text + "; not all could be checked"
+
+
+def _panel(report: Report, is_colored: bool, width: int) -> str:
+    """Returns the panel as text; its border has the color of the highest severity."""
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    totals = report.totals
+    grid = Table.grid(padding=(0, 2))
+    for label, number, severity, count, color in (
+        ("files", f"{totals.files:,} ({shown_bytes(totals.bytes)})", "errors", totals.errors, "red"),
+        ("batches", f"{totals.batches:,}", "warnings", totals.warnings, "yellow"),
+        ("records", f"{totals.records:,}", "infos", totals.infos, "cyan"),
+    ):
+        found = Text(f"{count:,}", color if count else "")
+        grid.add_row(Text(label, "cyan"), Text(number), Text(severity, "cyan"), found)
+    if totals.not_judged:
+        grid.add_row(Text("not judged", "yellow"), Text(f"{totals.not_judged:,}", "yellow"))
+    title = plural(totals.errors, "error", "errors") if totals.errors else "no errors"
+    if not report.is_whole:
+        title += ", not all could be checked"
+    is_red = bool(totals.errors) or not report.is_whole
+    color = "red" if is_red else "yellow" if totals.warnings else "green"
+    panel = Panel(grid, title=Text(title, f"bold {color}"), title_align="left", border_style=color, expand=False)
+    return drawn(panel, is_colored, width)

@@ -1,6 +1,6 @@
 """Writes man/kseg-findings.7 from the table of findings: ``python tests/findings_page.py``.
 
-tests/test_docs.py fails where the page is not what this would write.
+tests/test_docs.py fails if the page differs.
 """
 
 import re
@@ -18,7 +18,7 @@ HEAD = """\
 .Os
 .Sh NAME
 .Nm kseg-findings
-.Nd what kseg verify may find in Kafka's files
+.Nd findings of kseg verify
 .Sh DESCRIPTION
 Each finding of
 .Xr kseg-verify 1
@@ -27,15 +27,14 @@ Codes are stable: scripts may rely on them.
 Severities are
 .Bl -tag -width "warning"
 .It error
-Data is lost, or a broker or a consumer would choke.
+Data is lost, or a broker or a consumer fails.
 .It warning
 A broker will rebuild it, or it is unusual.
 .It info
 Nothing is wrong; it explains something.
 .El
 .Pp
-A rule may tell a finding at a lower severity than the one given here, where it knows that a broker's next start
-repairs it.
+A finding may have a lower severity than its code, if a broker's next start repairs it.
 .Sh CODES
 .Bl -tag -width Ds
 """
@@ -49,13 +48,13 @@ TAIL = """\
 
 
 def sentences(text: str) -> str:
-    """A sentence a line, as mdoc wants it; none begins like a macro."""
+    """Returns one sentence a line, as mdoc requires; none starts like a macro."""
     lines = re.split(r"(?<=[.?!]) (?=[A-Z0-9.])", text.replace("\\", "\\e"))
     return "".join(f"\\&{line}\n" if line.startswith((".", "'")) else f"{line}\n" for line in lines)
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [HEAD]
     for code, kind in KINDS.items():
         parts.append(f".It Ql {code} Pq {kind.severity}\n{sentences(kind.sentence)}{sentences(kind.means)}")

@@ -1,4 +1,4 @@
-"""Runs a changing command: its planner through the driver, and the rendering of what that reports."""
+"""Runs a changing command: passes its planner to the driver, and prints plans, results and messages."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,18 +26,18 @@ ENDED_BY_SIGNAL = 128
 
 @contextmanager
 def open_plans(
-    presentation: Presentation, is_dry: bool, tell: Callable[[str], None], is_explained: bool = False
+    presentation: Presentation, is_dry: bool, report_error: Callable[[str], None], is_explained: bool = False
 ) -> Iterator[Sink]:
-    """Opens the place for plans: standard output, or for a dry run the file or page that the options ask for.
+    """Opens the sink for plans: standard output, or for a dry run the file or page that the options choose.
 
-    ``is_explained``: the page is one of retention. ``tell`` gets a message at the end if output was lost. Raises
-    UsageError.
+    ``is_explained``: the page explains a retention. ``report_error`` gets a message at the end if output was lost.
+    Raises UsageError.
     """
     if not is_dry and (presentation.as_page or presentation.report):
         raise click.UsageError("--format html and --report are for a dry run: add --dry-run")
     with ExitStack() as stack:
         to_file = is_dry and presentation.report is not None
-        sink = stack.enter_context(open_sink(presentation.report) if to_file else open_report(is_dry, tell))
+        sink = stack.enter_context(open_sink(presentation.report) if to_file else open_report(is_dry, report_error))
         if presentation.as_page:
             from kseg.report.rows import PLAN, RETENTION, html_report
 
@@ -58,7 +58,7 @@ def run_change(
 ) -> Outcome:
     """Runs the planner over the paths, and prints its plans, or only their totals (``counts_only``).
 
-    ``summaries``: makes the printer of what is found in each partition. Raises UsageError.
+    ``summaries``: makes the printer for the summaries of partitions. Raises UsageError.
     """
     if change.output is None:
         return _run_change(paths, make_planner, change, presentation, summaries, counts_only)
@@ -100,7 +100,7 @@ def _run_change(
 def write_new(
     write: Callable[[ChangeOptions, Messages], list[Plan]], change: ChangeOptions, presentation: Presentation
 ) -> int:
-    """Runs what writes new partitions only, prints its plans, and returns the exit status."""
+    """Calls ``write``, which creates only new partitions, and prints its plans. Returns the exit status."""
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:
         printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps=False)

@@ -1,4 +1,4 @@
-"""``kseg compact``: what the broker's log cleaner does, on files at rest."""
+"""``kseg compact``: the broker's log cleaner, on files at rest."""
 
 from functools import partial
 from typing import Any
@@ -22,44 +22,54 @@ from kseg.output.presentation import Presentation
 
 @click.command("compact", cls=Command)
 @paths_argument
-@click.option("--min-compaction-lag-ms", "min_lag_ms", type=Milliseconds(), help="Younger records stay as they are.")
+@click.option("--min-compaction-lag-ms", "min_lag_ms", type=Milliseconds(), help="Keep records younger than this.")
 @click.option(
     "--max-compaction-lag-ms",
     "max_lag_ms",
     type=Milliseconds(),
-    help="Older dirty records are cleaned whatever the ratio.",
+    help="Clean dirty records older than this, whatever the ratio.",
 )
 @click.option(
-    "--delete-retention-ms", type=Milliseconds(), help="How long tombstones and markers stay once they are cleaned."
+    "--delete-retention-ms",
+    type=Milliseconds(),
+    help="Keep tombstones and markers for this time after their first cleaning.",
 )
 @click.option(
     "--min-cleanable-ratio",
     "min_ratio",
     type=click.FloatRange(0, 1),
     metavar="RATIO",
-    help="Clean only where more than this part of the log is dirty; default 0.5.",
+    help="Clean a log only if more than this part of it is dirty; default 0.5.",
 )
-@click.option("--segment-bytes", type=ByteCount(), help="Segments become one while they are no larger together.")
-@click.option("--max-index-bytes", "index_bytes", type=ByteCount(), help="The same for their indexes.")
+@click.option("--segment-bytes", type=ByteCount(), help="Merge segments up to this size.")
+@click.option("--max-index-bytes", "index_bytes", type=ByteCount(), help="Merge segments up to this size of an index.")
 @interval_option
 @click.option(
-    "--memory", "memory_bytes", type=ByteCount(), help="For the map of keys; default: a quarter of what is available."
+    "--memory",
+    "memory_bytes",
+    type=ByteCount(),
+    help="Size of the key map; default: a quarter of the available memory.",
 )
 @now_option
-@click.option("--until-clean", is_flag=True, help="Go on in rounds where the map is too small for all keys.")
+@click.option("--until-clean", is_flag=True, help="Clean in several rounds if the key map is too small for all keys.")
 @click.option("--include-active", "includes_active", is_flag=True, help="Clean the last segment too.")
 @click.option(
     "--keep-format",
     "keeps_format",
     is_flag=True,
-    help="Let messages v0 and v1 be what they are; default: they become v2.",
+    help="Keep messages v0 and v1; default: convert them to v2.",
 )
-@click.option("--drop-null-keys", "drops_null_keys", is_flag=True, help="Go on where records have no key: they go.")
+@click.option(
+    "--drop-null-keys",
+    "drops_null_keys",
+    is_flag=True,
+    help="Delete records without a key; default: refuse such a log.",
+)
 @click.option(
     "--force-policy",
     "forces_policy",
     is_flag=True,
-    help="Compact topics too whose cleanup.policy is known and lacks compact.",
+    help="Also compact topics whose cleanup.policy lacks compact.",
 )
 @threads_option
 @topic_option
@@ -76,9 +86,9 @@ def command(
 ) -> int:
     """Clean a partition directory, or the compacted partitions of a log directory, as the broker's log cleaner does.
 
-    Of each key the last record stays; tombstones and the markers of transactions go when their time has come, aborted
-    records at once. Without options the topics' own settings are followed, where __cluster_metadata lies beside the
-    partitions. A log that is damaged is left alone. What goes is kept: kseg undo.
+    The last record of each key stays. Tombstones and transaction markers are deleted when they expire, aborted records
+    at once. Without options, the topics' own settings apply, if the log directory holds __cluster_metadata. A damaged
+    log is not changed. Removed bytes are kept: see kseg undo.
     """
     keep_freed_memory()
     options = CompactOptions(**given)

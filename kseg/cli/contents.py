@@ -29,9 +29,9 @@ class KeyBytes(click.ParamType):  # type: ignore[type-arg]
 
 
 class ContentFormat(click.ParamType):  # type: ignore[type-arg]
-    """The name of a format of keys or values, of a class of Kafka's, or ``module:callable``. Yields the name.
+    """The name of a format of keys or values, of a Kafka class, or ``module:callable``. Yields the name.
 
-    It is loaded at once, so that a wrong name is told before anything is printed.
+    The format is loaded at once, so that a wrong name is reported before any output.
     """
 
     name = "FORMAT"

@@ -37,9 +37,9 @@ def command(
 ) -> int:
     """Write the records of PATH in another format: older or newer segments, another codec, JSON Lines, CSV, Parquet.
 
-    Segments keep offsets, timestamps and, where only the codec changes, everything else. What an older format cannot
-    hold is refused unless --lossy is given. PATH is a segment file, a partition or log directory, or - for a segment
-    on standard input; with --from jsonl a file of JSON Lines.
+    Segments keep offsets and timestamps; if only the codec changes, also everything else. Fields that an older format
+    lacks are refused unless --lossy is given. PATH is a segment file, a partition or log directory, or - for a segment
+    on standard input; with --from jsonl, a file of JSON Lines.
     """
     keep_freed_memory()
     options = ConvertOptions(form=to, **given)

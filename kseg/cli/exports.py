@@ -30,13 +30,13 @@ def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presen
     wanted.check()
     with open_sink(options.output) as sink:
         if sink.is_terminal and not wanted.is_text:
-            raise click.UsageError(f"--to {options.form} is no text for a terminal: give -o FILE, or a pipe")
+            raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")
         export_records(wanted, sink, presentation.notices().warning)
     return 0
 
 
 def _as_json_lines(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation) -> int:
-    """Writes the lines of ``kseg dump``, which has all fields."""
+    """Writes the lines of ``kseg dump``, with all fields."""
     from kseg.dump.options import JSON, DumpOptions
     from kseg.dump.run import Dump
 
@@ -55,7 +55,7 @@ def _as_json_lines(paths: tuple[str, ...], options: ConvertOptions, presentation
         run = Dump(sink, wanted)
         status = run.run()
         if run.status:
-            raise PathError("not every path could be read")
+            raise PathError("some paths could not be read")
         if status and not options.skips_damage:
-            raise DamageError(f"damage was met: kseg verify tells where; {GO_ON}")
+            raise DamageError(f"damage found: kseg verify shows where; {GO_ON}")
     return 0

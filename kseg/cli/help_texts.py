@@ -1,10 +1,10 @@
-"""What the help of each command says beside its options: the group of each option, and examples."""
+"""The help of each command besides its options: the group of each option, and examples."""
 
 READ, PRINT, DECIDE, CHANGE, RESOURCES, OUTPUT = (
-    "What to read", "What to print", "How to decide", "What to change", "Resources", "Output",
+    "Input", "Contents", "Rules", "Changes", "Resources", "Output",
 )  # fmt: skip
 GROUPS = (READ, PRINT, DECIDE, CHANGE, RESOURCES, OUTPUT)
-"""In this order."""
+"""In the order of the help."""
 
 _OPTIONS = {
     READ: (
@@ -42,22 +42,25 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "The cause of a line in a broker's log",
             "kseg symptoms 'Corrupt index found, index file (/a-0/0.index)'",
         ),
-        ("Everything that a broker complains about", "kseg symptoms - < server.log"),
+        ("All known messages in a broker's log", "kseg symptoms - < server.log"),
     ),
     "verify": (
         ("All of a broker's partitions", "kseg verify /kafka-logs"),
-        ("Every record, as a page to look at", "kseg verify --level deep --format html -o report.html /kafka-logs"),
-        ("What a finding means", "kseg verify --explain crc-mismatch"),
+        (
+            "Every record, with a page for a browser",
+            "kseg verify --level deep --format html -o report.html /kafka-logs",
+        ),
+        ("The meaning of a finding", "kseg verify --explain crc-mismatch"),
     ),
     "dump": (
         ("The last ten records", "kseg dump --print-data-log --last 10 orders-0"),
         ("The records of the last two hours", "kseg dump --print-data-log --time -2h.. orders-0"),
-        ("Which transactions hold back consumers", "kseg dump --open-transactions /kafka-logs"),
-        ("What consumer groups have committed", "kseg dump --committed-offsets /kafka-logs"),
+        ("Transactions that block consumers", "kseg dump --open-transactions /kafka-logs"),
+        ("The committed offsets of consumer groups", "kseg dump --committed-offsets /kafka-logs"),
     ),
     "recover": (
-        ("What a broker would truncate at its next start", "kseg recover --dry-run /kafka-logs"),
-        ("Keep everything that is valid", "kseg recover --mode salvage orders-0"),
+        ("Preview the truncation at a broker's next start", "kseg recover --dry-run /kafka-logs"),
+        ("Keep every intact batch", "kseg recover --mode salvage orders-0"),
         ("Fill gaps from another replica", "kseg recover --from-replica /backup/orders-0 orders-0"),
     ),
     "reindex": (
@@ -65,20 +68,20 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("Rebuild them, and producer snapshots", "kseg reindex --snapshots orders-0"),
     ),
     "compact": (
-        ("What compaction would free", "kseg compact --dry-run /kafka-logs"),
-        ("Clean the offsets of consumer groups", "kseg compact --topic __consumer_offsets /kafka-logs"),
+        ("Preview a compaction", "kseg compact --dry-run /kafka-logs"),
+        ("Compact the offsets of consumer groups", "kseg compact --topic __consumer_offsets /kafka-logs"),
     ),
     "retain": (
-        ("Why a topic does not shrink", "kseg retain --explain orders-0"),
-        ("What a week's retention would free", "kseg retain --dry-run --retention-ms 7d orders-0"),
+        ("Explain why a topic does not shrink", "kseg retain --explain orders-0"),
+        ("Preview a retention of one week", "kseg retain --dry-run --retention-ms 7d orders-0"),
     ),
     "convert": (
-        ("Old segments in the format of today", "kseg convert --to v2 --output new orders-0"),
+        ("Old segments in the current format", "kseg convert --to v2 --output new orders-0"),
         ("Another codec, in place", "kseg convert --codec zstd --in-place orders-0"),
         ("Records for analysis", "kseg convert --to parquet -o orders.parquet orders-0"),
     ),
     "undo": (
-        ("What was changed here", "kseg undo --list /kafka-logs"),
-        ("Put the last change back", "kseg undo orders-0"),
+        ("List the changes of a log directory", "kseg undo --list /kafka-logs"),
+        ("Undo the last change", "kseg undo orders-0"),
     ),
 }

@@ -1,4 +1,4 @@
-"""``kseg``: subcommands are imported when they are called, and errors end a process here and nowhere else."""
+"""``kseg``: imports a subcommand when it is called, and turns errors into messages and exit statuses."""
 
 import errno
 import os
@@ -17,16 +17,16 @@ HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
     "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",
-    "verify": "Check segments, partitions and log directories: what is wrong, and what repairs it.",
-    "dump": "Print the batches and records of segments, as kafka-dump-log does and beyond.",
-    "recover": "Repair what a crash or a disk has damaged, as a broker does or keeping all that is intact.",
+    "verify": "Check segments, partitions and log directories; name the commands that repair them.",
+    "dump": "Print the batches and records of segments, as kafka-dump-log does, or as JSON, tables, statistics.",
+    "recover": "Repair logs after a crash or disk damage, as a broker does, or keeping every intact batch.",
     "reindex": "Rebuild index files from the .log, as a broker's recovery does.",
-    "compact": "Clean logs as the broker's log cleaner does: of each key only the last record stays.",
-    "retain": "Delete the segments that a broker's retention would, or explain why they stay.",
-    "convert": "Write segments in another format or codec, and records to and from JSON Lines, CSV, Parquet, Arrow.",
-    "undo": "Put the last change back, list changes, or free what they keep.",
+    "compact": "Compact logs as the broker's log cleaner does: keep the last record of each key.",
+    "retain": "Delete segments as a broker's retention does, or explain why they stay.",
+    "convert": "Write segments in another format or codec; export records to JSON Lines, CSV, Parquet, Arrow.",
+    "undo": "Undo the last change, list changes, or delete the bytes that they keep.",
 }
-"""In the order of use."""
+"""In the order of use, for the help."""
 
 
 class _EndedBySignal(Exception):
@@ -41,13 +41,13 @@ class _EndedBySignal(Exception):
 
 
 class LazyGroup(click.Group):
-    """Knows the names and one-line helps of the subcommands; imports one when it is asked for."""
+    """Has the names and one-line helps of the subcommands; imports a subcommand when it is called."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            ctx.exit(0)  # click itself would end with 1, as if there were damage
+            ctx.exit(0)  # click would exit with 1, which means damage
         except KeyboardInterrupt as interrupt:
             raise _EndedBySignal(interrupt) from interrupt  # for a KeyboardInterrupt click prints an empty line
 
@@ -81,7 +81,7 @@ class LazyGroup(click.Group):
 
 
 def _refuse_unknown(context: click.Context, name: str) -> NoReturn:
-    """Raises UsageError for a command that does not exist, with those of a similar name."""
+    """Raises UsageError for an unknown command; names similar ones."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, COMMANDS, 3, 0.5)
@@ -90,10 +90,10 @@ def _refuse_unknown(context: click.Context, name: str) -> NoReturn:
 
 
 def _refuse_repeated(context: click.Context, arguments: list[str]) -> None:
-    """Raises UsageError for an option that takes one value and is given several: click would use the last of them."""
+    """Raises UsageError for a repeated option that takes one value: click would use the last value."""
     given: list[click.Parameter] = context.command.make_parser(context).parse_args(list(arguments))[2]
     if any(parameter.is_eager for parameter in given):
-        return  # --help ends everything else
+        return  # --help takes precedence
     for parameter in given:
         is_single = isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
         if is_single and given.count(parameter) > 1:
@@ -118,19 +118,21 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     from kseg.output.json_schema import OBJECTS, schema
 
     if wanted not in ("all", *OBJECTS):
-        raise click.UsageError(f"--json-schema: {wanted!r} prints no JSON; it is one of {', '.join(OBJECTS)}", ctx)
+        raise click.UsageError(f"--json-schema: {wanted!r} prints no JSON; choose one of {', '.join(OBJECTS)}", ctx)
     click.echo(json.dumps(schema(None if wanted == "all" else wanted), indent=1))
     ctx.exit()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--verbose", is_flag=True, is_eager=True, help="With --version: of all that kseg works with, too.")
+@click.option(
+    "--verbose", is_flag=True, is_eager=True, help="With --version: also the versions of libraries and of the system."
+)
 @click.option(
     "--version",
     is_flag=True,
     expose_value=False,
     callback=_print_version,
-    help="Show the version and exit.",
+    help="Print the version and exit.",
 )
 @click.option(
     "--json-schema",
@@ -140,7 +142,7 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     expose_value=False,
     is_eager=True,
     callback=_print_schema,
-    help="Show the JSON Schema of what --format json prints, of a command or of all, and exit.",
+    help="Print the JSON Schema of --format json, for one command or for all, and exit.",
 )
 def main(verbose: bool) -> None:
     """Segment forensics and repair for Apache Kafka logs, with no broker and no JVM.
@@ -151,7 +153,7 @@ def main(verbose: bool) -> None:
     (128 and the number of the signal).
     """
     if verbose:
-        raise click.UsageError("--verbose here belongs to --version: for a command, put it after the command's name")
+        raise click.UsageError("--verbose before the command is for --version: put it after the command")
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -178,7 +180,7 @@ def run(arguments: list[str] | None = None) -> None:
     except KsegError as error:
         _end(error.exit_status, error)
     except MemoryError:
-        _end(3, "out of memory (a lower --max-batch-bytes bounds what one batch may take)")
+        _end(3, "out of memory (--max-batch-bytes limits the size of a decompressed batch)")
     except OSError as error:
         _end(4 if error.errno in HALFWAY else 3, text_of(error))
 
@@ -194,7 +196,7 @@ def _end(status: int, message: object = None) -> NoReturn:
 
 
 def _flush_or_drop(stream: TextIO | None) -> None:
-    """Python flushes the standard streams at exit, and changes the exit status where that fails: it must not fail."""
+    """Flushes a stream; drops its output if that fails, because Python's own flush at exit would change the status."""
     if stream is not None:
         try:
             stream.flush()

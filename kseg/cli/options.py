@@ -1,4 +1,4 @@
-"""Options that several commands share, and the kinds of values they take."""
+"""Options that several commands share, and the types of their values."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -31,7 +31,7 @@ def refuse(options: Mapping[str, bool], reason: str) -> None:
 
 
 class OffsetRange(click.ParamType):  # type: ignore[type-arg]
-    """``A..B``, inclusive, either end may be left out; one number stands for itself. Yields (first, last)."""
+    """``A..B``, inclusive, either end may be omitted; one number is a range of its own. Yields (first, last)."""
 
     name = "A..B"
 
@@ -90,10 +90,10 @@ def paths_argument(command: Command) -> Command:
 
 
 def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
-    """The paths of both forms. Raises UsageError where none is given, or where a word beside --files is no path."""
+    """The paths of both forms. Raises UsageError if there is none, or if one besides --files does not exist."""
     for word in paths if files else ():
         if word != "-" and not trees.lexists(word):
-            raise click.UsageError(f"{word!r} is neither the value of an option nor a file: leave it out")
+            raise click.UsageError(f"{word!r} is neither the value of an option nor a file: remove it")
     found = [*paths, *((name for name in files.split(",") if name) if files else ())]
     if not found:
         raise click.UsageError("no PATH is given")
@@ -186,7 +186,7 @@ def interval_option(command: Command) -> Command:
         "--index-interval-bytes",
         "interval_bytes",
         type=ByteCount(),
-        help="Bytes between two entries of an index; default: the topic's, else what indexes show, else 4096.",
+        help="Bytes between two index entries; default: the topic's setting, else as in existing indexes, else 4096.",
     )(command)
 
 
@@ -198,7 +198,7 @@ def topic_option(command: Command) -> Command:
         multiple=True,
         metavar="GLOB",
         shell_complete=complete_topics,
-        help="Of a log directory only partitions of such topics, as orders or 'audit-*'; may be repeated.",
+        help="Only these topics of a log directory, as orders or 'audit-*'; may be repeated.",
     )(command)
 
 
@@ -217,5 +217,5 @@ def server_option(command: Command) -> Command:
         "--server-properties",
         type=click.Path(readable=False),
         metavar="FILE",
-        help="The broker's configuration: what topics do not set themselves.",
+        help="The broker's configuration, for settings that a topic does not override.",
     )(with_server)

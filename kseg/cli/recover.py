@@ -1,4 +1,4 @@
-"""``kseg recover``: repairs what a broker's start would repair of a crashed log, or keeps all that is intact."""
+"""``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 from dataclasses import replace
 from functools import partial
@@ -37,7 +37,9 @@ _SALVAGE_OPTIONS = {
 
 def _topic_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
     if value is not None and (not is_uuid(value) or value == ZERO):
-        raise click.BadParameter(f"{value!r} is no topic id: 22 characters of base64url, as kafka-topics.sh shows it")
+        raise click.BadParameter(
+            f"{value!r} is not a topic id: 22 characters of base64url, as kafka-topics.sh shows it"
+        )
     return value
 
 
@@ -48,25 +50,25 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     type=click.Choice(["broker", "salvage"]),
     default="broker",
     show_default=True,
-    help="broker: as a broker starts after an unclean stop; salvage: cut out only what is damaged.",
+    help="broker: as a broker's start after an unclean shutdown; salvage: remove only damaged bytes.",
 )
 @click.option(
     "--from-replica",
     type=click.Path(),
     metavar="DIR",
-    help="Salvage, and take what is missing from another replica of the partition, or its log directory.",
+    help="Salvage, and fill gaps from another replica: a partition or its log directory.",
 )
 @click.option(
     "--records",
     type=click.Path(),
     metavar="FILE",
-    help="Salvage, and write what records of broken batches decode to FILE, as JSON Lines.",
+    help="Salvage, and write the decodable records of broken batches to FILE, as JSON Lines.",
 )
 @click.option(
     "--drop-undecodable",
     "drops_undecodable",
     is_flag=True,
-    help="Salvage without batches whose records cannot be decoded, though their checksums are right.",
+    help="Salvage, and drop batches whose records cannot be decoded, though their checksums are right.",
 )
 @click.option(
     "--drop-batch",
@@ -74,18 +76,21 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     type=click.IntRange(min=0),
     multiple=True,
     metavar="OFFSET",
-    help="Salvage without the batch that holds this offset; may be repeated.",
+    help="Salvage, and drop the batch that holds this offset; may be repeated.",
 )
-@click.option("--full", "scans_all", is_flag=True, help="Scan every segment, whatever marker and recovery point say.")
+@click.option(
+    "--full",
+    "scans_all",
+    is_flag=True,
+    help="Scan every segment, even after a clean shutdown or below the recovery point.",
+)
 @click.option(
     "--rebuild-epochs",
     "rebuilds_epochs",
     is_flag=True,
-    help="Make leader-epoch-checkpoint anew from the batches; in a log directory only where it is missing or bad.",
+    help="Rebuild leader-epoch-checkpoint from the batches; in a log directory only if it is missing or bad.",
 )
-@click.option(
-    "--topic-id", metavar="UUID", callback=_topic_id, help="Write this id of the topic to partition.metadata."
-)
+@click.option("--topic-id", metavar="UUID", callback=_topic_id, help="Write this topic id to partition.metadata.")
 @era_option()
 @click.option(
     "--max-message-bytes",
@@ -112,10 +117,10 @@ def command(
 ) -> int:
     """Repair a partition directory, or all partitions of a log directory, after a crash or disk damage.
 
-    Mode broker leaves byte for byte what a start of the newest broker, or of that of --era, leaves: the log is cut at
-    the first batch that is not valid, later segments go, indexes and snapshots are rebuilt. Mode salvage keeps every
-    intact batch at its own offset; use it for the last copy, as a replica never fetches the holes again. What goes is
-    kept: kseg undo.
+    Mode broker produces the same bytes as a start of the newest broker, or of release --era: it truncates the log at
+    the first invalid batch, deletes later segments, and rebuilds indexes and snapshots. Mode salvage keeps every intact
+    batch at its own offset; use it for the last copy, because a replica never fetches the gaps again. Removed bytes are
+    kept: see kseg undo.
     """
     keep_freed_memory()
     options = _options(records, **given)
@@ -145,7 +150,7 @@ def _options(
     max_message_bytes: int,
     **given: Any,
 ) -> RecoverOptions:
-    """Returns the options; those of a salvage imply its mode. Raises UsageError."""
+    """Returns the options; some imply mode salvage. Raises UsageError."""
     wanted = {"records": records, "from_replica": from_replica, "drop_batches": drop_batches, **given}
     implying = [option for name, option in _SALVAGE_OPTIONS.items() if wanted[name] not in (None, False, ())]
     if implying:

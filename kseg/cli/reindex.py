@@ -21,7 +21,7 @@ from kseg.recovery.reindex_planner import ReindexPlanner
 @click.command("reindex", cls=Command)
 @paths_argument
 @click.option("--snapshots", "with_snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
-@click.option("--check", is_flag=True, help="Compare only: tell what differs, change nothing; the same as --dry-run.")
+@click.option("--check", is_flag=True, help="Only compare: report differences, change nothing; the same as --dry-run.")
 @era_option()
 @interval_option
 @topic_option
@@ -36,7 +36,7 @@ def command(
 ) -> int:
     """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
 
-    The bytes are those of a broker's own rebuild. A .log that is damaged is left alone: kseg recover repairs it first.
+    The bytes are those of a broker's own rebuild. A damaged .log is skipped: repair it first with kseg recover.
     """
     keep_freed_memory()
     options = ReindexOptions(**given)

@@ -1,4 +1,4 @@
-"""``kseg retain``: deletes the segments that a broker's retention would delete, and explains why the others stay."""
+"""``kseg retain``: deletes segments as a broker's retention does, and explains why the others stay."""
 
 from dataclasses import replace
 from functools import partial
@@ -33,35 +33,38 @@ class _LimitOfBytes(ByteCount):
 @click.option(
     "--retention-ms",
     type=Milliseconds(has_none=True),
-    help="Segments older than this go, ms or as 7d; -1: no limit.",
+    help="Delete segments older than this, ms or as 7d; -1: no limit.",
 )
 @click.option(
-    "--retention-bytes", type=_LimitOfBytes(), help="The oldest segments go while so much is left; -1: no limit."
+    "--retention-bytes",
+    type=_LimitOfBytes(),
+    help="Delete the oldest segments while at least this size remains; -1: no limit.",
 )
 @click.option(
     "--log-start-offset",
     type=click.IntRange(0, LAST_OFFSET),
     metavar="N",
-    help="Records below offset N are deleted, as by DeleteRecords.",
+    help="Delete records below offset N, as DeleteRecords does.",
 )
 @click.option(
     "--policy",
     type=click.Choice(["delete", "compact", "compact,delete"]),
-    help="cleanup.policy; with compact alone only what lies below the log start goes.",
+    help="cleanup.policy; with compact alone, only segments below the log start offset are deleted.",
 )
 @topic_option
 @server_option
 @now_option
 @click.option("--keep-active", "keeps_active", is_flag=True, help="Never touch the last segment.")
-@click.option("--explain", "explains", is_flag=True, help="Tell why each segment goes or stays, and change nothing.")
+@click.option(
+    "--explain", "explains", is_flag=True, help="Explain why each segment is deleted or kept; change nothing."
+)
 @era_option()
 @changing_options
 def command(paths: tuple[str, ...], era: Era, change: ChangeOptions, presentation: Presentation, **given: Any) -> int:
     """Apply retention to a partition directory, or to the partitions of a log directory, as a broker does.
 
-    Without options the topics' own settings are followed, where __cluster_metadata lies beside the partitions. Segments
-    are renamed to .deleted, which a broker removes when it starts; until then, and in the quarantine, they can be had
-    back: kseg undo.
+    Without options, the topics' own settings apply, if the log directory holds __cluster_metadata. Segments are renamed
+    to .deleted, which a broker removes at its start. The quarantine keeps them: see kseg undo.
     """
     options = RetainOptions(release=era.release, counts_records=presentation.verbose, **given)
     summaries = None

@@ -1,4 +1,4 @@
-"""``kseg undo``: undoes the last change of a partition or log directory, lists changes, frees the bytes they keep."""
+"""``kseg undo``: undoes the last change of a partition or log directory, lists changes, deletes kept bytes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,16 +21,20 @@ from kseg.stores.no_follow import resolved
 
 @click.command("undo", cls=Command)
 @paths_argument
-@click.option("--list", "lists", is_flag=True, help="List the changes that are known, and what they keep.")
-@click.option("--complete", "completes", is_flag=True, help="Complete what was interrupted, and undo nothing.")
-@click.option("--purge", "purges", is_flag=True, help="Free what changes keep; they cannot be undone then.")
-@click.option("--change", "number", type=click.IntRange(min=1), metavar="N", help="With --purge: only of change N.")
+@click.option("--list", "lists", is_flag=True, help="List recorded changes, and the size of the bytes that they keep.")
+@click.option("--complete", "completes", is_flag=True, help="Complete an interrupted change; undo nothing.")
+@click.option(
+    "--purge", "purges", is_flag=True, help="Delete the bytes that changes keep: these changes can no longer be undone."
+)
+@click.option(
+    "--change", "number", type=click.IntRange(min=1), metavar="N", help="With --purge: only those of change N."
+)
 @click.option(
     "--quarantine",
     type=click.Path(),
     default="",
     metavar="DIR",
-    help="Where bytes were kept with --quarantine, if the partition has moved since.",
+    help="Directory given as --quarantine to the change, if the partition has moved since.",
 )
 @common_options
 def command(
@@ -44,16 +48,16 @@ def command(
     number: int | None,
     quarantine: str,
 ) -> int:
-    """Put the last change of a partition or log directory back, from what its quarantine keeps.
+    """Undo the last change of a partition or log directory, from the bytes in its quarantine.
 
-    Repeated, it puts the change before that back. Refused where a file has changed since.
+    Repeat it to undo the change before. It is refused if a file has changed since.
     """
     if lists + completes + purges > 1:
         raise click.UsageError("--list, --complete and --purge exclude each other")
     if number and not purges:
-        raise click.UsageError("--change belongs to --purge")
+        raise click.UsageError("--change is for --purge")
     if presentation.as_page and (lists or purges):
-        raise click.UsageError("--format html is for a dry run that puts something back")
+        raise click.UsageError("--format html is for a dry run of an undo")
     options = UndoOptions(dry_run, not no_lock, quarantine and resolved(quarantine))
     if lists:
         return _list(paths, presentation)

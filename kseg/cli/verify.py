@@ -38,7 +38,7 @@ from kseg.verification.run import verify
     type=click.Choice(LEVELS),
     default="full",
     show_default=True,
-    help="quick: headers alone; full: checksums and side files too; deep: every record as well.",
+    help="quick: headers; full: also checksums and side files; deep: also every record.",
 )
 @click.option(
     "--format",
@@ -52,16 +52,16 @@ from kseg.verification.run import verify
     "--against",
     type=click.Path(readable=False),
     metavar="DIR",
-    help="Compare with another replica as well: a partition, a log directory or a segment.",
+    help="Also compare with another replica: a partition, a log directory or a segment.",
 )
 @click.option(
     "--manifest",
     type=click.Path(readable=False),
     metavar="FILE",
-    help="Check against the digests in FILE as well; if there is no FILE, write them.",
+    help="Also compare with the digests in FILE; if FILE does not exist, write it.",
 )
 @click.option(
-    "--explain", metavar="CODE", shell_complete=complete_codes, help="Tell about a finding, or all of them, and end."
+    "--explain", metavar="CODE", shell_complete=complete_codes, help="Explain a finding, or all of them, and exit."
 )
 @click.option(
     "--ignore",
@@ -69,14 +69,14 @@ from kseg.verification.run import verify
     multiple=True,
     metavar="CODE",
     shell_complete=complete_codes,
-    help="Leave out findings of this code; may be repeated.",
+    help="Omit findings with this code; may be repeated.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning"]),
     default="error",
     show_default=True,
-    help="Exit with 1 from this severity on.",
+    help="Lowest severity with exit status 1.",
 )
 @now_option
 @batch_limit_option
@@ -108,7 +108,7 @@ def command(
 ) -> int:
     """Check segments (.log, .kafka), partitions and whole log directories.
 
-    Each finding has a code, a severity and the command that repairs it. Exit status 1: there is one of severity error.
+    Each finding has a code, a severity and the command that repairs it. Exit status 1: there is an error.
     """
     options = VerifyOptions(**given)
     if not options.paths and options.server is not None:
@@ -126,7 +126,7 @@ def command(
         except RequestError as error:
             raise click.UsageError(str(error)) from error
     keep_freed_memory()
-    gc.freeze()  # what was imported stays
+    gc.freeze()  # imported modules are never freed
     with spark_session(engine, options.jobs) as spark, mounted(options.paths, spool) as found:
         remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
         return _verify(replace(options, paths=tuple(found), remote=remote), output, presentation, spark)
@@ -154,7 +154,7 @@ def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink) -> 
 
 
 def _check_codes(codes: list[str]) -> None:
-    """Raises UsageError for a code that no finding has."""
+    """Raises UsageError for an unknown code."""
     for code in codes:
         if code in KINDS:
             continue

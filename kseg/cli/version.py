@@ -1,4 +1,4 @@
-"""What `kseg --version` prints: one line, or with --verbose all that a report of a bug should tell."""
+"""The output of `kseg --version`: one line, or with --verbose all facts that a bug report needs."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ _OF_DEVELOPERS = {"dev", "test"}
 
 
 def lines(is_verbose: bool) -> Iterator[str]:
-    """The lines to print. Codecs are loaded only where they are asked for their versions."""
+    """Yields the lines to print. Codecs are loaded only with ``is_verbose``."""
     yield f"kseg {__version__} ({description()} kernel)"
     if is_verbose:
         yield from (f"{name}: {value}" for name, value in _facts())
@@ -41,7 +41,7 @@ def _facts() -> Iterator[tuple[str, str]]:
 
 
 def _packages() -> Iterator[tuple[str, str]]:
-    """The packages that kseg requires, and those of its extras."""
+    """Yields the versions of the packages that kseg requires, and of those of its extras."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     try:
@@ -49,13 +49,13 @@ def _packages() -> Iterator[tuple[str, str]]:
     except PackageNotFoundError:
         yield "packages", "unknown, since kseg runs from its source tree"
         return
-    told = set()
+    seen = set()
     for requirement in requirements:
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         extra = re.search(r"""extra == ["'](.*)["']""", requirement)
-        if name in told or name == "kseg" or (extra and extra[1] in _OF_DEVELOPERS):
+        if name in seen or name == "kseg" or (extra and extra[1] in _OF_DEVELOPERS):
             continue
-        told.add(name)
+        seen.add(name)
         try:
             yield name, version(name)
         except PackageNotFoundError:
@@ -63,7 +63,7 @@ def _packages() -> Iterator[tuple[str, str]]:
 
 
 def _codec_libraries() -> Iterator[tuple[str, str]]:
-    """The C libraries inside the packages of codecs, which have versions of their own."""
+    """Yields the versions of the C libraries in the packages of codecs."""
     try:
         import lz4
         import zstandard

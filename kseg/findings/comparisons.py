@@ -1,4 +1,4 @@
-"""Findings of what a log is compared with: a manifest (--manifest), another replica (--against)."""
+"""Findings from comparing a log with a manifest (--manifest) or another replica (--against)."""
 
 from kseg.findings.kind import DECISION, ERROR, FROM_REPLICA, INFO, REPLICA, WARNING, Kind
 
@@ -6,72 +6,72 @@ COMPARISON_KINDS: dict[str, Kind] = {
     # Against a manifest (--manifest)
     "manifest-changed": Kind(
         ERROR,
-        "The bytes of a batch are not those that the manifest tells of.",
-        "Bits have rotted, or someone has changed or cleaned the log. A change in the first 21 bytes of a batch breaks "
-        "no checksum, so that nobody else notices.",
+        "The bytes of a batch differ from those in the manifest.",
+        "Bit rot, or the log was changed or cleaned. The checksum of a batch does not cover its first 21 bytes, so "
+        "brokers and consumers do not notice changes there.",
         FROM_REPLICA,
         REPLICA,
     ),
     "manifest-missing": Kind(
         ERROR,
-        "A batch or a segment of the manifest is not there.",
-        "Records were lost since, or removed by the cleaner, or the log was cut by a recovery.",
+        "A batch or segment in the manifest is missing from the log.",
+        "Records were lost since, or removed by the cleaner, or a recovery has truncated the log.",
         FROM_REPLICA,
         REPLICA,
     ),
     "manifest-added": Kind(
         WARNING,
-        "A batch or a segment is there that the manifest does not tell of, in front of others that it does.",
-        "Brokers only append: somebody has put it there, or the log was cleaned.",
+        "A batch or segment that is not in the manifest comes before others that are.",
+        "Brokers only append: it was inserted, or the log was cleaned.",
         needs=DECISION,
     ),
     "manifest-grown": Kind(
         INFO,
-        "The log goes on behind what the manifest tells of.",
-        "Nothing is wrong where a broker has written since. What is new is not checked: make a new manifest.",
+        "The log continues after the end of the manifest.",
+        "Nothing is wrong if a broker has written since. New records are not checked: write a new manifest.",
     ),
     "manifest-expired": Kind(
         INFO,
-        "Segments of the manifest are gone from the front of the log.",
-        "Nothing is wrong where retention or DeleteRecords took them.",
+        "The first segments of the manifest are missing from the log.",
+        "Nothing is wrong if retention or DeleteRecords removed them.",
     ),
     # Against another replica (--against)
     "replicas-diverge": Kind(
         ERROR,
         "Two replicas have different records, or records of different leader epochs, at one offset.",
         "Consumers read one or the other, depending on which replica leads. A broker notices only while a follower "
-        "catches up and epochs tell it, and then the follower's records go. Look at both with kseg dump --offsets.",
+        "catches up and epochs differ; then it removes the follower's records. Compare both with kseg dump --offsets.",
         needs=DECISION,
     ),
     "replica-lacks-records": Kind(
         ERROR,
         "Records that one replica has are missing in the middle of the other.",
-        "They are lost as soon as the replica that has them is gone: a broker never looks for holes.",
+        "They are lost as soon as the replica that has them is gone: brokers do not search for gaps.",
         FROM_REPLICA,
         REPLICA,
     ),
     "replica-not-compared": Kind(
         WARNING,
-        "Damaged bytes of a replica could not be compared with the other one.",
-        "The other one has what was there, if it holds these offsets.",
+        "Damaged bytes of a replica could not be compared.",
+        "The other replica has the records if it holds these offsets.",
         FROM_REPLICA,
         REPLICA,
     ),
     "replicas-cleaned-apart": Kind(
         INFO,
-        "Records of a compacted log are gone from one of two replicas, and still there in the other.",
-        "Nothing is wrong: each broker cleans for itself.",
+        "One of two replicas of a compacted log still has records that the other no longer has.",
+        "Nothing is wrong: each broker cleans its own logs.",
     ),
     "replica-starts-later": Kind(
         INFO,
-        "One of two replicas begins at a higher offset.",
-        "Nothing is wrong: each broker deletes old segments for itself.",
+        "One of two replicas starts at a higher offset.",
+        "Nothing is wrong: each broker deletes its own old segments.",
     ),
     "replica-ends-earlier": Kind(
         INFO,
         "One of two replicas ends before the other.",
-        "A follower that was behind, or whose log was cut: it fetches the rest from its leader. Records are lost if "
-        "it leads before that.",
+        "A follower was behind, or its log was truncated: it fetches the rest from its leader. Records are lost if it "
+        "becomes leader before that.",
     ),
     "replica-missing": Kind(
         INFO,

@@ -1,4 +1,4 @@
-"""What the table of findings tells of each code."""
+"""An entry of the findings table: the facts about one code."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ SEVERITIES = (ERROR, WARNING, INFO)
 
 REPLICA, TOPIC_ID, DECISION, BROKER = "replica", "topic id", "decision", "broker"
 NEEDS = (REPLICA, TOPIC_ID, DECISION, BROKER)
-"""What a repair may need: another replica's bytes, an id, the choice to lose something, a running broker."""
+"""Preconditions of a repair: another replica's bytes, an id, a decision to lose data, a running broker."""
 
 RECOVER, SALVAGE = "kseg recover", "kseg recover --mode salvage"
 REBUILD_EPOCHS = "kseg recover --rebuild-epochs"
@@ -18,14 +18,13 @@ COMPLETE = "kseg undo --complete"
 
 
 class Kind(NamedTuple):
-    """``means`` says what follows for a broker and for consumers.
+    """``means``: the consequences for brokers and consumers.
 
-    ``repair`` is the command that helps, "" where none does. ``needs`` is one of NEEDS, None where the command needs
-    nothing that kseg cannot know.
+    ``repair``: the command that repairs it, "" for none. ``needs``: one of NEEDS, None if the command alone repairs it.
 
-    ``is_cut``: a broker's scan cuts the log here. Where other replicas hold the partition that is the repair, as they
-    give back what is cut; else salvage. ``is_repaired_alone``: only a command for the partition itself repairs it.
-    ``is_refused``: no command for a whole log directory works before someone has decided on it.
+    ``is_cut``: a broker's scan truncates the log here. That is the repair if other replicas hold the partition, because
+    the broker fetches the truncated records from them; otherwise salvage. ``is_repaired_alone``: only a command on the
+    partition itself repairs it. ``is_refused``: commands on the log directory are refused until a user has decided.
     """
 
     severity: str

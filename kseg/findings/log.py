@@ -17,65 +17,65 @@ LOG_KINDS: dict[str, Kind] = {
     # Bytes of a .log
     "truncated-batch": Kind(
         ERROR,
-        "A batch begins here, but bytes of it are missing at its end.",
-        "A broker that starts after an unclean stop cuts it off, and all behind it; one that stopped cleanly may not "
-        "start. Its records are lost here.",
+        "The last bytes of a batch are missing.",
+        "After an unclean shutdown, a broker truncates the log here; after a clean one, it may not start. The records "
+        "of the batch are lost here.",
         SALVAGE,
         is_cut=True,
     ),
     "nonsense-block": Kind(
         ERROR,
         "These bytes belong to no batch.",
-        "Consumers stop here with an error. A broker that scans the segment cuts the log here and deletes every later "
-        "segment, with all intact batches that follow.",
+        "Consumers stop here with an error. A broker that scans the segment truncates the log here and deletes every "
+        "later segment, with all intact batches that follow.",
         SALVAGE,
         is_cut=True,
     ),
     "zero-block": Kind(
         ERROR,
         "These bytes belong to no batch and are all zero.",
-        "As a nonsense block; zeros come from a file system after a power cut, or from a preallocated file that was "
-        "not closed.",
+        "The same as for nonsense-block. File systems leave zeros after a power failure; so do preallocated files that "
+        "were not closed.",
         SALVAGE,
         is_cut=True,
     ),
     "bad-length": Kind(
         ERROR,
-        "A batch begins here whose length field is wrong.",
-        "Consumers stop here. A broker that scans the segment cuts the log here; a huge length may end its process.",
+        "The length field of a batch is wrong.",
+        "Consumers stop here. A broker that scans the segment truncates the log here, or may crash at a huge length.",
         SALVAGE,
         is_cut=True,
     ),
     "bad-magic": Kind(
         ERROR,
-        "The format byte (magic) of a batch names no format.",
-        "Consumers stop here. The byte lies outside the checksum of v2, so that a broker's scan does not see it.",
+        "The format byte (magic) of a batch is unknown.",
+        "Consumers stop here. The checksum of v2 does not cover the byte, so a broker's scan does not notice.",
         SALVAGE,
     ),
     "crc-mismatch": Kind(
         ERROR,
-        "The checksum of a batch is not that of its bytes.",
-        "Consumers that check it stop here, others read wrong records. A broker that scans the segment cuts the log "
-        "here.",
+        "The checksum of a batch does not match its bytes.",
+        "Consumers that check it stop here, others read wrong records. A broker that scans the segment truncates the "
+        "log here.",
         SALVAGE,
         is_cut=True,
     ),
     "undecodable-records": Kind(
         ERROR,
         "The records of a batch cannot be decoded, though its checksum is right.",
-        "Consumers stop here. A broker does not notice: its scan looks at no record. The cleaner stops at it.",
+        "Consumers stop here. A broker does not notice, because its scan reads no records. The cleaner stops here.",
         DROP_UNDECODABLE,
         DECISION,
     ),
     "decompression-limit": Kind(
         ERROR,
         "A batch decompresses to more bytes than the limit allows.",
-        "Its records were not judged. Consumers may run out of memory; --max-batch-bytes moves the limit.",
+        "Its records were not checked. Consumers may run out of memory; --max-batch-bytes sets the limit.",
         needs=DECISION,
     ),
     "count-mismatch": Kind(
         ERROR,
-        "A batch claims more records than its offset range has room for.",
+        "The record count of a batch exceeds its offset range.",
         "Consumers may see an offset twice or stop here. A broker does not notice.",
         DROP_UNDECODABLE,
         DECISION,
@@ -96,18 +96,18 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "cut-message-set": Kind(
         ERROR,
-        "A compressed v0, v1 or 0.7 message ends in bytes that are no whole message.",
-        "The last message of the set is lost. Consumers leave it out without a word, or run out of memory where its "
-        "size field claims more than there is. Salvage can leave the whole set out, and keeps it in the quarantine; "
-        "kseg dump shows the messages before.",
+        "A compressed v0, v1 or 0.7 message ends with an incomplete message.",
+        "The last message of the set is lost. Consumers skip it silently, or run out of memory if its size field is "
+        "too large. Salvage can remove the whole set, and keeps it in the quarantine; kseg dump prints the messages "
+        "before.",
         DROP_UNDECODABLE,
         DECISION,
     ),
     "bytes-behind-records": Kind(
         WARNING,
-        "A batch holds bytes behind its records.",
-        "All records are there. Readers pass over these bytes, and no known writer makes such batches. kseg convert "
-        "--codec CODEC --in-place writes the batches anew without them, where the codec is another one.",
+        "A batch has bytes after its records.",
+        "All records are there. Readers ignore these bytes, and no known writer makes such batches. kseg convert "
+        "--codec CODEC --in-place, with another codec, rewrites the batches without them.",
         needs=DECISION,
     ),
     "inner-crc-mismatch": Kind(
@@ -119,34 +119,34 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "max-timestamp-mismatch": Kind(
         WARNING,
-        "The largest timestamp of the records is not the one that the header of the batch tells.",
-        "Searches by time and retention go by the header.",
+        "The largest timestamp of the records differs from that in the batch header.",
+        "Searches by time and retention use the header.",
         needs=DECISION,
     ),
     "record-attributes": Kind(
         WARNING,
-        "A record has attributes, which no release sets.",
+        "A record has attributes, although no release sets any.",
         "Readers ignore them; no known writer makes such records.",
         needs=DECISION,
     ),
     "unused-attributes": Kind(
         WARNING,
-        "Attribute bits of a batch are set that no release uses.",
+        "A batch has attribute bits that no release uses.",
         "Readers ignore them; no known writer makes such batches.",
         needs=DECISION,
     ),
     # Offsets from batch to batch
     "wrong-base-offset": Kind(
         ERROR,
-        "The base offset of an intact batch is wrong: its neighbours leave room for it elsewhere.",
-        "Consumers see its records at wrong offsets or skip others. The field lies outside the checksum: a broker does "
-        "not notice, or does not start where it is far off.",
+        "The base offset of an intact batch is wrong: its neighbours leave a gap at another offset.",
+        "Consumers see its records at wrong offsets or skip others. The checksum does not cover the field: a broker "
+        "does not notice, or does not start if it is far off.",
         SALVAGE,
     ),
     "batch-out-of-order": Kind(
         ERROR,
-        "A batch does not begin behind the one before it: written twice, or in the wrong place.",
-        "Consumers see offsets twice. A broker that scans the segment empties all of it if the batch would be indexed.",
+        "A batch does not start above the last offset before it: it was written twice or in the wrong place.",
+        "Consumers see offsets twice. A broker that scans the segment empties it if it would index the batch.",
         SALVAGE,
     ),
     "offset-outside-segment": Kind(
@@ -163,24 +163,24 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "gap-unexplained": Kind(
         ERROR,
-        "Offsets are missing, and nothing tells why.",
-        "Records are lost here; a broker does not notice gaps. It is a warning where nothing tells whether the log was "
-        "compacted once, in a copy without its log directory; of a compacted log level deep alone finds it.",
+        "Offsets are missing for an unknown reason.",
+        "Records are lost here; a broker does not notice gaps. It is a warning in a copy without its log directory, "
+        "which may have been compacted. In a compacted log, only level deep finds it.",
         FROM_REPLICA,
         REPLICA,
     ),
     "gap-truncated": Kind(
         ERROR,
-        "Offsets are missing where bytes are damaged or cut off.",
+        "Offsets are missing next to damaged or truncated bytes.",
         "The records of these offsets are lost here, unless a replica has them.",
         FROM_REPLICA,
         REPLICA,
     ),
-    "gap-compacted": Kind(INFO, "Offsets are missing as the log cleaner leaves them.", "Nothing is wrong."),
+    "gap-compacted": Kind(INFO, "Offsets are missing because of compaction.", "Nothing is wrong."),
     "gap-control": Kind(
         INFO,
         "The offset of a transaction's marker is missing in a compacted log.",
-        "Nothing is wrong: the cleaner removed the marker when nothing of the transaction was left.",
+        "Nothing is wrong: the cleaner removed the marker after the last record of the transaction.",
     ),
     "gap-aborted": Kind(
         INFO,
@@ -190,70 +190,70 @@ LOG_KINDS: dict[str, Kind] = {
     "gap-salvaged": Kind(
         INFO,
         "Offsets are missing that an earlier salvage could not keep; its manifest accounts for them.",
-        "What was cut out lies in the quarantine of the partition.",
+        "The quarantine of the partition holds the removed bytes.",
     ),
     "leader-epoch-falls": Kind(
         WARNING,
         "The leader epoch of a batch is below that of the batch before it.",
-        "The field lies outside the checksum. Followers and clients may truncate or refuse to go on.",
+        "The checksum does not cover the field. Followers and clients may truncate their logs or stop.",
         SALVAGE,
     ),
     "future-timestamp": Kind(
         WARNING,
         "A timestamp lies in the future.",
-        "Retention by time keeps the segment, and all behind it, until that time has come and gone.",
+        "Retention by time keeps the segment and all later ones until that time has passed.",
         needs=DECISION,
     ),
     "old-message-format": Kind(
         INFO,
         "Messages of format v0 or v1, from before Kafka 0.11.",
-        "Kafka 4 reads them, and its cleaner rewrites them as v2; it writes no others.",
+        "Kafka 4 reads them, and its cleaner rewrites them as v2.",
         "kseg convert --to v2",
     ),
     # Reading
     "file-shrank": Kind(
         ERROR,
         "A file became shorter while it was read.",
-        "The bytes that were cut off were not judged. Somebody writes here: check it again when nobody does.",
+        "The truncated bytes were not checked. Another process writes to the file: check it again later.",
         needs=BROKER,
     ),
     "unreadable-file": Kind(
         ERROR,
-        "A file cannot be opened, or is no file: a link that leads to itself or nowhere, a directory, a pipe.",
-        "It was not judged. A broker that meets it stops, or takes the log directory offline.",
+        "A file cannot be opened or is not a regular file: a broken or circular link, a directory, a pipe.",
+        "It was not checked. A broker that opens it stops, or takes the log directory offline.",
         needs=DECISION,
     ),
     "packed-segment": Kind(
         ERROR,
-        "An archive lies inside a directory or inside another archive.",
-        "What is in it was not judged. No broker reads it: give its own path, or unpack it.",
+        "An archive is inside a directory or inside another archive.",
+        "Its members were not checked. No broker reads it: check it by its own path, or unpack it.",
         needs=DECISION,
     ),
     "damaged-archive": Kind(
         ERROR,
-        "A packed file or an archive is cut or damaged.",
-        "What could be read before the damage, and in a tar file behind it, was judged; the rest is lost. Another copy "
-        "of the archive may have it.",
+        "A packed file or an archive is truncated or damaged.",
+        "The readable part before the damage was checked, in a tar file also that after it; the rest is lost. Another "
+        "copy of the archive may have it.",
         needs=DECISION,
     ),
     "archive-member-skipped": Kind(
         WARNING,
         "A member of an archive was not read.",
-        "Its name leads out of the archive or is there twice, it is a device, it is encrypted, or packed in a way that "
-        "kseg does not read.",
+        "Its name leads out of the archive or occurs twice, or it is a device, or encrypted, or packed in an "
+        "unsupported way.",
         needs=DECISION,
     ),
     "segment-too-large": Kind(
         ERROR,
         "A segment has more than 2,147,483,647 bytes.",
-        "No broker opens it, as positions in a segment are 32-bit numbers; it takes the log directory offline.",
+        "No broker opens it, because positions in a segment are 32-bit numbers; it takes the log directory offline.",
         needs=DECISION,
     ),
     "unreadable-bytes": Kind(
         ERROR,
-        "The disk cannot give these bytes.",
+        "The disk cannot read these bytes.",
         "Consumers stop here; a broker that scans the segment stops, or takes the log directory offline. Position and "
-        "length are those of the batches with such bytes; all other batches were judged. Copy the disk first.",
+        "length are those of the batches with such bytes; all other batches were checked. Copy the disk first.",
         SALVAGE,
     ),
 }

@@ -1,4 +1,4 @@
-"""Findings about producers, transactions and leader epochs, and the files that tell of them."""
+"""Findings about producers, transactions and leader epochs, and their files."""
 
 from kseg.findings.kind import (
     BROKER,
@@ -20,101 +20,101 @@ PRODUCER_KINDS: dict[str, Kind] = {
     # Producers and transactions
     "producer-sequence-gap": Kind(
         WARNING,
-        "The sequence numbers of a producer do not go on from its batch before, in one epoch.",
-        "Records of the producer are missing here, or lie here twice: a leader refuses such batches.",
+        "The sequence numbers of a producer do not continue those of its previous batch, in one epoch.",
+        "Records of the producer are missing here, or are here twice: a leader rejects such batches.",
         FROM_REPLICA,
         REPLICA,
     ),
     "producer-epoch-falls": Kind(
         WARNING,
-        "A batch of a producer has an epoch below that of its batch before.",
-        "An instance of the producer wrote that had been fenced off. A leader refuses such batches.",
+        "A batch of a producer has a lower epoch than its previous batch.",
+        "A fenced instance of the producer wrote it. A leader rejects such batches.",
         needs=DECISION,
     ),
     "coordinator-epoch-falls": Kind(
         WARNING,
-        "The marker of a transaction comes from a coordinator older than one whose marker came before.",
-        "A leader refuses such markers: a transaction may have been ended that the coordinator of the time had not.",
+        "A transaction marker has a lower coordinator epoch than an earlier marker.",
+        "A leader rejects such markers: it may have ended a transaction against the coordinator of that time.",
         needs=DECISION,
     ),
     "bad-control-record": Kind(
         ERROR,
-        "The control record of a producer's batch is no marker of a transaction that can be read.",
-        "A broker that learns the state of producers from this batch does not start. Consumers of committed data stop.",
+        "The control record of a producer's batch cannot be read as a transaction marker.",
+        "A broker that replays this batch for its producer state does not start. read_committed consumers stop.",
         SALVAGE,
     ),
     "batch-outside-transaction": Kind(
         ERROR,
-        "A batch that belongs to no transaction comes from a producer whose transaction is open.",
-        "A broker that learns the state of producers from this batch does not start.",
+        "A non-transactional batch comes from a producer with an open transaction.",
+        "A broker that replays this batch for its producer state does not start.",
         SALVAGE,
     ),
     "open-transaction": Kind(
         INFO,
         "A transaction is open at the end of the log.",
-        "Consumers of committed data wait at its first offset until its producer or the coordinator ends it.",
+        "read_committed consumers wait at its first offset until its producer or the coordinator ends it.",
     ),
     "hanging-transaction": Kind(
         WARNING,
-        "A transaction is open longer than a broker allows by default, or a later epoch of its producer writes.",
-        "Consumers of committed data wait at its first offset, and the cleaner stops there, until someone ends it: "
-        "kafka-transactions.sh abort.",
+        "A transaction is open longer than brokers allow by default, or a later epoch of its producer writes.",
+        "read_committed consumers wait at its first offset, and the cleaner stops there, until it is aborted with "
+        "kafka-transactions.sh.",
         needs=BROKER,
     ),
     "too-many-producers": Kind(
         INFO,
-        "There are more producers than are followed.",
-        "What concerns sequences, epochs and transactions of the later ones was not checked.",
+        "There are more producers than kseg tracks.",
+        "Sequences, epochs and transactions of the later producers were not checked.",
     ),
     "transaction-index-missing": Kind(
         ERROR,
-        "A segment holds markers of aborted transactions, and its .txnindex is not there.",
-        "Consumers of committed data get aborted records. A broker that finds no file does not look for one.",
+        "A segment holds markers of aborted transactions, but has no .txnindex.",
+        "read_committed consumers get aborted records. A broker does not notice the missing file.",
         REINDEX,
     ),
     "transaction-index-damaged": Kind(
         ERROR,
-        "A .txnindex cannot be read in full, or an entry of it cannot be true.",
-        "A broker rebuilds it at its start from the segment, or does not start where it holds an unknown version.",
+        "A .txnindex cannot be read completely, or has an impossible entry.",
+        "A broker rebuilds it at its start from the segment, or does not start if its version is unknown.",
         REINDEX,
     ),
     "transaction-index-incomplete": Kind(
         ERROR,
         "An aborted transaction is not in the .txnindex of the segment that holds its marker.",
-        "Consumers of committed data get its records.",
+        "read_committed consumers get its records.",
         REINDEX,
     ),
     "transaction-index-wrong-entry": Kind(
         ERROR,
-        "An entry of a .txnindex is not what the markers in the log say.",
-        "Consumers of committed data may get aborted records, or miss committed ones.",
+        "An entry of a .txnindex contradicts the markers in the log.",
+        "read_committed consumers may get aborted records, or miss committed ones.",
         REINDEX,
     ),
     # Snapshots of producers
     "producer-snapshot-damaged": Kind(
         WARNING,
         "A .snapshot cannot be read.",
-        "A broker deletes it, takes the one before and replays the log from there on.",
+        "A broker deletes it, loads the previous one and replays the log from there.",
         SNAPSHOTS,
     ),
     "producer-snapshot-mismatch": Kind(
         WARNING,
-        "A .snapshot does not say of a producer what the log says.",
-        "A broker that loads it may refuse what the producer writes, take records twice, or show open transactions.",
+        "A .snapshot and the log disagree about a producer.",
+        "A broker that loads it may reject the producer's batches, accept duplicates, or keep transactions open.",
         SNAPSHOTS,
     ),
     "producer-snapshot-beyond-end": Kind(
         ERROR,
-        "A .snapshot was taken at an offset that the log does not reach.",
-        "The end of the log is lost here, and only another replica has it (kseg recover --from-replica). A broker "
-        "deletes the snapshot at its start and does not say so; kseg recover deletes it too.",
+        "A .snapshot has an offset beyond the end of the log.",
+        "The end of the log is lost here, and only another replica has it (kseg recover --from-replica). A broker's "
+        "start silently deletes the snapshot; kseg recover does the same.",
         RECOVER,
         DECISION,
     ),
     "producer-snapshot-missing": Kind(
         WARNING,
-        "Batches have producer ids, and there is no .snapshot.",
-        "A broker that starts after a clean stop takes it that there are no producers and no open transactions.",
+        "Batches have producer ids, but there is no .snapshot.",
+        "After a clean shutdown, a broker assumes that there are no producers and no open transactions.",
         SNAPSHOTS,
     ),
     # Leader epochs
@@ -133,21 +133,22 @@ PRODUCER_KINDS: dict[str, Kind] = {
     ),
     "leader-epochs-missing": Kind(
         WARNING,
-        "Batches have leader epochs, and leader-epoch-checkpoint has none.",
-        "Followers and consumers cannot tell by epochs where logs part. A start after a clean stop does not mend it.",
+        "Batches have leader epochs, but leader-epoch-checkpoint has none.",
+        "Followers and consumers cannot detect by epochs where logs diverge. A start after a clean shutdown does not "
+        "repair it.",
         REBUILD_EPOCHS,
     ),
     "leader-epochs-mismatch": Kind(
         WARNING,
-        "leader-epoch-checkpoint does not say where a leader epoch of the batches begins.",
+        "leader-epoch-checkpoint has no or a wrong start offset for a leader epoch of the batches.",
         "Followers and consumers may truncate too much or too little.",
         REBUILD_EPOCHS,
         is_repaired_alone=True,
     ),
     "leader-epochs-beyond-end": Kind(
         WARNING,
-        "An entry of leader-epoch-checkpoint begins behind the end of the log.",
-        "The log was longer once, or the file is another log's. A broker drops the entry at its start.",
+        "An entry of leader-epoch-checkpoint starts after the end of the log.",
+        "The log was longer before, or the file belongs to another log. A broker drops the entry at its start.",
         RECOVER,
     ),
 }

@@ -6,36 +6,36 @@ REMOTE_KINDS: dict[str, Kind] = {
     "remote-copy-unfinished": Kind(
         WARNING,
         "A copy of a segment to remote storage was never finished.",
-        "Nobody reads it: a broker that was killed copies the segment again under another id, and leaves this behind.",
+        "Brokers never read it: a killed broker copies the segment again under another id, and this copy stays.",
         needs=DECISION,
     ),
     "remote-orphan-object": Kind(
         WARNING,
         "An object in remote storage belongs to a segment without log and manifest.",
-        "Nobody reads it: a deletion was interrupted, and nobody removes the rest.",
+        "Brokers never read it: a deletion was interrupted, and brokers do not remove the rest.",
         needs=DECISION,
     ),
     "remote-other-objects": Kind(
         INFO,
-        "Remote storage holds objects that are not those of segments.",
-        "Brokers do not look at them.",
+        "Remote storage holds objects that belong to no segment.",
+        "Brokers ignore them.",
     ),
     "remote-objects-missing": Kind(
         ERROR,
-        "A manifest in remote storage has no log or no indexes beside it.",
+        "A manifest in remote storage has no log or no indexes.",
         "Consumers of these offsets get an error, unless the deletion of the segment was interrupted.",
         needs=REPLICA,
     ),
     "remote-manifest-damaged": Kind(
         ERROR,
         "The manifest of a remote segment cannot be read, or contradicts itself or its name.",
-        "Brokers cannot read the segment, though its objects may be whole.",
+        "Brokers cannot read the segment, though its objects may be intact.",
         needs=REPLICA,
     ),
     "remote-size-mismatch": Kind(
         ERROR,
-        "An object in remote storage has another size than its manifest says.",
-        "Bytes are missing, or the object is another one: brokers fail to read some of its chunks or all of them.",
+        "The size of an object in remote storage differs from its manifest.",
+        "Bytes are missing, or it is another object: brokers fail to read some or all of its chunks.",
         needs=REPLICA,
     ),
     "remote-chunk-damaged": Kind(
@@ -46,14 +46,14 @@ REMOTE_KINDS: dict[str, Kind] = {
     ),
     "remote-offsets-mismatch": Kind(
         ERROR,
-        "The records of a remote segment reach beyond the offsets that its manifest gives it.",
+        "The records of a remote segment exceed the offset range of its manifest.",
         "Brokers look for these records in another segment.",
         needs=DECISION,
     ),
     "remote-lineage-conflict": Kind(
         WARNING,
         "A remote segment was written by a leader whose records were lost in an unclean election.",
-        "Brokers choose segments by leader epoch and never read it; by offsets alone it would be taken for live.",
+        "Brokers select segments by leader epoch and never read it; by offsets alone it would look live.",
         needs=DECISION,
     ),
     "remote-segment-superseded": Kind(
@@ -63,13 +63,13 @@ REMOTE_KINDS: dict[str, Kind] = {
     ),
     "remote-lineage-hole": Kind(
         ERROR,
-        "Offsets between live remote segments are in none of them.",
+        "No live remote segment holds these offsets.",
         "Consumers get an error there, or skip them.",
         needs=REPLICA,
     ),
     "remote-local-gap": Kind(
         ERROR,
-        "The local log begins after the offset at which remote storage ends.",
+        "The local log starts after the end of remote storage.",
         "The records in between are lost on this broker.",
         needs=BROKER,
     ),

@@ -1,7 +1,7 @@
-"""The table of all findings: code, severity, what it is, what it means, what repairs it.
+"""The table of all findings: code, severity, description, consequences, repair.
 
 It feeds the output of ``kseg verify``, ``--explain`` and man/kseg-findings.7. Codes are stable names; messages are not.
-Its sections are the other modules of this room.
+The other modules of this package hold its sections.
 """
 
 from kseg.findings.comparisons import COMPARISON_KINDS
@@ -43,5 +43,5 @@ KINDS: dict[str, Kind] = {
 
 
 def severity_of(code: str) -> str:
-    """One of SEVERITIES."""
+    """Returns one of SEVERITIES."""
     return KINDS[code].severity

@@ -129,7 +129,7 @@ def open_sink(path: str | None) -> Iterator[Sink]:
         sink.flush()
         return
     if not os.path.basename(path):
-        raise PathError(f"{path!r} is no name of a file")
+        raise PathError(f"{path!r} is not a file name")
     target = os.path.realpath(path)  # a symbolic link stays, its target is replaced
     if os.path.exists(target) and not os.path.isfile(target):
         with _open_special(target, path) as sink:
@@ -161,10 +161,10 @@ class ReportSink(Sink):
 
 
 @contextmanager
-def open_report(is_dry: bool, tell: Callable[[str], None]) -> Iterator[Sink]:
+def open_report(is_dry: bool, report_error: Callable[[str], None]) -> Iterator[Sink]:
     """Opens standard output for plans and their results: for a dry run a plain sink, otherwise a `ReportSink`.
 
-    ``tell`` gets a message at the end if output was lost.
+    ``report_error`` gets a message at the end if output was lost.
     """
     if is_dry:
         with open_sink(None) as sink:
@@ -178,7 +178,7 @@ def open_report(is_dry: bool, tell: Callable[[str], None]) -> Iterator[Sink]:
     finally:
         report.flush()
         if report.failure:
-            tell(f"the report could not be delivered: {report.failure}")
+            report_error(f"the report could not be delivered: {report.failure}")
 
 
 @contextmanager

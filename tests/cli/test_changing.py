@@ -177,7 +177,7 @@ def test_lines_keep_to_80_columns(kseg: Kseg, logs: Path) -> None:
     "arguments, message",
     [
         (["--quarantine", "x", "--no-quarantine"], "exclude each other"),
-        (["--output", "x", "--no-quarantine"], "--output keeps nothing"),
+        (["--output", "x", "--no-quarantine"], "--output removes nothing"),
     ],
 )
 def test_options_that_contradict_each_other(arguments: list[str], message: str, kseg: Kseg, logs: Path) -> None:

@@ -221,7 +221,7 @@ def test_colours(color: str, shown: bool, kseg: Kseg, logs: Path) -> None:
     "arguments, status, message",
     [
         (["--list", "--purge", "x"], 2, "exclude each other"),
-        (["--change", "1", "x"], 2, "belongs to --purge"),
+        (["--change", "1", "x"], 2, "is for --purge"),
         ([], 2, "Missing argument"),
         (["no-such"], 3, "no-such: no such file or directory"),
         ([str(CLEAN / LOG)], 3, "is no directory"),

@@ -63,4 +63,4 @@ def test_what_is_not_there_is_told(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) 
 def test_verbose_alone_is_refused(kseg: Kseg) -> None:
     done = kseg("--verbose", "dump", "no-such")
     assert (done.status, done.out) == (2, b"")
-    assert "after the command's name" in done.err
+    assert "put it after the command" in done.err

@@ -25,7 +25,7 @@ LAYERS = (
     ("runtime",),
     ("kernel",),
 )
-BESIDE = {("conversion", "export"), ("changes", "logdir")}
+BESIDE = {("conversion", "export"), ("changes", "logdir"), ("verification", "cleaner")}
 """Rooms of one layer of which the first may import the second."""
 HIDDEN = {("output", room) for room in next(rooms for rooms in LAYERS if "verification" in rooms)}
 """Rooms of later layers that are closed to the first, but for SHOWN."""

@@ -14,7 +14,7 @@ from kseg.changes.staging import Staging
 from kseg.cleaner.active_producers import Producers, read_producers
 from kseg.cleaner.disk_space import Need, SpaceTaken, bound, counted, file_bytes
 from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, Segment, read_segments, segments_between
-from kseg.cleaner.ranges import CleanableRange, LogLimits, cleanable_range
+from kseg.cleaner.ranges import Checkpoints, CleanableRange, cleanable_range, log_limits
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
@@ -23,15 +23,6 @@ from kseg.stores.regular_files import open_regular
 
 _SWAP = ".swap"
 _COMPARE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """A partition's entries in the log directory's checkpoints; None if missing."""
-
-    cleaner: int | None = None
-    log_start: int | None = None
-    high_watermark: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +107,7 @@ class Compactor:
             return
         buffers = Buffers()
         producers = read_producers(self._directory, original, settings.now_ms, settings.producer_expiration_ms, buffers)
-        limits = self._limits(producers)
+        limits = log_limits(self._checkpoints, original[0].base_offset, producers, settings.heeds_high_watermark)
         checkpoint = self._checkpoints.cleaner
         while True:
             found = cleanable_range(self._segments, checkpoint, limits, settings)
@@ -165,16 +156,6 @@ class Compactor:
     def replaced_bytes(self) -> int:
         """Bytes of the old files that have been replaced."""
         return self._taken.replaced
-
-    def _limits(self, producers: Producers) -> LogLimits:
-        known, end = self._checkpoints, producers.end_offset
-        start = max(known.log_start or 0, self._segments[0].base_offset)
-        stable, why = end, ""
-        if self._settings.heeds_high_watermark and known.high_watermark is not None and known.high_watermark < stable:
-            stable, why = known.high_watermark, "above the high watermark: replicas may not have it"
-        if producers.first_unstable is not None and producers.first_unstable < stable:
-            stable, why = producers.first_unstable, "an open transaction begins there"
-        return LogLimits(start, end, stable, why)
 
     def _round(self, found: CleanableRange, producers: Producers) -> Iterator[CleanedGroup]:
         make_folder = self._staging.make_folder if self._staging else None

@@ -11,10 +11,11 @@ from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
+from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
 from kseg.cleaner.disk_space import Need
 from kseg.cleaner.memory import default_memory_bytes
 from kseg.cleaner.options import CompactOptions
+from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.reading import DamagedError
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.rows import partition_row, segment_rows

@@ -6,11 +6,34 @@ offset.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import Segment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
 from kseg.segment.times import show_span
 from kseg.stores.regular_files import open_regular
+
+ACTIVE, TRANSACTION, WATERMARK, LAG, RATIO, DAMAGE = (
+    "active-segment", "open-transaction", "high-watermark", "min-compaction-lag", "dirty-ratio", "damage",
+)  # fmt: skip
+
+
+class Stop(NamedTuple):
+    """A reason why offsets are not cleaned. ``code``: one of the above; ``short``: a few words for a table."""
+
+    code: str
+    short: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """A partition's entries in the log directory's checkpoints; None if missing."""
+
+    cleaner: int | None = None
+    log_start: int | None = None
+    high_watermark: int | None = None
 
 
 @dataclass(slots=True)
@@ -18,7 +41,7 @@ class CleanableRange:
     """The dirty offsets [start, end); ``end`` is the base offset of a segment or the log end offset.
 
     ``ratio``: the dirty share of the bytes that a round would read. ``is_due``: whether the cleaner would clean it now.
-    ``stops``: the reasons why it, or the range after it, is not cleaned, one sentence each.
+    ``stops``: the reasons why it, or the range after it, is not cleaned.
     """
 
     start: int
@@ -27,18 +50,33 @@ class CleanableRange:
     dirty_bytes: int
     ratio: float
     is_due: bool
-    stops: list[str] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """``last_stable``: the first offset that transactions or the high watermark make unstable; ``why``: which of
-    them."""
+    """``last_stable``: the first offset that is unstable; ``code``: TRANSACTION or WATERMARK, which makes it so."""
 
     start: int
     end: int
     last_stable: int
-    why: str = ""
+    code: str = TRANSACTION
+
+
+_UNSTABLE = {
+    TRANSACTION: ("open transaction at", "an open transaction begins there"),
+    WATERMARK: ("high watermark", "above the high watermark: replicas may not have it"),
+}
+
+
+def log_limits(known: Checkpoints, first_base: int, producers: Producers, heeds_high_watermark: bool) -> LogLimits:
+    """``first_base``: base offset of the first segment; ``heeds_high_watermark``: see `CleanerSettings`."""
+    stable, code = producers.end_offset, TRANSACTION
+    if heeds_high_watermark and known.high_watermark is not None and known.high_watermark < stable:
+        stable, code = known.high_watermark, WATERMARK
+    if producers.first_unstable is not None and producers.first_unstable < stable:
+        stable, code = producers.first_unstable, TRANSACTION
+    return LogLimits(max(known.log_start or 0, first_base), producers.end_offset, stable, code)
 
 
 def cleanable_range(
@@ -51,17 +89,20 @@ def cleanable_range(
     dirty = [s for s in segments_between(segments, start, 1 << 63) if s.base_offset < active_base]
     uncleanable, stops = active_base, []
     if start < limits.end and start >= active_base:
-        stops.append(f"offsets from {start} on are in the active segment, which is not cleaned (--include-active)")
+        text = f"offsets from {start} on are in the active segment, which is not cleaned (--include-active)"
+        stops.append(Stop(ACTIVE, "segment roll", text))
     if limits.last_stable < uncleanable:
         uncleanable = limits.last_stable
-        stops.append(f"offset {limits.last_stable} and above: {limits.why}")
+        short, why = _UNSTABLE[limits.code]
+        stops.append(Stop(limits.code, f"{short} {uncleanable}", f"offset {uncleanable} and above: {why}"))
     if settings.min_lag_ms > 0:
         for segment in dirty:
             largest = segment.largest_timestamp()
             if largest > settings.now_ms - settings.min_lag_ms:
                 if segment.base_offset < uncleanable:
                     uncleanable = segment.base_offset
-                    stops.append(f"segment {segment.base_offset}: {_lag(largest, settings)}")
+                    short = f"min.compaction.lag.ms {show_span(settings.min_lag_ms)}"
+                    stops.append(Stop(LAG, short, f"segment {segment.base_offset}: {_lag(largest, settings)}"))
                 break
     uncleanable = max(start, uncleanable)
     end = next((s.base_offset for s in segments_between(inactive, uncleanable, 1 << 63)), active_base)
@@ -86,20 +127,21 @@ def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSet
     """Decides whether cleaning is due: dirty enough, or too old (LogCleanerManager.grabFilthiestCompactedLog)."""
     if found.dirty_bytes + found.clean_bytes == 0 or (found.end <= found.start and found.dirty_bytes == 0):
         return
-    is_late = found.dirty_bytes > 0 and _is_late(dirty, settings)
+    oldest_ms = _oldest(dirty) if found.dirty_bytes and settings.max_lag_ms < FOREVER_MS else None
+    is_late = oldest_ms is not None and oldest_ms < settings.now_ms - settings.max_lag_ms
     found.is_due = found.ratio > settings.min_ratio or is_late
     if not found.is_due and found.dirty_bytes:
-        found.stops.append(
-            f"{found.ratio:.0%} of the log is dirty, not above {settings.min_ratio:.0%} (--min-cleanable-ratio)"
-        )
+        least = f"{settings.min_ratio:.0%}"
+        text = f"{found.ratio:.0%} of the log is dirty, not above {least} (--min-cleanable-ratio)"
+        if oldest_ms is not None:
+            left_ms = oldest_ms + settings.max_lag_ms - settings.now_ms
+            text += f"; max.compaction.lag.ms makes it due in {show_span(left_ms)}"
+        found.stops.append(Stop(RATIO, f"dirty {found.ratio:.0%} of {least}", text))
 
 
-def _is_late(dirty: Sequence[Segment], settings: CleanerSettings) -> bool:
-    """Whether the oldest dirty record is older than max.compaction.lag.ms."""
-    if settings.max_lag_ms >= FOREVER_MS:
-        return False
-    stamps = [stamp for stamp in map(_first_timestamp, dirty) if stamp > 0]
-    return bool(stamps) and min(stamps) < settings.now_ms - settings.max_lag_ms
+def _oldest(dirty: Sequence[Segment]) -> int | None:
+    """Returns the least timestamp of the first batches of dirty segments, in ms; None if they have none."""
+    return min((stamp for stamp in map(_first_timestamp, dirty) if stamp > 0), default=None)
 
 
 def _first_timestamp(segment: Segment) -> int:

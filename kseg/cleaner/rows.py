@@ -9,7 +9,7 @@ from kseg.cleaner.ranges import CleanableRange
 
 def partition_row(result: Compaction, found: CleanableRange, seconds: float) -> dict[str, Any]:
     """Returns the object of type ``compaction``. ``found``: the range of the first round."""
-    counts, stops = result.counts, list(found.stops)
+    counts, stops = result.counts, [stop.text for stop in found.stops]
     if result.rounds and not result.is_whole and not result.later:
         stops.append(f"offsets from {result.end} on, as the map was full (--until-clean, --memory)")
     if not result.rounds and not stops:

@@ -11,8 +11,8 @@ from kseg.cli.options import ByteCount, Command, OffsetRange, with_options
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
-from kseg.dump.options import SORT_FIELDS
 from kseg.limits import MAX_MESSAGE_BYTES
+from kseg.output.fleet_table import SUMMARY_FIELDS
 from kseg.segment.files import METADATA_TOPIC
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ _VIEWS = (
     ),
     click.option(
         "--sort",
-        type=click.Choice(SORT_FIELDS),
+        type=click.Choice(SUMMARY_FIELDS),
         help="With --summary: one line for each partition, sorted, and totals; the default for more than ten.",
     ),
     click.option(

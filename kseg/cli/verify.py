@@ -19,10 +19,12 @@ from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.findings.reporter import FindingsReporter
+from kseg.output.fleet_table import CENSUS_FIELDS, MOST_APART
 from kseg.output.notices import on_one_line
 from kseg.output.presentation import Presentation
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink, open_sink
+from kseg.segment.paths import partition_count
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
@@ -78,6 +80,11 @@ from kseg.verification.run import verify
     show_default=True,
     help="Lowest severity with exit status 1.",
 )
+@click.option(
+    "--sort",
+    type=click.Choice(CENSUS_FIELDS),
+    help="Print one line for each partition, sorted, and totals; the default for more than ten.",
+)
 @now_option
 @batch_limit_option
 @era_07_option
@@ -102,6 +109,7 @@ def command(
     private_keys: tuple[str, ...],
     topics: tuple[str, ...],
     explain: str | None,
+    sort: str | None,
     output: str | None,
     presentation: Presentation,
     **given: Any,
@@ -116,6 +124,8 @@ def command(
     _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
     if explain:
         return _explain(explain, output, presentation)
+    if sort is not None and presentation.form in ("junit", "html"):
+        raise click.UsageError(f"--sort has no {presentation.form} form")
     if not options.paths:
         raise click.UsageError("no PATH is given")
     if options.manifest:
@@ -129,10 +139,21 @@ def command(
     gc.freeze()  # imported modules are never freed
     with spark_session(engine, options.jobs) as spark, mounted(options.paths, spool) as found:
         remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
-        return _verify(replace(options, paths=tuple(found), remote=remote), output, presentation, spark)
+        takes_census = _takes_census(tuple(found), sort, presentation.form)
+        options = replace(options, paths=tuple(found), remote=remote, takes_census=takes_census)
+        return _verify(options, output, presentation, spark, sort)
 
 
-def _verify(options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any) -> int:
+def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
+    """Whether facts about partitions are shown: on request, on a page, and as text if there are many partitions."""
+    if form == "text" and sort is None:
+        return partition_count(paths) > MOST_APART
+    return sort is not None or form == "html"
+
+
+def _verify(
+    options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any, sort: str | None
+) -> int:
     together = None
     if spark is not None:
         from kseg.spark.jobs import judging
@@ -141,16 +162,16 @@ def _verify(options: VerifyOptions, output: str | None, presentation: Presentati
     with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
         if progress.total is not None:
             progress.total *= options.passes
-        printer = _printer(options, presentation, sink)
+        printer = _printer(options, presentation, sink, sort)
         return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, together)
 
 
-def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink) -> FindingsPrinter:
+def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None) -> FindingsPrinter:
     if presentation.form == "html":
         from kseg.report.findings import FindingsPage
 
         return FindingsPage(sink, options.paths, options.level)
-    return printer_of(presentation.form, sink, presentation.color, options.fail_on, options.paths)
+    return printer_of(presentation.form, sink, presentation.color, options.fail_on, options.paths, sort)
 
 
 def _check_codes(codes: list[str]) -> None:

@@ -16,7 +16,6 @@ Range = tuple[int, int]
 """First and last, both inclusive."""
 
 TEXT, JSON, TABLE = "text", "json", "table"
-SORT_FIELDS = ("name", "size", "segments", "batches", "records", "damage", "oldest", "newest")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from kseg.dump.options import JSON, SORT_FIELDS, TABLE, DumpOptions
+from kseg.dump.options import JSON, TABLE, DumpOptions
 from kseg.formats.rows import Scratch
+from kseg.output.columns import line_width
 from kseg.output.printer import Style
 from kseg.output.sink import Sink
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
-MOST_SUMMARIES = 10
-"""Partitions that have a summary each; more have a line each."""
 
 
 def view_printer(
@@ -36,16 +35,18 @@ def view_printer(
     if options.as_hex:
         from kseg.output.hex.view import HexPrinter
 
-        width = _width(sink, HEX_WIDTH)
+        width = line_width(sink, HEX_WIDTH)
         return HexPrinter(sink, scratch, paint=paint, width=width, positions=options.positions, unpacked=style.deep)
     if options.summary:
+        from kseg.dump.backlogs import Backlogs
         from kseg.output.summary import SummaryPrinter
 
         return SummaryPrinter(
             sink, scratch, as_json=options.form == JSON, paint=paint, what_if=options.what_if, sample=options.sample,
             jobs=options.jobs or os.cpu_count() or 1, fleet=_fleet_table(options, sink, paint, partitions),
+            backlog=Backlogs(options.now),
         )  # fmt: skip
-    width = _width(sink, PIPED_TABLE_WIDTH)
+    width = line_width(sink, PIPED_TABLE_WIDTH)
     committed: Any = None
     if options.committed_offsets or options.decode_by_topic:
         from kseg.output.committed_offsets import CommittedOffsetsPrinter
@@ -67,20 +68,8 @@ def view_printer(
 
 def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Callable[[], int]) -> Any:
     """Returns None if each partition has a summary of its own."""
-    if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MOST_SUMMARIES):
+    from kseg.output.fleet_table import FLEET_WIDTH, MOST_APART, FleetTable
+
+    if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MOST_APART):
         return None
-    from kseg.output.fleet_table import FleetTable
-
-    return FleetTable(options.sort or SORT_FIELDS[0], paint, _width(sink, PIPED_TABLE_WIDTH))
-
-
-def _width(sink: Sink, otherwise: int) -> int:
-    """Returns the width in columns: from COLUMNS, from the terminal, or the default for a pipe."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told) > 0:
-        return int(told)
-    if not sink.is_terminal:
-        return otherwise
-    import shutil
-
-    return shutil.get_terminal_size().columns
+    return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
-from kseg.logdir.partition_state import COMPACTED_TOPICS, BrokerState
+from kseg.logdir.partition_state import CLEANER_SETTINGS, COMPACTED_TOPICS, BrokerState
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOG_DIRECTORY_FILES,
@@ -96,7 +96,19 @@ class LogDirectory:
             None if policies is None else "compact" in policies, None if policies is None else "delete" in policies,
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
+            self._cleaner_settings(topic) if policies is not None and "compact" in policies else None,
         )  # fmt: skip
+
+    def _cleaner_settings(self, topic: str) -> dict[str, str]:
+        """Returns the settings that the topic, the cluster or the broker sets."""
+        found = {}
+        for name in CLEANER_SETTINGS:
+            value = None if self.topics is None else self.topics.setting(topic, name)
+            if value is None and self.server is not None:
+                value = self.server.setting(name)
+            if value is not None:
+                found[name] = value
+        return found
 
 
 def is_moved(directory: str) -> bool:

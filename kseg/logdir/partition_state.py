@@ -5,14 +5,17 @@ from typing import NamedTuple
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 """Topics that brokers create with cleanup.policy=compact; __share_group_state and __remote_log_metadata have delete."""
 
+CLEANER_SETTINGS = ("min.compaction.lag.ms", "max.compaction.lag.ms", "min.cleanable.dirty.ratio")
+"""The topic settings that decide whether the log cleaner cleans a compacted partition."""
+
 
 class BrokerState(NamedTuple):
     """None for an unknown value: no log directory, no such checkpoint, or no entry for the partition.
 
     ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata or by the topic's name;
-    ``is_deleting``: it includes delete. ``was_clean``: .kafka_cleanshutdown exists. ``is_known``: the partition is in a
-    log directory. ``is_kraft``: the broker runs without ZooKeeper. ``topic_id`` is "" if __cluster_metadata exists and
-    does not have the topic.
+    ``is_deleting``: it includes delete; ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``:
+    .kafka_cleanshutdown exists. ``is_known``: the partition is in a log directory. ``is_kraft``: the broker runs
+    without ZooKeeper. ``topic_id`` is "" if __cluster_metadata exists and does not have the topic.
     """
 
     recovery_point: int | None = None
@@ -26,6 +29,7 @@ class BrokerState(NamedTuple):
     was_clean: bool | None = None
     is_known: bool = False
     is_kraft: bool | None = None
+    cleaner_settings: dict[str, str] | None = None
 
     def will_be_scanned(self, next_offset: int | None) -> bool:
         """Whether a broker's start scans a segment that ends before ``next_offset``, and rebuilds its indexes.

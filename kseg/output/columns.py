@@ -1,9 +1,11 @@
 """Arranges cells in columns, as many as fit on a line."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kseg.output.paint import Paint, cells
+from kseg.output.sink import Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,15 @@ class Columns:
                 padded = padded.rstrip()  # otherwise the color would include the blanks
             shown.append(padded if paint is None else paint(padded, color or column.color))
         return " ".join(shown).rstrip()
+
+
+def line_width(sink: Sink, otherwise: int) -> int:
+    """Returns the width in columns: from COLUMNS, from the terminal, or the default for a pipe."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told) > 0:
+        return int(told)
+    if not sink.is_terminal:
+        return otherwise
+    import shutil
+
+    return shutil.get_terminal_size().columns

@@ -1,4 +1,4 @@
-"""The summaries of many partitions as a table of one line each, with totals and the batches by format and codec."""
+"""Many partitions as a table of one line each, with totals and the batches by format and codec."""
 
 import os
 from collections import defaultdict
@@ -9,23 +9,35 @@ from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells
 from kseg.quantities import plural, shown_bytes, shown_time
 
+FLEET_WIDTH = 200
+"""Width of the table in a pipe."""
+MOST_APART = 10
+"""Partitions that are summarised one by one; more have a line each."""
 _COLUMNS = (
     Column("PARTITION", is_number=False), Column("SIZE"), Column("SEGMENTS", 3), Column("BATCHES", 4),
     Column("RECORDS", 1), Column("FORMATS", 2, is_number=False), Column("DAMAGED", color="red"),
-    Column("OLDEST", 6, is_number=False), Column("NEWEST", 5, is_number=False),
+    Column("ERRORS", color="red"), Column("WARNINGS", color="yellow"),
+    Column("OLDEST", 7, is_number=False), Column("NEWEST", 6, is_number=False), Column("CLEANER", 5, is_number=False),
 )  # fmt: skip
 _SORT_KEYS = {
     "name": "path", "size": "bytes", "segments": "files", "batches": "batches", "records": "records",
-    "damage": "damagedBytes", "oldest": "leastTimestamp", "newest": "maxTimestamp",
+    "damage": "damagedBytes", "oldest": "leastTimestamp", "newest": "maxTimestamp", "cleaner": "cleaner",
+    "errors": "errors",
 }  # fmt: skip
+SUMMARY_FIELDS, CENSUS_FIELDS = tuple(_SORT_KEYS)[:-1], tuple(_SORT_KEYS)
+"""What summaries are sorted by, and what the partitions of a verification are."""
+_OF_CENSUS = ("ERRORS", "WARNINGS")
 _RISING = frozenset({"name", "oldest"})
 """Fields of which the smallest comes first; of all others the largest."""
 _SUMMED = ("bytes", "files", "batches", "records", "damagedBytes")
+_FINDINGS = ("errors", "warnings")
 _LARGEST_TIME = 1 << 63
 
 
 class FleetTable:
-    """Takes JSON objects of summaries; `text` returns the table. ``sort``: one of `kseg.dump.options.SORT_FIELDS`."""
+    """Takes JSON objects of summaries or of a verification's partitions; `text` returns the table. ``sort``: one of
+    SUMMARY_FIELDS or CENSUS_FIELDS.
+    """
 
     def __init__(self, sort: str, paint: Paint, width: int) -> None:
         self._sort, self._paint, self._width = sort, paint, width
@@ -38,19 +50,19 @@ class FleetTable:
         """Returns the table, "" if nothing was added."""
         if not self._rows:
             return ""
-        key = _SORT_KEYS[self._sort]
-        is_rising = self._sort in _RISING
-        rows = sorted(self._rows, key=lambda row: _name(row["path"]))
-        rows.sort(key=lambda row: _ordered(row[key], is_rising), reverse=not is_rising)
+        rows = sorted_rows(self._rows, self._sort)
+        is_census = "errors" in rows[0]
+        chosen = [column for column in _COLUMNS if is_census or column.title not in _OF_CENSUS]
         shown = [_cells(row) for row in rows]
-        total = {name: sum(row[name] for row in rows) for name in _SUMMED}
-        last = _cells({**total, "path": "", "forms": [], "leastTimestamp": None, "maxTimestamp": None})
-        last |= {"PARTITION": plural(len(rows), "partition", "partitions"), "OLDEST": "", "NEWEST": "", "FORMATS": ""}
+        total: dict[str, Any] = {name: sum(row.get(name, 0) for row in rows) for name in (*_SUMMED, *_FINDINGS)}
+        last = _cells({**total, "path": "", "forms": [], "leastTimestamp": None, "maxTimestamp": None, "cleaner": None})
+        last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
+        last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
         widths = {
             column.title: max(cells(each[column.title]) for each in (*shown, last, {column.title: column.title}))
-            for column in _COLUMNS
+            for column in chosen
         }
-        columns = Columns(_COLUMNS, widths, self._width)
+        columns = Columns(chosen, widths, self._width)
         lines = [columns.title(self._paint), *(columns.line(each, self._paint) for each in shown)]
         lines.append(self._paint(columns.line(last), bold=True))
         return "\n".join([*lines, *self._forms()]) + "\n"
@@ -71,6 +83,14 @@ class FleetTable:
         return lines
 
 
+def sorted_rows(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    """Returns the objects in the order of a field: the largest first, but the first name and the oldest time."""
+    is_rising = sort in _RISING
+    found = sorted(rows, key=lambda row: _name(row["path"]))
+    found.sort(key=lambda row: _ordered(row[_SORT_KEYS[sort]], is_rising), reverse=not is_rising)
+    return found
+
+
 def _name(path: Any) -> str:
     """The path of a summary, which is an object of base64 if it is not UTF-8."""
     return path if isinstance(path, str) else str(path["base64"])
@@ -81,6 +101,8 @@ def _ordered(value: Any, is_rising: bool) -> Any:
         return value
     if value is None:
         return _LARGEST_TIME if is_rising else -1
+    if isinstance(value, dict) and "dirtyBytes" in value:
+        return value["dirtyBytes"] or 0
     return _name(value)
 
 
@@ -97,10 +119,17 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         "RECORDS": f"{row['records']:,}",
         "FORMATS": ", ".join(forms) or "-",
         "DAMAGED": shown_bytes(row["damagedBytes"]) if row["damagedBytes"] else "-",
+        "ERRORS": _number(row, "errors"),
+        "WARNINGS": _number(row, "warnings"),
         "OLDEST": _day(row["leastTimestamp"]),
         "NEWEST": _day(row["maxTimestamp"]),
+        "CLEANER": "-" if row["cleaner"] is None else on_one_line(row["cleaner"]["state"]),
     }
 
 
 def _day(timestamp: int | None) -> str:
     return "-" if timestamp is None else shown_time(timestamp)[:16]
+
+
+def _number(row: dict[str, Any], name: str) -> str:
+    return f"{row[name]:,}" if row.get(name) else "-"

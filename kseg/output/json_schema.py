@@ -57,6 +57,9 @@ PARTS = {
     "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
     "rewriting": "copied: int, rewritten: int, emptied: int, dropped: int",
     "sources": "{}text",
+    "formCount": "format: text, compression: text, batches: int, bytes: int",
+    "stop": "code: text, message: text",
+    "cleaner": ("state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop"),
     "place": "logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?",
     "command": "argv: []text, purpose: text",
     "details": (
@@ -153,7 +156,7 @@ DUMP = [
         "logAppendTimeBatches: int, producers: cardinality, batchesWithProducer: int, transactionalBatches: int, "
         "commits: int, aborts: int, controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, "
         "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf, "
-        "whatIfs?: []whatIf",
+        "whatIfs?: []whatIf, cleaner: cleaner?",
     ),
 ]
 """Type and fields of the objects that `kseg dump` prints; they depend on the era of the batch."""
@@ -175,6 +178,11 @@ VERIFY = [
         "summary",
         "files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag, "
         "next: [][]text, notJudged: int",
+    ),
+    (
+        "partition",
+        "path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int, "
+        "leastTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?",
     ),
     ("explanation", "code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?"),
 ]

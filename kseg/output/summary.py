@@ -23,11 +23,16 @@ if TYPE_CHECKING:
     from kseg.output.fleet_table import FleetTable
 
 
+BacklogOf = Callable[[str, str], dict[str, Any] | None]
+"""Returns what the log cleaner has to do in a partition directory, as JSON; None if nothing ever. The second argument
+names the damage that stops a cleaner, "" for none."""
+
+
 class SummaryPrinter(Printer):
     """Counts its input and writes one summary for each directory; `close` writes the last one.
 
     ``what_if``: codecs for which the savings of recompression are estimated, from about ``sample`` batches.
-    ``fleet``: the table that takes the summaries of text instead.
+    ``fleet``: the table that takes the summaries of text instead; ``backlog``: see `BacklogOf`.
     """
 
     def __init__(
@@ -41,12 +46,15 @@ class SummaryPrinter(Printer):
         sample: int | None = None,
         jobs: int = 1,
         fleet: "FleetTable | None" = None,
+        backlog: BacklogOf = lambda *_: None,
     ) -> None:
         super().__init__(sink, Style(), scratch)
         self._as_json = as_json
         self._paint = paint or Paint()
         self._targets, self._sample, self._jobs = what_if, sample, jobs
-        self._fleet = fleet
+        self._fleet, self._backlog = fleet, backlog
+        self._damaged: tuple[str, str] | None = None
+        """The first file with damage, and a few words on it."""
         self._directory: str | None = None
         self._paths: list[str] = []
         self._is_whole = False
@@ -62,7 +70,7 @@ class SummaryPrinter(Printer):
         if self._directory is not None and is_another:
             self._end_directory()
         if self._directory is None:
-            self._directory = directory
+            self._directory, self._damaged = directory, None
             self._summary = Summary(self.scratch)
             self._recompressions = [
                 Recompression(target, self.scratch.max_batch_bytes, self._jobs, self._sample)
@@ -79,7 +87,7 @@ class SummaryPrinter(Printer):
         if self._recompressions:
             for i in range(run.count):
                 self._recompress(reader.batch(run, i, keep=False))
-        self.errors += self._summary.problems.total() - problems
+        self._count_problems(problems)
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
         """Counts the whole batch; ``spans`` is ignored."""
@@ -87,7 +95,13 @@ class SummaryPrinter(Printer):
         self._summary.bytes += batch.size
         self._summary.add_batch(batch)
         self._recompress(batch)
-        self.errors += self._summary.problems.total() - problems
+        self._count_problems(problems)
+
+    def _count_problems(self, before: int) -> None:
+        found = self._summary.problems.total() - before
+        self.errors += found
+        if found and self._summary.problems["undecodable-records"]:
+            self._note_damage("undecodable-records")
 
     def _recompress(self, batch: Batch) -> None:
         for recompression in self._recompressions:
@@ -97,6 +111,11 @@ class SummaryPrinter(Printer):
         self.errors += 1
         self._summary.bytes += damage.length
         self._summary.add_damage(damage)
+        self._note_damage(damage.code)
+
+    def _note_damage(self, code: str) -> None:
+        if self._damaged is None:
+            self._damaged = self._paths[-1], f"{code} in {os.path.basename(self._paths[-1])}"
 
     def finish(self) -> None:
         """Does nothing: a summary covers several files."""
@@ -117,22 +136,28 @@ class SummaryPrinter(Printer):
                 savings.append(recompression.finish())
         self._recompressions = []
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
+        found = summary_object(self._summary, path, savings)
+        found["cleaner"] = cleaner = self._backlog(path, self._what_blocks()) if self._is_whole else None
         if self._as_json:
-            self.sink.write(encode(summary_object(self._summary, path, savings)) + b"\n")
+            self.sink.write(encode(found) + b"\n")
         elif self._fleet is not None:
-            self._fleet.add(summary_object(self._summary, path, savings))
+            self._fleet.add(found)
         elif self.sink.is_terminal:
             from kseg.output.summary_panel import summary_panel
 
-            text = summary_panel(self._summary, path, savings, self._paint)
+            text = summary_panel(self._summary, path, savings, self._paint, cleaner)
             self.sink.write(text.encode("utf-8", "surrogateescape"))
         else:
-            lines = summary_lines(self._summary, path, savings, self._paint)
+            lines = summary_lines(self._summary, path, savings, self._paint, cleaner)
             between = "" if self._is_first else "\n"
             self.sink.write((between + "\n".join(lines) + "\n").encode("utf-8", "surrogateescape"))
         self.sink.flush()
         self._is_first = False
         self._directory, self._paths = None, []
+
+    def _what_blocks(self) -> str:
+        """Names the damage that stops a cleaner: any but that of the active segment, which no cleaner reads."""
+        return self._damaged[1] if self._damaged is not None and self._damaged[0] != self._paths[-1] else ""
 
 
 def summary_object(summary: Summary, path: str, savings: Sequence[Saving] = ()) -> dict[str, Any]:

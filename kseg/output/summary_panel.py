@@ -7,7 +7,7 @@ from typing import Any
 from kseg.output.drawing import drawn
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint
-from kseg.output.summary_text import Fact, savings_lines, summary_facts, summary_size
+from kseg.output.summary_text import Fact, cleaner_facts, savings_lines, summary_facts, summary_size
 from kseg.quantities import shown_bytes
 from kseg.segment.recompression import Saving
 from kseg.segment.summary import Form, Summary
@@ -15,13 +15,19 @@ from kseg.segment.summary import Form, Summary
 _BAR_WIDTH = 16
 
 
-def summary_panel(summary: Summary, path: str, savings: Sequence[Saving], paint: Paint) -> str:
-    """Returns the panel as text. A title is cut at the width of the terminal, so the whole path stands below it."""
+def summary_panel(
+    summary: Summary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
+) -> str:
+    """Returns the panel as text; ``cleaner``: see `cleaner_facts`.
+
+    A title is cut at the width of the terminal, so the whole path stands below it.
+    """
     from rich.console import Group
     from rich.panel import Panel
     from rich.text import Text
 
     counted, contained = summary_facts(summary)
+    contained += cleaner_facts(cleaner)
     head = [Text(on_one_line(path), overflow="fold"), Text(summary_size(summary))]
     parts: list[Any] = [*head, Text(), _grid(counted), Text()]
     if forms := summary.forms():

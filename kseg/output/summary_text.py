@@ -1,7 +1,7 @@
 """The text form of a summary, and the facts that both it and the panel of a terminal show."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint
@@ -22,13 +22,21 @@ class Fact(NamedTuple):
     color: str | None = None
 
 
-def summary_lines(summary: Summary, path: str, savings: Sequence[Saving], paint: Paint) -> list[str]:
-    """Returns the summary as text, at most 80 columns wide except for the path."""
+def summary_lines(
+    summary: Summary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
+) -> list[str]:
+    """Returns the summary as text, at most 80 columns wide except for the path. ``cleaner``: see `cleaner_facts`."""
     counted, contained = summary_facts(summary)
+    contained += cleaner_facts(cleaner)
     lines = [f"{paint(on_one_line(path), bold=True)}: {summary_size(summary)}", *map(_line, counted)]
     lines += _form_lines(summary.forms())
     lines += [paint(_line(fact), fact.color) if fact.color else _line(fact) for fact in contained]
     return lines + savings_lines(savings, paint)
+
+
+def cleaner_facts(cleaner: dict[str, Any] | None) -> list[Fact]:
+    """Returns what the log cleaner waits for, from `SummaryPrinter`'s JSON."""
+    return [] if cleaner is None else [Fact("log cleaner", "", on_one_line(cleaner["state"]))]
 
 
 def summary_size(summary: Summary) -> str:

@@ -3,8 +3,9 @@
 import glob
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from kseg.errors import PathError
+from kseg.errors import KsegError, PathError
 from kseg.segment.files import (
     SegmentFile,
     holds_segments,
@@ -54,6 +55,15 @@ def expand_path(path: str) -> list[str]:
         return [path]
     text = inside or " (no .log, .kafka or .checkpoint file in it)"
     raise PathError(f"{path}: neither a partition nor a log directory{text}")
+
+
+def partition_count(paths: Iterable[str]) -> int:
+    """Returns the number of partitions and files at paths; what cannot be read counts as none."""
+    count = 0
+    for path in paths:
+        with suppress(KsegError):
+            count += len(expand_path(path))
+    return count
 
 
 def roots_of(path: str) -> list[str]:

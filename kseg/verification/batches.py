@@ -263,7 +263,7 @@ class BatchRule(Rule):
         segment.batches, segment.records = state.batches, state.records
         segment.magics = (state.v0, state.v1, state.v2)
         segment.first_offset, segment.last_offset = state.first_offset, state.last_offset
-        segment.largest_timestamp = state.largest_timestamp
+        segment.least_timestamp, segment.largest_timestamp = state.least_timestamp, state.largest_timestamp
         segment.largest_timestamp_offset = state.largest_timestamp_offset
         if segment.file.kind == ".kafka":
             segment.last_offset = (segment.base_offset or 0) + segment.size - 1 if segment.size else -1

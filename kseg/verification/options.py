@@ -19,7 +19,7 @@ class VerifyOptions:
 
     ``against``: another replica; ``manifest``: a file of digests; ``ignored``: codes of findings; ``fail_on``: the
     lowest severity that makes the exit status 1; ``remote``: what is read of remote storage; ``server``: the broker's
-    own settings.
+    own settings; ``takes_census``: facts about each partition are collected, for a table.
     """
 
     paths: tuple[str, ...]
@@ -35,6 +35,7 @@ class VerifyOptions:
     jobs: int | None = None
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     server: ServerProperties | None = None
+    takes_census: bool = False
 
     @property
     def passes(self) -> int:
@@ -52,6 +53,7 @@ class VerifyOptions:
             era_07=self.is_07,
             remote=self.remote,
             server=self.server,
+            takes_census=self.takes_census,
         )
 
     def fails(self, totals: Totals) -> bool:

@@ -44,6 +44,7 @@ class Segment:
     records: int = 0
     first_offset: int = -1
     last_offset: int = -1
+    least_timestamp: int = -1
     largest_timestamp: int = -1
     largest_timestamp_offset: int = -1
     magics: tuple[int, int, int] = (0, 0, 0)
@@ -102,6 +103,8 @@ class Partition:
     """The topic id in partition.metadata, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
     """Whether a batch has gaps that the cleaner left."""
+    first_open_offset: int | None = None
+    """Where the oldest open transaction begins, once `ProducerRule` has ended."""
     are_closed: bool = False
     """Whether brokers will not append to the segments any more, whatever lies beside them."""
     own_name: str = ""

@@ -39,7 +39,8 @@ class Finding(NamedTuple):
 class Totals:
     """Counts of what was checked, and of findings by severity, without ignored ones.
 
-    ``not_judged``: files and directories that may be Kafka's and were not read.
+    ``not_judged``: files and directories that may be Kafka's and were not read; ``partitions``: the objects of
+    `kseg.verification.census`, if they were asked for.
     """
 
     files: int = 0
@@ -49,6 +50,7 @@ class Totals:
     severities: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     codes: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     not_judged: int = 0
+    partitions: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def errors(self) -> int:
@@ -73,10 +75,13 @@ class Totals:
             self.severities[severity] += count
         for code, count in other.codes.items():
             self.codes[code] += count
+        self.partitions += other.partitions
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles as four numbers if nothing was found: processes send one for each partition."""
-        counted = (self.severities, self.codes, self.not_judged) if self.codes or self.not_judged else ()
+        counted: tuple[Any, ...] = ()
+        if self.codes or self.not_judged or self.partitions:
+            counted = self.severities, self.codes, self.not_judged, self.partitions
         return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
 
 

@@ -16,7 +16,9 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``level`` is one of kseg.segment.survey; ``now_ms``: the current time."""
+    """``level`` is one of kseg.segment.survey; ``now_ms``: the current time; ``takes_census``: see `Totals`,
+    ``partitions``.
+    """
 
     level: int
     now_ms: int
@@ -26,6 +28,7 @@ class Settings:
     era_07: bool = False
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     server: ServerProperties | None = None
+    takes_census: bool = False
 
 
 def partition_of(

@@ -153,6 +153,8 @@ class ProducerRule(Rule):
     def finish(self) -> None:
         if not self._is_on:
             return
+        oldest = next(self._states.ongoing(), None)
+        self.partition.first_open_offset = None if oldest is None else oldest.first_offset
         if not self.partition.is_compacted:
             for gap in self._gaps:
                 place = gap.position, gap.length, gap.offset

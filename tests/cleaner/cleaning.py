@@ -4,7 +4,8 @@ from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Checkpoints, Compaction, Compactor, RoundMaker
+from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
+from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.rounds import Round
 from kseg.cleaner.settings import CleanerSettings
 

@@ -4,7 +4,7 @@ import pytest
 
 from kseg.cleaner.grouping import group_segments
 from kseg.cleaner.log import INDEX, LOG, TIME_INDEX, Segment, segments_between
-from kseg.cleaner.ranges import LogLimits, cleanable_range
+from kseg.cleaner.ranges import TRANSACTION, LogLimits, cleanable_range
 from kseg.cleaner.settings import CleanerSettings
 
 SECOND_NS = 1_000_000_000
@@ -18,7 +18,7 @@ def segments(*bases: int, size: int = 100) -> list[Segment]:
 
 
 def limits(end: int, last_stable: int | None = None, start: int = 0) -> LogLimits:
-    return LogLimits(start, end, end if last_stable is None else last_stable, "open")
+    return LogLimits(start, end, end if last_stable is None else last_stable)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_cleaning_stops_before_an_open_transaction(last_stable: int, end: int) -
     found = cleanable_range(segments(0, 10, 20, 30), None, limits(40, last_stable), CleanerSettings(0, min_ratio=0.0))
     assert found.end == end
     assert found.is_due == (end > 0)
-    assert any("open" in stop for stop in found.stops) == (last_stable < 30)
+    assert any(stop.code == TRANSACTION for stop in found.stops) == (last_stable < 30)
 
 
 @pytest.mark.parametrize(("lag_ms", "end"), [(0, 30), (1, 30), (1000, 20), (2000, 10), (9000, 0)])

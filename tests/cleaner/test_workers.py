@@ -9,7 +9,8 @@ import pytest
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
 from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Checkpoints, Compactor
+from kseg.cleaner.compaction import Compactor
+from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper

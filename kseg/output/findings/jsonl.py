@@ -1,10 +1,11 @@
-"""Prints findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, and ``summary`` at the end."""
+"""Prints findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, ``partition``, at the end ``summary``."""
 
 from typing import TYPE_CHECKING
 
 from kseg.formats.json_values import encode, name_value
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices
+from kseg.output.sink import Sink
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
@@ -12,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class JsonFindings(FindingsPrinter):
-    """Prints one object a line; the last one is the summary."""
+    """Prints one object a line; the last one is the summary. ``sort``: the field by which partitions are sorted."""
+
+    def __init__(self, sink: Sink, sort: str | None = None) -> None:
+        super().__init__(sink)
+        self._sort = sort
 
     def show(self, finding: Finding) -> None:
         self._put(
@@ -56,6 +61,11 @@ class JsonFindings(FindingsPrinter):
         for file, code, count in report.unshown():
             self._put({"type": "omitted", "code": code, "file": name_value(file), "count": count})
         totals = report.totals
+        if totals.partitions:
+            from kseg.output.fleet_table import sorted_rows
+
+            for partition in sorted_rows(totals.partitions, self._sort or "name"):
+                self._put(partition)
         self._put(
             {
                 "type": "summary",

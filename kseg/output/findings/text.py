@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kseg.findings.table import FROM_REPLICA, KINDS
 from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter
@@ -29,13 +29,16 @@ class TextFindings(FindingsPrinter):
     The summary and the next steps go to standard error.
     """
 
-    def __init__(self, sink: Sink, color: str) -> None:
+    def __init__(self, sink: Sink, color: str, sort: str | None = None) -> None:
+        """``sort``: the field by which the table of partitions is sorted, None for no table of a few."""
         super().__init__(sink)
+        self._sort, self._has_shown = sort, False
         self._paint = Paint(color, sink.is_terminal)
         self._of_file: list[Finding] = []
         """Findings of one file that are not drawn yet; only for a terminal."""
 
     def show(self, finding: Finding) -> None:
+        self._has_shown = True
         if self.sink.is_terminal:
             if self._of_file and (finding.file != self._of_file[0].file or len(self._of_file) == _MOST_HELD):
                 self._draw()
@@ -73,6 +76,7 @@ class TextFindings(FindingsPrinter):
         self._draw()
         for file, code, count in report.unshown():
             self._put(f"{on_one_line(file)}: {count} more of {code}\n")
+        self._put_partitions(report.totals.partitions)
         self.sink.flush()
         if notices.is_verbose:
             for code in report.totals.codes:
@@ -86,6 +90,21 @@ class TextFindings(FindingsPrinter):
             notices.warning("needed from outside:")
             for line in _needs_lines(report.needs):
                 notices.warning(f"  {line}")
+
+    def _put_partitions(self, partitions: list[dict[str, Any]]) -> None:
+        """Prints the table of partitions, if it was asked for or there are many."""
+        if not partitions:
+            return
+        from kseg.output.columns import line_width
+        from kseg.output.fleet_table import FLEET_WIDTH, MOST_APART, FleetTable
+
+        if self._sort is None and len(partitions) <= MOST_APART:
+            return
+        table = FleetTable(self._sort or "name", self._paint, line_width(self.sink, FLEET_WIDTH))
+        for partition in partitions:
+            table.add(partition)
+        between = "\n" if self._has_shown else ""
+        self._put(between + table.text())
 
     def _put(self, line: str) -> None:
         self.sink.write(line.encode("utf-8", "surrogateescape"))

@@ -249,9 +249,17 @@ def judge_partition(
             return partition
         if is_directory_above(directory, files_in, others) and judge_inside(directory, settings, report, progress):
             return partition
-    judge_segments(partition, files, rules_of(partition), progress)
+    rules, census = rules_of(partition), None
+    if settings.takes_census:
+        from kseg.verification.census import Census
+
+        census = Census(partition)
+        rules.append(census)
+    judge_segments(partition, files, rules, progress)
     if others or not files or partition.odd_names:
         judge_strays(partition, settings, progress, judge_inside)
+    if census is not None:
+        report.totals.partitions.append(census.as_object())
     return partition
 
 

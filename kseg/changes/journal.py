@@ -1,11 +1,11 @@
 """The journal of one command's change of a log directory: the file `.kseg-change-N.jsonl` in its root, ignored by
 brokers.
 
-Each line is one record: the root's files before the command; the start; each finished partition; the new contents of
-the root's files; the end. Lines are appended and synced; an incomplete last line is ignored.
+Each line is one record: the root's files before the command; the start; each finished partition; renames of partition
+directories and the new contents of the root's files; the end. Lines are appended and synced; an incomplete last line is ignored.
 
 The owner of the log directory can write such a file, too. Therefore a journal can only change the files in
-`ROOT_FILES`, which get the owner of the directory and the mode of a plain file.
+`ROOT_FILES`, which get the owner of the directory and the mode of a plain file, and rename partition directories.
 """
 
 import json
@@ -15,6 +15,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Any
 
+from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError
@@ -69,7 +70,8 @@ class Journal:
     """The journal of one change.
 
     ``known``: the root's files before the command, None if absent; ``planned``: their new contents; ``left``: the files
-    at the end. ``partitions``: names of the finished partitions, in order. ``begun_ns``: modification time of the log
+    at the end. ``partitions``: names of the finished partitions, in order; ``moves``: renames of partition directories,
+    after these were changed, in order. ``begun_ns``: modification time of the log
     directory before the first partition changed, None until then. ``restored``: files that an undo restores;
     ``undone``: partitions that were undone separately.
     """
@@ -83,6 +85,7 @@ class Journal:
     state: str = OPEN
     begun_ns: int | None = None
     partitions: list[str] = field(default_factory=list)
+    moves: list[DirectoryMove] = field(default_factory=list)
     planned: dict[str, bytes] = field(default_factory=dict)
     left: dict[str, RootFile | None] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
@@ -137,6 +140,8 @@ class Journal:
             self.partitions.append(_plain(row["partition"]))
         if "undone" in row:
             self.undone.append(_plain(row["undone"]))
+        if "moves" in row:
+            self.moves = [DirectoryMove.of(found) for found in row["moves"]]
         if "planned" in row:
             self.planned = {_root_file(name): b64decode(content) for name, content in row["planned"].items()}
         if "left" in row:

@@ -3,7 +3,8 @@
 1. The journal is created. It records the root's files as the command found them.
 2. If a .log will change, the clean shutdown marker is removed.
 3. Partitions are changed one by one.
-4. The root's other files (checkpoints) get their new contents, and the journal is marked as done.
+4. Partition directories are renamed, the root's other files (checkpoints) get their new contents, and the journal is
+   marked as done.
 
 After a kill at any point, the same command resumes from the journal: it sees the root's files as recorded, and the
 finished partitions. If a broker or another program has changed files meanwhile, the journal is abandoned and the
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.clean_stop import remove_marker
+from kseg.changes.directory_moves import carry_out, moved_now, planned_move
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -36,7 +38,7 @@ from kseg.changes.journal import (
     replace_file,
 )
 from kseg.changes.manifest import Change
-from kseg.changes.plan import CREATE, REPLACE, Plan
+from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 
 if TYPE_CHECKING:
@@ -195,14 +197,24 @@ class LogDirectoryChange:
             journal.append({"partition": name}, self._disk)
 
     def finish(self, root: Plan | None = None) -> None:
-        """Writes the root's files from the plan (steps with bytes as content), and ends the change.
+        """Renames directories and writes the root's files from the plan (steps with bytes as content), and ends the
+        change.
 
         Raises StoppedHalfwayError if a system call fails.
         """
         contents = _contents(root) if root else {}
-        if contents or self._journal:
+        renames = [(step.file, step.target) for step in root.steps if step.action == RENAME] if root else []
+        if contents or renames or self._journal:
             journal = self._begin()
+            self._halfway(lambda: self._move(journal, renames))
             self._halfway(lambda: self._finish(journal, contents))
+
+    def _move(self, journal: Journal, renames: list[tuple[str, str]]) -> None:
+        if not renames:
+            return
+        moves = [*journal.moves, *(planned_move(self.directory, name, target) for name, target in renames)]
+        journal.append({"moves": moves}, self._disk)
+        carry_out(self.directory, moves, self._disk)
 
     def _finish(self, journal: Journal, contents: dict[str, bytes]) -> None:
         disk = self._disk
@@ -301,7 +313,7 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
                 return name
         elif not _is_one_of(now, known, journal.planned.get(name)):
             return name
-    if journal.begun_ns is not None and not journal.planned:
+    if journal.begun_ns is not None and not journal.planned and not journal.moves:
         if os.stat(journal.directory).st_mtime_ns != journal.begun_ns:
             return "the directory"
     return ""
@@ -317,8 +329,8 @@ def _contents(root: Plan) -> dict[str, bytes]:
     """Returns the new contents of the root's files in a plan."""
     found = {}
     for step in root.steps:
-        if step.file == MARKER:
-            continue  # it is removed in any case
+        if step.file == MARKER or step.action == RENAME:
+            continue  # the marker is removed in any case
         if step.action not in (CREATE, REPLACE) or not all(isinstance(piece, bytes) for piece in step.pieces):
             raise ValueError(f"{step.action} of {step.file}: files of a log directory can only be given new contents")
         found[step.file] = b"".join(piece for piece in step.pieces if isinstance(piece, bytes))
@@ -338,6 +350,14 @@ def _drop(journal: Journal, disk: Disk) -> None:
             journal.remove(disk)
     except OSError:
         return  # an empty journal is harmless: the next command removes it
+
+
+def partitions_now(journal: Journal) -> dict[str, str]:
+    """Returns the present name of each partition directory that was changed, by its name when it was changed."""
+    moved = {move.name: move.target for move in moved_now(journal.directory, journal.moves)}
+    found = [os.path.basename(path) for path in partitions_of(journal.directory, journal.group)]
+    before = {target: name for name, target in moved.items()}
+    return {name: moved.get(name, name) for name in {*journal.partitions, *(before.get(now, now) for now in found)}}
 
 
 def partitions_of(directory: str, group: str) -> list[str]:
@@ -379,7 +399,8 @@ def forget(journal: Journal, disk: Disk, place: str = "") -> int:
 
 def has_changed_anything(journal: Journal) -> bool:
     """Whether any partition or root file was changed, or is about to be."""
-    return bool(journal.partitions or journal.planned or partitions_of(journal.directory, journal.group))
+    has_partitions = journal.partitions or partitions_of(journal.directory, journal.group)
+    return bool(has_partitions or journal.moves or journal.planned)
 
 
 def roll_back_journal(journal: Journal, disk: Disk) -> None:

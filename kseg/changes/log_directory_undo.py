@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kseg.changes import quarantine
 from kseg.changes.checkpoint_merge import revert_entries
 from kseg.changes.clean_stop import CleanStop, remove_marker
+from kseg.changes.directory_moves import DirectoryMove, move_back, moved_now, refuse_grown
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -20,7 +21,7 @@ from kseg.changes.journal import (
     replace_file,
 )
 from kseg.changes.lock import log_directory_of
-from kseg.changes.log_directory import changed_partitions, partitions_of
+from kseg.changes.log_directory import changed_partitions, partitions_now, partitions_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all, undo
@@ -34,7 +35,7 @@ class LogDirectoryUndo:
 
     ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
     files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
-    partitions that were undone earlier.
+    partitions that were undone earlier; ``moves``: renames of directories that are taken back.
     """
 
     journal: Journal
@@ -43,6 +44,7 @@ class LogDirectoryUndo:
     not_restored: list[str]
     skipped: list[str]
     place: str = ""
+    moves: tuple[DirectoryMove, ...] = ()
 
 
 def last_journal(directory: str) -> Journal | None:
@@ -55,6 +57,8 @@ def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUn
     """Plans the undo; changes nothing. ``place``: as in `last_change`. Raises KsegError if a partition cannot be
     restored.
     """
+    refuse_grown(journal.directory, journal.moves)
+    moves = tuple(moved_now(journal.directory, journal.moves))
     back = []
     for path in reversed(partitions_of(journal.directory, journal.group)):
         change = last_change(path)
@@ -73,13 +77,14 @@ def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUn
     if MARKER in restored and (not_restored or any(_has_changed(journal, name) for name in restored)):
         restored.remove(MARKER)  # another program has changed files since: a broker must recover all logs
         not_restored.append(MARKER)
-    skipped = [name for name in journal.partitions if name not in there]
+    names_now = partitions_now(journal)
+    skipped = [name for name in journal.partitions if names_now[name] not in there]
     if missing := sorted(set(skipped) - set(journal.undone)):
         raise KsegError(
             f"{os.path.join(journal.directory, missing[0])}: what {journal.command!r} kept there is gone; nothing was "
             "undone"
         )
-    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, place)
+    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, place, moves)
 
 
 def _has_changed(journal: Journal, name: str) -> bool:
@@ -120,8 +125,10 @@ def sole_change(directory: str, group: str) -> Journal | None:
     root, name = os.path.split(os.path.abspath(directory))
     for journal in journals(root):
         if group and journal.group == group:
-            done = {*journal.partitions, *(os.path.basename(path) for path in partitions_of(root, group))}
-            return journal if done == {name} else None
+            if set(partitions_now(journal).values()) == {name}:
+                return journal
+            if any(move.target == name for move in moved_now(root, journal.moves)):
+                raise KsegError(f"{directory}: was taken back together with others: kseg undo {root}")
     return None
 
 
@@ -186,6 +193,7 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
 def continue_undo(journal: Journal, disk: Disk, place: str = "", is_checked: bool = False) -> None:
     """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     remove_marker(journal.directory, disk)
+    move_back(journal.directory, journal.moves, disk)
     for path in reversed(partitions_of(journal.directory, journal.group)):
         for change in reversed(quarantine.changes(path, place)):
             if change.group == journal.group:

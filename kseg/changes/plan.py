@@ -228,6 +228,10 @@ class Plan:
         self._add(step, found)
         self._names[file], self._names[target] = None, found
 
+    def move_directory(self, name: str, target: str, reason: str) -> None:
+        """Renames a partition directory, in the plan of a log directory."""
+        self._add(Step(RENAME, name, reason, None, target=target), None)
+
     def extend(self, file: str, source: str, size: int, mtime_ns: int | None, reason: str) -> None:
         """Appends the bytes of another file, so that ``file`` has ``size`` bytes and this modification time."""
         found = self._required(file)

@@ -133,6 +133,8 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: RunState) -> No
     for _, plan in found.partitions:
         state.planned(plan)
     root = Plan(path)
+    for move in reversed(found.moves):
+        root.move_directory(move.target, move.name, "was so before")
     for name in found.restored:
         content = restored_content(journal, name)
         if content is not None:

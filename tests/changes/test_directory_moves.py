@@ -1,0 +1,176 @@
+"""Directories that are renamed with a change of a log directory: after a kill at any point the command or an undo can be
+completed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from changes.failing import QUICK, Killed, KillingDisk
+from changes.trees import make
+from kseg.changes.directory_moves import DirectoryMove
+from kseg.changes.disk import Disk
+from kseg.changes.journal import DONE, MARKER, journals
+from kseg.changes.log_directory import LogDirectoryChange
+from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
+from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, sole_change, undo_log_directory
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import FOLDER
+from kseg.errors import KsegError
+
+DELETED = f"a-0.{'1' * 32}-delete"
+ASIDE = f"a-0.{'2' * 32}-delete"
+STARTS = "log-start-offset-checkpoint"
+
+
+def make_log_directory(root: Path) -> None:
+    make(root, {MARKER: b"{}", "meta.properties": b"version=1\n"})
+    make(root / DELETED, {"0.log": b"records", "partition.metadata": b"old"})
+    make(root / "a-0", {"0.log": b"", "partition.metadata": b"new"})
+
+
+def take_back(root: Path, disk: Disk) -> None:
+    """The deleted directory takes the place of the empty one, and its id."""
+    complete_interrupted_in_log_directory(str(root), disk)
+    change = LogDirectoryChange(str(root), "recover", (STARTS,), disk=disk)
+    beside = Plan(str(root))
+    plan = Plan(str(root / DELETED))
+    if (root / DELETED).exists():
+        if not (root / ASIDE).exists():
+            beside.move_directory("a-0", ASIDE, "is empty")
+        beside.move_directory(DELETED, "a-0", "is taken back")
+        if (root / DELETED / "partition.metadata").read_bytes() == b"old":
+            plan.write("partition.metadata", [b"new"], "the id of the topic")
+    beside.write(STARTS, [b"0\n0\n"], "the log starts there")
+    change.apply(plan)
+    change.finish(beside)
+
+
+def found(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and FOLDER not in path.parts and not path.name.startswith(".kseg-change-")
+    }
+
+
+def undo_all(root: Path, disk: Disk = QUICK) -> None:
+    complete_interrupted_in_log_directory(str(root), disk)
+    if (journal := last_journal(str(root))) is not None:
+        undo_log_directory(plan_log_directory_undo(journal), disk)
+
+
+def taken_back(root: Path) -> dict[str, bytes]:
+    make_log_directory(root)
+    take_back(root, QUICK)
+    return found(root)
+
+
+def test_the_directory_has_the_place_of_the_empty_one(tmp_path: Path) -> None:
+    after = taken_back(tmp_path / "logs")
+    assert after == {
+        "meta.properties": b"version=1\n",
+        STARTS: b"0\n0\n",
+        "a-0/0.log": b"records",
+        "a-0/partition.metadata": b"new",
+        f"{ASIDE}/0.log": b"",
+        f"{ASIDE}/partition.metadata": b"new",
+    }
+
+
+def test_a_killed_command_is_repeated_or_undone(tmp_path: Path) -> None:
+    wanted = taken_back(tmp_path / "undisturbed")
+    make_log_directory(tmp_path / "before")
+    before = found(tmp_path / "before")
+    for at in range(10_000):
+        outcomes = []
+        for way in ("repeated", "undone"):
+            root = tmp_path / f"{at}-{way}"
+            make_log_directory(root)
+            disk = KillingDisk(at)
+            try:
+                take_back(root, disk)
+            except Killed:
+                outcomes.append(way)
+                if way == "undone":
+                    undo_all(root)
+                    assert found(root) == before
+                    assert journals(str(root)) == []
+                elif not any(journal.state == DONE for journal in journals(str(root))):
+                    take_back(root, QUICK)
+                    assert found(root) == wanted
+        if not outcomes:
+            assert at > 20
+            return
+    raise AssertionError("it never ends")
+
+
+def test_a_killed_undo_is_completed(tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "before")
+    before = found(tmp_path / "before")
+    for at in range(10_000):
+        root = tmp_path / str(at)
+        taken_back(root)
+        try:
+            undo_all(root, KillingDisk(at))
+        except Killed:
+            undo_all(root)
+            assert found(root) == before
+            continue
+        assert at > 10
+        assert found(root) == before
+        return
+
+
+def test_the_partition_alone_is_undone_with_its_move(tmp_path: Path) -> None:
+    taken_back(tmp_path)
+    (journal,) = journals(str(tmp_path))
+    assert sole_change(str(tmp_path / "a-0"), journal.group) == journal
+
+
+def test_an_undo_is_refused_once_a_broker_has_appended(tmp_path: Path) -> None:
+    taken_back(tmp_path)
+    with open(tmp_path / "a-0" / "0.log", "ab") as log:
+        log.write(b"more")
+    (journal,) = journals(str(tmp_path))
+    with pytest.raises(KsegError, match="a-0: its segments have changed since it was taken back; nothing was undone"):
+        plan_log_directory_undo(journal)
+
+
+def test_what_a_broker_has_removed_since_stays_removed(tmp_path: Path) -> None:
+    """It deletes directories that end in -delete when it starts."""
+    taken_back(tmp_path)
+    for path in (tmp_path / ASIDE).iterdir():
+        path.unlink()
+    (tmp_path / ASIDE).rmdir()
+    undo_all(tmp_path)
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {DELETED}
+
+
+def test_a_directory_is_never_put_over_another(tmp_path: Path) -> None:
+    make_log_directory(tmp_path)
+    change = LogDirectoryChange(str(tmp_path), "recover", disk=QUICK)
+    beside = Plan(str(tmp_path))
+    beside.move_directory(DELETED, "a-0", "is taken back")
+    with pytest.raises(KsegError, match="a-0: already exists"):
+        change.finish(beside)
+    assert (tmp_path / DELETED).is_dir()
+
+
+@pytest.mark.parametrize("bad", ["../a-0", "a", ".kseg-x", "", "a/b-0", 5])
+def test_names_that_are_no_partitions_are_refused(bad: object) -> None:
+    with pytest.raises(ValueError, match="is no name of a partition directory"):
+        DirectoryMove.of([bad, "a-0", 1, 1])
+    with pytest.raises(ValueError, match="is no name of a partition directory"):
+        DirectoryMove.of(["a-0", bad, 1, 1])
+
+
+def test_a_link_is_not_moved(tmp_path: Path) -> None:
+    make_log_directory(tmp_path)
+    os.symlink(tmp_path / "a-0", tmp_path / "b-0")
+    change = LogDirectoryChange(str(tmp_path), "recover", disk=QUICK)
+    beside = Plan(str(tmp_path))
+    beside.move_directory("b-0", "c-0", "is taken back")
+    with pytest.raises(KsegError, match="b-0: is no directory"):
+        change.finish(beside)
+    assert (tmp_path / "b-0").is_symlink()

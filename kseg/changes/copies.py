@@ -79,6 +79,16 @@ def write_root_copy(directory: str, contents: dict[str, bytes], output: str, dis
         raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
 
 
+def write_root_files(contents: dict[str, bytes], output: str, disk: Disk | None = None) -> None:
+    """Writes files of a log directory. Raises StoppedHalfwayError if one cannot be written."""
+    disk = disk or Disk()
+    try:
+        for name, content in sorted(contents.items()):
+            _write_root_file("", content, os.path.join(output, name), disk)
+    except OSError as error:
+        raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
+
+
 def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) -> None:
     """Copies a file, or writes new content with the owner and mode of the file, or of the output if there is no such
     file.

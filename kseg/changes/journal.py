@@ -2,7 +2,8 @@
 brokers.
 
 Each line is one record: the root's files before the command; the start; each finished partition; renames of partition
-directories and the new contents of the root's files; the end. Lines are appended and synced; an incomplete last line is ignored.
+directories and the new contents of the root's files; the end. Lines are appended and synced; an incomplete last line is
+ignored.
 
 The owner of the log directory can write such a file, too. Therefore a journal can only change the files in
 `ROOT_FILES`, which get the owner of the directory and the mode of a plain file, and rename partition directories.

@@ -28,18 +28,13 @@ from kseg.stores.remote.storage import open_storage
 def check_options(
     paths: tuple[str, ...], change: ChangeOptions, remote: RebuildOptions, options: RecoverOptions, records: str | None
 ) -> None:
-    """Raises UsageError for options that need --from-remote, or exclude it."""
+    """Raises UsageError for options that contradict each other, or the kind of recovery."""
+    if remote.new_cluster and options.topic_id:
+        raise click.UsageError("--for-cluster excludes --topic-id")
+    if remote.name is not None and not is_topic(remote.name):
+        raise click.UsageError(f"--as {remote.name!r}: not a topic name")
     if remote.store is None:
-        for_remote = {
-            "--private-key": bool(remote.private_keys),
-            "--topic": bool(remote.topics),
-            "--for-cluster": remote.new_cluster is not None,
-            "--reset-epochs": remote.resets_epochs,
-            "--as": remote.name is not None,
-        }
-        refuse(for_remote, "is for --from-remote")
-        if not paths:
-            raise click.UsageError("Missing argument 'PATH...'.")
+        _check_local(paths, change, remote, options)
         return
     for_local = {
         "--from-replica": options.from_replica is not None,
@@ -48,6 +43,7 @@ def check_options(
         "--drop-batch": bool(options.drop_batches),
         "--full": options.scans_all,
         "--rebuild-epochs": options.rebuilds_epochs,
+        "--undelete": options.undeletes,
     }
     refuse(for_local, "excludes --from-remote")
     if not change.output and not change.is_dry:
@@ -56,10 +52,22 @@ def check_options(
         raise click.UsageError("--from-remote removes nothing: no --quarantine, no --no-quarantine")
     if len(paths) > 1:
         raise click.UsageError("--from-remote takes one log directory")
-    if remote.new_cluster and options.topic_id:
-        raise click.UsageError("--for-cluster excludes --topic-id")
-    if remote.name is not None and not is_topic(remote.name):
-        raise click.UsageError(f"--as {remote.name!r}: not a topic name")
+
+
+def _check_local(
+    paths: tuple[str, ...], change: ChangeOptions, remote: RebuildOptions, options: RecoverOptions
+) -> None:
+    refuse({"--private-key": bool(remote.private_keys)}, "is for --from-remote")
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
+    if remote.name is not None and change.output is None:
+        raise click.UsageError("--as needs --output: a log directory has each partition once")
+    if options.from_replica and (options.undeletes or remote.name or remote.new_cluster or remote.resets_epochs):
+        raise click.UsageError("--from-replica excludes --undelete, --as, --for-cluster and --reset-epochs")
+    moves = options.undeletes or remote.name is not None or remote.new_cluster is not None
+    if not moves:
+        for_moves = {"--topic": bool(remote.topics), "--reset-epochs": remote.resets_epochs}
+        refuse(for_moves, "is for --from-remote, --undelete, --as and --for-cluster")
 
 
 def recover_from_remote(

@@ -21,7 +21,7 @@ _OPTIONS = {
     ),
     DECIDE: (
         "--level --ignore --fail-on --now --max-batch-bytes --stop-on-damage --mode --drop-undecodable --drop-batch "
-        "--full --rebuild-epochs --topic-id --max-message-bytes --reset-epochs --as --snapshots --check "
+        "--undelete --full --rebuild-epochs --topic-id --max-message-bytes --reset-epochs --as --snapshots --check "
         "--index-interval-bytes --min-compaction-lag-ms --max-compaction-lag-ms --delete-retention-ms "
         "--min-cleanable-ratio --segment-bytes --max-index-bytes --until-clean --include-active --keep-format "
         "--drop-null-keys --force-policy --retention-ms --retention-bytes --log-start-offset --policy --keep-active "

@@ -85,6 +85,12 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     help="Scan every segment, even after a clean shutdown or below the recovery point.",
 )
 @click.option(
+    "--undelete",
+    "undeletes",
+    is_flag=True,
+    help="Take back directories that end in -delete, -stray or -future, and segments that end in .deleted.",
+)
+@click.option(
     "--rebuild-epochs",
     "rebuilds_epochs",
     is_flag=True,
@@ -127,9 +133,16 @@ def command(
     check_options(paths, change, remote, options, records)
     if remote.store is not None:
         return recover_from_remote(paths, change, presentation, remote, options)
+    options = replace(
+        options,
+        topics=remote.topics,
+        name=remote.name,
+        new_cluster=remote.new_cluster,
+        resets_epochs=remote.resets_epochs,
+    )
     make_planner = partial(RecoveryPlanner, options)
     try:
-        if options.topic_id:
+        if options.topic_id or options.name:
             check_one_topic(paths, "the paths are of several topics")
         if records is not None:
             from kseg.dump.unproven_records import RecordsFile

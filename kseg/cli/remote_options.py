@@ -50,15 +50,21 @@ _REBUILD = (
         "new_cluster",
         type=click.Path(),
         metavar="LOGDIR",
-        help="With --from-remote: take topic ids from this log directory of the new cluster.",
+        help="Make the partitions fit for the cluster of a broker: topic ids and log starts.",
     ),
     click.option(
         "--reset-epochs",
         "resets_epochs",
         is_flag=True,
-        help="With --from-remote: set the leader epochs of all batches to 0, so that groups can continue at once.",
+        help="With --from-remote, --undelete, --as or --for-cluster: set the leader epochs of batches to 0, so that "
+        "groups can continue at once.",
     ),
-    click.option("--as", "name", metavar="TOPIC", help="With --from-remote: the new name of the topic."),
+    click.option(
+        "--as",
+        "name",
+        metavar="TOPIC",
+        help="With --output: the new name of the topic, or TOPIC-N for one partition.",
+    ),
 )
 
 

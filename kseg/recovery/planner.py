@@ -21,6 +21,7 @@ from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
 from kseg.recovery.facts import facts
 from kseg.recovery.messages import RecoveryMessages
+from kseg.recovery.new_places import NewPlaces
 from kseg.recovery.node_files import node_complaints
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import CHECKPOINTS, Root, partition_of
@@ -67,32 +68,42 @@ class RecoveryPlanner(Planner):
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._intervals = IntervalMessages(reporter.warning, reporter.detail)
         self._compacted, self._topics = CompactedTopics(), Topics(server=options.server)
+        self._globs = Topics(options.topics)
+        self._is_copy = change.output is not None
+        self._places = NewPlaces(options, self._topics, self._is_copy, reporter, self.failures)
         self._ends: dict[tuple[str, int], int] = {}
         self._is_alone = False
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         self._ends.clear()
         self._is_alone = True
-        start = self._start_of(directory, Root.of("", known))
-        epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
+        self._places.choose([directory])
+        if errors := self.failures.errors.get(directory):
+            raise errors
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
-        plan = self._plan(directory, replace(start, was_clean=False, epochs=epochs, topic_ids=ids))
+        epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
+        root = replace(Root.of("", known), was_clean=False)
+        plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
         self._records_of([directory])
         self._messages.report_unscanned(directory)
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
-        root, paths = Root.of(directory, known), own_partitions(directory)
+        named = [path for path in own_partitions(directory) if self._globs.is_named(path)]
+        root, paths = Root.of(directory, known), self._places.choose(named)
         self._ends.clear()
         self._is_alone = False
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
-        if self._options.topic_id:
+        if self._options.topic_id or self._options.name:
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
         epochs = EPOCHS_MENDED if self._options.rebuilds_epochs else EPOCHS_KEPT
         ids = self._topic_ids(directory)
-        tasks = [(path, replace(self._start_of(path, root), epochs=epochs, topic_ids=ids)) for path in paths]
+        tasks: list[tuple[str, Start]] = []
+        for path in paths:
+            with self.failures.of(path):
+                tasks.append((path, self._start_of(path, root, ids, epochs)))
         plans = self._salvages(tasks) if self._options.is_salvage else self._recoveries(tasks)
         self._records_of([plan.directory for plan in plans])
         self._messages.report_unscanned(directory)
@@ -104,26 +115,36 @@ class RecoveryPlanner(Planner):
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         failed = {partition_of(place) for place in self.failures.places}
         ends = {key: end for key, end in self._ends.items() if key not in failed}
-        return Root.of(directory, known).plan(ends, mends_unreadable=not self._is_alone)
+        root = Root.of(directory, known)
+        plan = root.plan(ends, mends_unreadable=not self._is_alone)
+        self._places.plan_root(plan, root, is_source=not (self._is_copy and self._is_alone))
+        return plan
+
+    def name_of_copy(self, directory: str, is_alone: bool) -> str:
+        return self._places.name_of(directory)
+
+    def root_of_copy(self) -> dict[str, bytes] | None:
+        return self._places.root_of_copy()
 
     def _records_of(self, directories: list[str]) -> None:
         if self._write_records is not None:
             self._write_records(directories, self._is_dry, self.reporter)
 
     def _topic_ids(self, root: str) -> TopicIds:
-        return TopicIds(root, self._options.topic_id, lambda topic: self._topics.topic_id(root, topic))
+        return TopicIds(root, self._places.destination.given_id, lambda topic: self._topics.topic_id(root, topic))
 
-    def _start_of(self, directory: str, root: Root) -> Start:
-        key = partition_of(directory)
+    def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> Start:
+        key, start = partition_of(directory), replace(self._start, epochs=epochs, topic_ids=ids)
         if key is not None and key[0] == METADATA_TOPIC:
-            return self._start
+            return start
         scans_all = self._options.scans_all
-        return replace(
-            with_known_interval(self._start, self._topics.metadata, directory),
+        start = replace(
+            with_known_interval(start, self._topics.metadata, directory),
             was_clean=root.was_clean and not scans_all,
             recovery_point=0 if scans_all else root.offset(RECOVERY_POINTS, key) or 0,
             log_start_offset=root.offset(LOG_STARTS, key) or 0,
         )
+        return self._places.start(directory, start, ids)
 
     def _recoveries(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
         """Plans partitions as a broker. An unreadable one is added to the failures.
@@ -177,6 +198,7 @@ class RecoveryPlanner(Planner):
         found.plan.facts = facts(found)
         if key := partition_of(found.directory):
             self._ends[key] = found.next_offset
+            self._places.add(found.directory, found.next_offset)
         return found.plan
 
     def _salvage(self, directory: str, start: Start) -> "Salvage":
@@ -198,9 +220,9 @@ class RecoveryPlanner(Planner):
 
 
 def check_one_topic(paths: Iterable[str], problem: str) -> None:
-    """Raises RequestError if partition directories are of several topics, as --topic-id is for one."""
+    """Raises RequestError if partition directories are of several topics, as --topic-id and --as are for one."""
     if len({place[0] for place in map(partition_of, paths) if place}) > 1:
-        raise RequestError(f"--topic-id: {problem}")
+        raise RequestError(f"--topic-id and --as: {problem}")
 
 
 def with_known_interval(start: Start, topics: KnownTopics, partition: str) -> Start:

@@ -21,11 +21,14 @@ _META_PROPERTIES, _MAX_BYTES = "meta.properties", 1 << 16
 
 
 class TopicIds:
-    """The topic ids of a log directory. The id ``given`` by the user comes first, then that of the cluster metadata
-    (``told``, by topic), then that of other partitions of the topic."""
+    """The topic ids of a log directory, by topic. The id ``given`` by the user comes first, then that of the cluster
+    metadata (``told``), then that of other partitions of the topic."""
 
     def __init__(
-        self, root: str, given: str | None = None, told: Callable[[str], str | None] = lambda _topic: None
+        self,
+        root: str,
+        given: Callable[[str], str | None] = lambda _topic: None,
+        told: Callable[[str], str | None] = lambda _topic: None,
     ) -> None:
         self.given = given
         self._told = told
@@ -50,8 +53,8 @@ class TopicIds:
 
     def find(self, topic: str) -> tuple[str, str] | None:
         """Returns an id and its source; None if no partition has one, or if they disagree."""
-        if self.given is not None:
-            return self.given, "as it is given"
+        if (given := self.given(topic)) is not None:
+            return given, "as it is given"
         if (told := self._told(topic)) is not None:
             return told, f"as in {METADATA_TOPIC}-0"
         if self._partitions is None:
@@ -62,22 +65,28 @@ class TopicIds:
         return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
 
 
-def settle_topic_id(workspace: Workspace, ids: TopicIds) -> str:
+def settle_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
     """Writes the file if it is missing, malformed or not the given id. Returns what remains wrong, "" for nothing.
 
-    Raises BrokerRefusesError if the file cannot be read and no id is known.
+    ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
+    another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
     """
-    name = os.path.basename(os.path.abspath(workspace.directory))
+    old_name = os.path.basename(os.path.abspath(workspace.directory))
+    name = new_name or old_name
     place = parse_partition_name(name)
     if place is None or name != f"{place[0]}-{place[1]}" or place[0] == METADATA_TOPIC:
+        return ""
+    if new_name:
+        _settle_new_id(workspace, ids, place[0], parse_partition_name(old_name))
         return ""
     has_file = NAME in workspace
     items = list(read_partition_metadata(workspace.read_range(NAME, 0, _MAX_BYTES))) if has_file else []
     current = next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
-    if current is not None and ids.given in (None, current):
+    given = ids.given(place[0])
+    if current is not None and given in (None, current):
         return ""
     is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(".log")))
-    if not is_needed and ids.given is None:
+    if not is_needed and given is None:
         return ""
     found = ids.find(place[0])
     if found is not None:
@@ -90,3 +99,13 @@ def settle_topic_id(workspace: Workspace, ids: TopicIds) -> str:
             "new one"
         )
     return f"has no {NAME}, without which a broker begins an empty log in its place; --topic-id UUID writes one"
+
+
+def _settle_new_id(workspace: Workspace, ids: TopicIds, topic: str, old_place: tuple[str, int] | None) -> None:
+    """Writes the id of the topic that a directory with a new name belongs to, or removes that of another topic."""
+    found = ids.find(topic)
+    if found is not None:
+        content = build_partition_metadata(PartitionMetadata(0, found[0]))
+        workspace.write(NAME, [content], f"the id of the topic, {found[1]}")
+    elif old_place is None or old_place[0] != topic:
+        workspace.delete(NAME, f"is the id of another topic than {topic}")

@@ -1,5 +1,4 @@
-"""Directories that are renamed with a change of a log directory: after a kill at any point the command or an undo can be
-completed."""
+"""Directories that are renamed with a change of a log directory, completed or undone after a kill at any point."""
 
 import os
 from pathlib import Path

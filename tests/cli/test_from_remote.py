@@ -271,7 +271,6 @@ def test_without_the_key(kseg: Kseg, tmp_path: Path, given: list[str]) -> None:
         ["--from-remote", "x", "--output", "o", "--topic-id", NEW_ID, "--for-cluster", "c"],
         ["--from-remote", "x", "--output", "o", "--as", "a/b"],
         ["--from-remote", "x", "--output", "o", "p", "q"],
-        ["--for-cluster", "c", "p"],
         ["--private-key", "a=b", "p"],
         [],
     ],

@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.clean_stop import CleanStop
-from kseg.changes.copies import write_copy, write_root_copy
+from kseg.changes.copies import write_copy, write_root_copy, write_root_files
 from kseg.changes.disk import Disk, umask
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
@@ -18,7 +18,6 @@ from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known, known_root_files
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
-from kseg.segment.files import own_name
 
 MARKER_REASON = "a log changes: a broker has to look into all of them when it starts"
 """Why the clean shutdown marker is removed."""
@@ -234,9 +233,12 @@ class CopyRun(PathRun):
             for plan in plans:
                 self.state.planned(plan)
                 if not is_dry:
-                    write_copy(plan, output, name=own_name(path) if self._alone else "")
+                    write_copy(plan, output, name=planner.name_of_copy(plan.directory, self._alone))
                     self.state.applied()
-        if not self._alone:
+        if (contents := planner.root_of_copy()) is not None:
+            if not is_dry:
+                write_root_files(contents, output)
+        elif not self._alone:
             self._write_root(known, is_dry)
         elif planner.with_root and os.path.isdir(output):
             self._change_output(is_dry)
@@ -246,7 +248,8 @@ class CopyRun(PathRun):
         plan = self.planner.plan_root(self.path, known, self.state.has_plans)
         self.state.planned(plan)
         if not is_dry:
-            contents = {step.file: b"".join(p for p in step.pieces if isinstance(p, bytes)) for step in plan.steps}
+            written = [step for step in plan.steps if step.makes]
+            contents = {step.file: b"".join(p for p in step.pieces if isinstance(p, bytes)) for step in written}
             write_root_copy(self.path, contents, self._output)
             self.state.applied()
 

@@ -1,5 +1,6 @@
 """The base class of all changing commands: a planner makes the plans, `kseg.changes.driver.run` applies them."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -8,6 +9,7 @@ from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
+from kseg.segment.files import own_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,14 @@ class Planner:
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         """Plans the files of the log directory, after all partitions: new contents only, and not the marker."""
         return Plan(directory)
+
+    def name_of_copy(self, directory: str, is_alone: bool) -> str:
+        """Returns the name of a partition in the output. ``is_alone``: it is named itself."""
+        return own_name(directory) if is_alone else os.path.basename(directory)
+
+    def root_of_copy(self) -> dict[str, bytes] | None:
+        """Returns the contents of the files beside the partitions in the output, None if they are as in the source."""
+        return None
 
     def conclusion(self) -> list[str]:
         """Returns sentences about all partitions together, after the last path."""

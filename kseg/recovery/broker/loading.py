@@ -18,6 +18,7 @@ from kseg.errors import UnsupportedError
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
+from kseg.recovery.broker.epoch_reset import reset_epochs
 from kseg.recovery.broker.index_sanity import complaint, offset_index_complaint
 from kseg.recovery.broker.leftovers import settle_leftovers
 from kseg.recovery.broker.losses import Loss, lost_behind
@@ -35,7 +36,7 @@ from kseg.recovery.topic_ids import TopicIds, settle_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import SWAP_RECOVERED
 from kseg.segment.survey import Headers
-from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs
+from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 
 EPOCH_FILE = "leader-epoch-checkpoint"
@@ -88,6 +89,8 @@ class PartitionLoad:
                 self.segments.clear()
         if era.refuses_corrupt_indexes:
             self._check_indexes()
+        if self.start.resets_epochs:
+            self._reset_epochs()
         if era.has_epochs:
             self._settle_epochs()
         if era.has_producers:
@@ -101,7 +104,7 @@ class PartitionLoad:
         return "; ".join(filter(None, self._complaints))
 
     def _settle_topic_id(self, ids: TopicIds) -> str:
-        return settle_topic_id(self.workspace, ids)
+        return settle_topic_id(self.workspace, ids, self.start.name)
 
     def _refuse_07(self) -> None:
         """Raises UnsupportedError if all segments are of 0.7."""
@@ -389,6 +392,12 @@ class PartitionLoad:
             self.producers.forget_snapshot(base, reason)
 
     # Step 4
+
+    def _reset_epochs(self) -> None:
+        """Sets the leader epoch of all batches to 0."""
+        for segment in self.segments.values():
+            reset_epochs(self.workspace, segment)
+        self.epochs = LeaderEpochs([EpochEntry(0, self._log_start)])
 
     def _settle_epochs(self) -> None:
         start, era = self.start, self.start.era

@@ -8,7 +8,6 @@ from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.start import Cut, Start
 from kseg.recovery.broker.v07 import KAFKA, Load07
-from kseg.recovery.workspace import Workspace
 
 DELETE_SUFFIX = "-delete"
 
@@ -34,13 +33,13 @@ def plan_partition(directory: str, start: Start) -> Recovery:
 
     Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.
     """
-    workspace = Workspace(directory, start.jobs)
+    workspace = start.workspace(directory)
     if start.era.is_07 or (workspace.names(KAFKA) and not workspace.names(".log")):
         old = Load07(workspace, start)
         old.run()
         return Recovery(directory, workspace.plan(), old.next_offset, old.cuts, old.scanned)
     load = PartitionLoad(workspace, start)
-    load.run(is_deleted=directory.rstrip("/").endswith(DELETE_SUFFIX))
+    load.run(is_deleted=not start.name and directory.rstrip("/").endswith(DELETE_SUFFIX))
     remains = remaining(directory, load.segments, load.remains)
     return Recovery(
         directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.complaint

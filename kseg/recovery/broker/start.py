@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from kseg.recovery.broker.losses import Loss
+from kseg.recovery.deleted_segments import DeletedSegments
 from kseg.recovery.topic_ids import TopicIds
+from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
 
 EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
@@ -15,7 +17,8 @@ class Start:
     """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.logdir.index_interval`);
     ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
     EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
-    partition.metadata unchanged."""
+    partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments that
+    are taken back; ``resets_epochs``: the leader epochs of all batches become 0."""
 
     was_clean: bool = False
     recovery_point: int = 0
@@ -27,6 +30,16 @@ class Start:
     jobs: int = 1
     epochs: int = EPOCHS_KEPT
     topic_ids: TopicIds | None = None
+    name: str = ""
+    deleted: DeletedSegments | None = None
+    resets_epochs: bool = False
+
+    def workspace(self, directory: str) -> Workspace:
+        """Returns the workspace of a partition, with the segments that are taken back. Raises PathError."""
+        workspace = Workspace(directory, self.jobs)
+        if self.deleted is not None:
+            self.deleted.put_back(workspace)
+        return workspace
 
 
 @dataclass(slots=True)

@@ -1,6 +1,5 @@
 """Rebuilds all partitions of a store: several at a time, each whole or not at all, and goes on where a run ended."""
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -8,38 +7,36 @@ from functools import partial
 from kseg.changes.apply import check_free
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError, PathError
-from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.local_logs import LocalLogs
+from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.remote.rebuilding import PartitionBuilder, Rebuilt
 from kseg.recovery.remote.request import RemoteRequest
 from kseg.recovery.remote.selection import LeftOut, Selection, select
-from kseg.recovery.remote.staged_log import judged
+from kseg.recovery.segment_span import span_of
 from kseg.runtime.threads import Threads
 from kseg.segment.files import SegmentFile
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
 from kseg.stores.buffers import Buffers
-from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
-
-LOG_STARTS = "log-start-offset-checkpoint"
-_ENDS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint")
 
 
 @dataclass(slots=True)
 class Outcome:
     """A partition that was rebuilt, or would be; ``error`` tells why it was not. ``was_done``: by an earlier run."""
 
-    name: str
-    topic: str
+    place: tuple[str, int]
     topic_id: str = ""
     selection: Selection | None = None
     rebuilt: Rebuilt | None = None
     error: KsegError | None = None
     was_done: bool = False
     log_start: int = 0
+
+    @property
+    def name(self) -> str:
+        """That of the directory."""
+        return f"{self.place[0]}-{self.place[1]}"
 
 
 class Rebuild:
@@ -48,7 +45,7 @@ class Rebuild:
     def __init__(self, storage: RemoteStorage, request: RemoteRequest) -> None:
         self._request = request
         self._logs = None if request.logs is None else LocalLogs(request.logs)
-        self._topics = KnownTopics()
+        self._destination = Destination(request.name, request.new_cluster, request.topic_id)
         self.left_out: list[LeftOut] = []
         self.partitions = self._chosen(storage)
 
@@ -94,8 +91,8 @@ class Rebuild:
         return self._attempt(partition, partial(self._built, output))
 
     def _attempt(self, partition: RemotePartition, work: Callable[[RemotePartition, Outcome], None]) -> Outcome:
-        topic = self._request.name or partition.topic
-        outcome = Outcome(f"{topic}-{partition.number}", topic)
+        is_alone = len(self.partitions) == 1
+        outcome = Outcome(self._destination.place(partition.topic, partition.number, is_alone))
         try:
             work(partition, outcome)
         except KsegError as error:
@@ -103,7 +100,7 @@ class Rebuild:
         return outcome
 
     def _selected(self, partition: RemotePartition, outcome: Outcome) -> None:
-        outcome.topic_id = self._topic_id(outcome.topic, partition)
+        outcome.topic_id = self._destination.given_id(outcome.place[0]) or partition.topic_id
         is_named = partition.topic in self._request.topics
         outcome.selection = select(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
@@ -123,53 +120,21 @@ class Rebuild:
             builder = PartitionBuilder(selection, folder, self._request.interval_bytes, output.disk)
             outcome.rebuilt = builder.build(outcome.topic_id, self._request.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
-            output.finish_partition(outcome.name, folder, {**facts, "place": [outcome.topic, partition.number]})
-
-    def _topic_id(self, topic: str, partition: RemotePartition) -> str:
-        if self._request.topic_id is not None:
-            return self._request.topic_id
-        if self._request.new_cluster is None:
-            return partition.topic_id
-        settings = self._topics.settings(self._request.new_cluster)
-        if settings is None:
-            raise PathError(f"{self._request.new_cluster}: holds no cluster metadata that can be read: give --topic-id")
-        if topic not in settings.ids:
-            raise PathError(f"{self._request.new_cluster}: the cluster has no topic {topic}: make it first")
-        return settings.ids[topic]
+            output.finish_partition(outcome.name, folder, {**facts, "place": outcome.place})
 
     def _write_checkpoints(self, output: ResumableOutput) -> None:
-        starts: dict[tuple[str, int], int] = {}
-        if self._request.new_cluster is not None:
-            starts = _entries(os.path.join(self._request.new_cluster, LOG_STARTS))
-        ends: dict[tuple[str, int], int] = {}
-        for facts in output.done.values():
-            place = (facts["place"][0], facts["place"][1])
-            ends[place] = facts["rebuilt"]["end"]
-            starts.pop(place, None)
-            if facts["logStart"] > facts["rebuilt"]["first_base"]:
-                starts[place] = facts["logStart"]
-        output.write_file(LOG_STARTS, _checkpoint(starts))
-        if self._request.new_cluster is None:
-            for name in _ENDS:
-                output.write_file(name, _checkpoint(ends))
-
-
-def _checkpoint(entries: dict[tuple[str, int], int]) -> bytes:
-    return build_offset_checkpoint(OffsetCheckpoint(*place, offset) for place, offset in sorted(entries.items()))
-
-
-def _entries(path: str) -> dict[tuple[str, int], int]:
-    try:
-        items = read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
-    return {(item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)}
+        bounds = {
+            (facts["place"][0], facts["place"][1]): LogBounds(
+                facts["rebuilt"]["first_base"], facts["logStart"], facts["rebuilt"]["end"]
+            )
+            for facts in output.done.values()
+        }
+        for name, content in self._destination.checkpoints(bounds).items():
+            output.write_file(name, content)
 
 
 def _is_intact(file: SegmentFile) -> bool:
-    return judged(file.path, Buffers()).is_intact
+    return span_of(file.path, Buffers()).is_intact
 
 
 def _event_time(segment: RemoteSegment) -> int:

@@ -10,7 +10,8 @@ from kseg.logdir.lineage import Piece
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
 from kseg.recovery.broker.start import Start
 from kseg.recovery.remote.selection import Selection
-from kseg.recovery.remote.staged_log import cut, fetch, judged, new_file, reset_epochs
+from kseg.recovery.remote.staged_log import cut, fetch, new_file, reset_epochs
+from kseg.recovery.segment_span import span_of
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import names_in
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
@@ -71,7 +72,7 @@ class PartitionBuilder:
         segment, base = candidate.segment, max(piece.first, candidate.start_offset)
         path = self._path(f"{base:020}.log")
         self.rebuilt.damage += fetch(segment, path, self._disk)
-        facts = judged(path, self._buffers)
+        facts = span_of(path, self._buffers)
         if not facts.is_intact:
             self.rebuilt.damage.append(f"{segment.path()}: holds batches that are not intact, which are left out")
         if facts.is_intact and piece.is_whole:
@@ -101,7 +102,7 @@ class PartitionBuilder:
         directory = selection.local_directory
         for file in selection.local:
             self._copy(file.path, os.path.join(self._folder, file.name))
-            facts = judged(file.path, self._buffers)
+            facts = span_of(file.path, self._buffers)
             if not facts.is_intact:
                 self.rebuilt.damage.append(f"{file.path}: is damaged, and copied as it is")
             self._added(file.base_offset or 0, max(facts.next_offset, file.base_offset or 0))

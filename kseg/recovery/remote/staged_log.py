@@ -3,37 +3,18 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from kseg.changes.disk import Disk, umask
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.rows import (
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_STATE,
-    BATCH_WIDTH,
-)
-from kseg.kernel.scan.frame_scan import CRC_RIGHT
+from kseg.recovery.broker.epoch_reset import epoch_positions
+from kseg.recovery.segment_span import SegmentSpan
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, BatchProblem, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, Headers, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.source import open_source
-
-_EPOCH_AT = 12
-"""Position of partitionLeaderEpoch in a batch of magic 2, which its checksum does not cover."""
-
-
-@dataclass(slots=True)
-class LogFacts:
-    """``next_offset`` is the offset after the last intact batch, -1 if there is none."""
-
-    is_intact: bool = True
-    next_offset: int = -1
 
 
 @contextmanager
@@ -64,24 +45,9 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     return failures
 
 
-def judged(path: str, buffers: Buffers) -> LogFacts:
-    """Checks the checksums of all batches of a segment. Raises PathError."""
-    facts = LogFacts()
-    with open_source(path) as source:
-        reader = SegmentReader(source, scratch=buffers.scratch, manner=SegmentSurvey.manner(FULL))
-        for item in SegmentSurvey(reader, FULL, buffers=buffers):
-            if isinstance(item, Headers):
-                states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-                facts.is_intact &= all(state & CRC_RIGHT for state in states)
-                facts.next_offset = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
-            elif not isinstance(item, BatchProblem):
-                facts.is_intact = False
-    return facts
-
-
-def cut(path: str, first: int, last: int, disk: Disk) -> LogFacts:
+def cut(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
     """Keeps the intact batches of a file whose offsets lie in ``first`` to ``last``. Raises OSError, PathError."""
-    facts, target = LogFacts(), path + ".cut"
+    facts, target = SegmentSpan(), path + ".cut"
     with new_file(target, disk) as descriptor, open_source(path) as source:
         for item in SegmentReader(source, scratch=Scratch()):
             if not isinstance(item, Batch) or not item.is_valid:
@@ -103,9 +69,8 @@ def reset_epochs(path: str, buffers: Buffers) -> None:
             for item in SegmentSurvey(reader, FULL, buffers=buffers):
                 if not isinstance(item, Headers):
                     continue
-                for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
-                    if item.rows[at + BATCH_MAGIC] == 2 and item.rows[at + BATCH_LEADER_EPOCH] != 0:
-                        os.pwrite(descriptor, bytes(4), item.rows[at + BATCH_POSITION] + _EPOCH_AT)
+                for position in epoch_positions(item):
+                    os.pwrite(descriptor, bytes(4), position)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -70,7 +70,7 @@ def plan_from_replica(
     files = _replica_files(directory, replica_directory)
     return run_salvage(
         lambda refused: _FillingLoad(
-            Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted, dropping, refused, files
+            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, refused, files
         )
     )
 

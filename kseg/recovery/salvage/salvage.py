@@ -85,7 +85,7 @@ def plan_salvage(
     """
     return run_salvage(
         lambda refused: SalvageLoad(
-            Workspace(directory, start.jobs), start, scratch or Scratch(), is_compacted, dropping, refused
+            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, refused
         )
     )
 

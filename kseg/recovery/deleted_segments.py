@@ -1,0 +1,134 @@
+"""Segments that a broker has marked as deleted (`.deleted`) and that can be taken back into their log.
+
+Retention deletes whole segments at the start of a log, a truncation whole segments at its end; brokers rename their
+files and remove them a minute later. The cleaner does the same with segments that it has replaced: the log still has
+their offsets, so these are not taken back. Sources: LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
+"""
+
+import os
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.recovery.broker.epoch_cache import LeaderEpochs
+from kseg.recovery.names import segment_stem
+from kseg.recovery.segment_span import SegmentSpan, span_of
+from kseg.recovery.workspace import Workspace
+from kseg.segment.files import SegmentFile, list_segments
+from kseg.segment.survey import QUICK
+from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, plain_epochs
+from kseg.stores.buffers import Buffers
+from kseg.stores.regular_files import read_regular
+
+DELETED = ".deleted"
+EPOCH_FILE = "leader-epoch-checkpoint"
+_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+
+
+class TakenBack(NamedTuple):
+    """A segment: the offsets of its batches, and the leader epochs in it."""
+
+    base_offset: int
+    next_offset: int
+    epochs: tuple[EpochEntry, ...]
+    is_intact: bool
+
+
+@dataclass(slots=True)
+class DeletedSegments:
+    """``taken``: by base offset; ``left``: path and reason of each other one. ``first_base``: of all segments
+    afterwards, -1 for none."""
+
+    taken: list[TakenBack] = field(default_factory=list)
+    left: list[tuple[str, str]] = field(default_factory=list)
+    first_base: int = -1
+
+    def put_back(self, workspace: Workspace) -> None:
+        """Renames the files in a workspace, and adds the leader epochs."""
+        for segment in self.taken:
+            reason = f"takes offsets {segment.base_offset} to {segment.next_offset - 1} back"
+            for suffix in _SUFFIXES:
+                name = segment_stem(segment.base_offset) + suffix
+                if name + DELETED in workspace and name not in workspace:
+                    workspace.rename(name + DELETED, name, reason)
+        if EPOCH_FILE not in workspace:
+            return
+        known = plain_epochs(workspace.read(EPOCH_FILE))
+        if known == []:
+            workspace.delete(EPOCH_FILE, "holds no epoch")  # a broker empties it before it deletes a log
+        elif known and self.taken:
+            epochs = merged_epochs(known, [entry for segment in self.taken for entry in segment.epochs])
+            workspace.write(EPOCH_FILE, [build_leader_epochs(epochs)], "with the epochs of segments taken back")
+
+
+def merged_epochs(known: list[EpochEntry], more: list[EpochEntry]) -> list[EpochEntry]:
+    """Returns the entries of both, each epoch from the lower of its start offsets on."""
+    starts: dict[int, int] = {}
+    for entry in [*known, *more]:
+        starts[entry.epoch] = min(entry.start_offset, starts.get(entry.epoch, entry.start_offset))
+    return LeaderEpochs(EpochEntry(epoch, start) for epoch, start in sorted(starts.items())).entries
+
+
+def deleted_segments(directory: str) -> DeletedSegments:
+    """Chooses the segments of a partition directory that fit between those of the log. Raises PathError."""
+    files = [file for file in list_segments(directory, everything=True) if file.kind == ".log"]
+    log = _Log([file for file in files if not file.leftover and file.base_offset is not None])
+    found = DeletedSegments()
+    for file in files:
+        if file.leftover != DELETED or file.base_offset is None:
+            continue
+        reason = log.take(file, found.taken)
+        if reason:
+            found.left.append((file.path, reason))
+    found.first_base = min(log.bases, default=-1)
+    return found
+
+
+class _Log:
+    """The segments of a log, and those already taken back, by base offset."""
+
+    def __init__(self, files: list[SegmentFile]) -> None:
+        self._paths = {file.base_offset or 0: file.path for file in files}
+        self._spans: dict[int, SegmentSpan] = {}
+        self._buffers = Buffers()
+        self.bases = sorted(self._paths)
+
+    def take(self, file: SegmentFile, taken: list[TakenBack]) -> str:
+        """Adds a deleted segment to the log and to ``taken``. Returns why it does not fit, "" if it does."""
+        base = file.base_offset or 0
+        span = span_of(file.path, self._buffers)
+        if span.next_offset < 0:
+            return "holds no batch"
+        at = bisect_left(self.bases, base)
+        before = self._span(self.bases[at - 1]) if at else None
+        after = self._span(self.bases[at]) if at < len(self.bases) else None
+        is_behind = before is None or before.next_offset <= base
+        if not is_behind or (after is not None and self.bases[at] < span.next_offset):
+            return "the log has these offsets: a cleaner has replaced the segment, or others were written"
+        if not (_rise(before, span) and _rise(span, after)):
+            return "its leader epochs do not fit to the segments beside it: its records were given up"
+        self.bases.insert(at, base)
+        self._spans[base] = span
+        taken.append(TakenBack(base, span.next_offset, tuple(span.epochs), span.is_intact))
+        return ""
+
+    def _span(self, base: int) -> SegmentSpan:
+        if base not in self._spans:
+            self._spans[base] = span_of(self._paths[base], self._buffers, QUICK)
+        return self._spans[base]
+
+
+def _rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
+    if before is None or after is None or not before.epochs or not after.epochs:
+        return True
+    return before.epochs[-1].epoch <= after.epochs[0].epoch
+
+
+def first_epoch_start(directory: str) -> int:
+    """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
+    try:
+        entries = plain_epochs(read_regular(os.path.join(directory, EPOCH_FILE), MAX_ROOT_FILE_BYTES))
+    except OSError:
+        return 0  # no file, or one whose loss recovery reports
+    return entries[0].start_offset if entries else 0

@@ -1,0 +1,177 @@
+"""Partitions of one run of `kseg recover` that get another name, topic id or log start."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kseg.changes.driver.failures import Failures
+from kseg.changes.driver.reporter import Messages
+from kseg.changes.plan import Plan
+from kseg.logdir.topic_selection import Topics
+from kseg.recovery.broker.start import EPOCHS_MENDED, Start
+from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
+from kseg.recovery.destination import Destination, LogBounds, Place
+from kseg.recovery.moved_directories import Return, is_moved, returns
+from kseg.recovery.options import RecoverOptions
+from kseg.recovery.root import Root, partition_of
+from kseg.recovery.topic_ids import NAME as PARTITION_METADATA
+from kseg.recovery.topic_ids import TopicIds
+from kseg.segment.files import list_segments, own_name
+from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
+from kseg.stores import trees
+
+_MOST_LEFT = 5
+
+
+class NewPlaces:
+    """``topics``: of the log directories; ``is_copy``: partitions are written to an output."""
+
+    def __init__(
+        self, options: RecoverOptions, topics: Topics, is_copy: bool, messages: Messages, failures: Failures
+    ) -> None:
+        self.destination = Destination(options.name, options.new_cluster, options.topic_id)
+        self._options, self._topics, self._is_copy = options, topics, is_copy
+        self._messages, self._failures = messages, failures
+        self._is_alone = False
+        self._returns: dict[str, Return] = {}
+        self._starts: dict[str, tuple[int, int]] = {}
+        """The log start and the first base offset of each partition."""
+        self._has_new_start: set[str] = set()
+        self._bounds: dict[Place, LogBounds] = {}
+
+    def choose(self, paths: Sequence[str]) -> list[str]:
+        """Returns the partitions to recover, of those at one PATH. Others are reported where that is not expected."""
+        self._returns.clear()
+        self._starts.clear()
+        self._has_new_start.clear()
+        self._is_alone = len(paths) == 1
+        if not self._options.undeletes:
+            return list(paths)
+        found, errors = returns(paths, self._is_copy)
+        for path, error in errors:
+            self._failures.add(error, path)
+        self._returns = {each.path: each for each in found}
+        failed = {path for path, _ in errors}
+        aside = {os.path.join(os.path.dirname(each.path), each.name) for each in found if each.aside}
+        return [path for path in paths if path not in failed and path not in aside]
+
+    def start(self, path: str, start: Start, ids: TopicIds) -> Start:
+        """Returns the start of a partition with its new name, its log start, and the segments that are taken back.
+
+        ``ids``: those of its log directory.
+
+        Raises PathError.
+        """
+        options, name = self._options, self.name_of(path)
+        start = replace(start, name=name if name != os.path.basename(os.path.abspath(path)) else "")
+        if not (start.name or options.undeletes or options.resets_epochs or self.destination.is_elsewhere):
+            return start
+        if start.name:
+            self._warn_without_id(path, start.name, ids)
+        if options.resets_epochs:
+            start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
+        bases = [file.base_offset or 0 for file in list_segments(path) if file.kind == ".log"]
+        first_base, log_start = min(bases, default=0), start.log_start_offset
+        if (is_moved(path) and start.name) or (options.new_cluster is not None and not log_start):
+            log_start = max(first_epoch_start(path), first_base)
+        if options.undeletes:
+            start, log_start, first_base = self._with_deleted(path, start, log_start, first_base)
+        if log_start != start.log_start_offset or is_moved(path) or self.destination.name is not None:
+            self._has_new_start.add(path)
+        self._starts[path] = log_start, first_base
+        return replace(start, log_start_offset=log_start)
+
+    def _with_deleted(self, path: str, start: Start, log_start: int, first_base: int) -> tuple[Start, int, int]:
+        found = deleted_segments(path)
+        for file, reason in found.left[:_MOST_LEFT]:
+            self._messages.warning(f"{file}: not taken back: {reason}")
+        if len(found.left) > _MOST_LEFT:
+            self._messages.warning(f"{path}: {len(found.left) - _MOST_LEFT} more deleted segments are not taken back")
+        for segment in found.taken:
+            if not segment.is_intact:
+                self._messages.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
+        if found.taken and found.taken[0].base_offset < max(log_start, first_base):
+            log_start = first_base = found.taken[0].base_offset
+            self._messages.warning(
+                f"{path}: the log starts at offset {log_start} again; retention deletes what is too old once more: "
+                "change the topic's settings before a broker starts"
+            )
+        return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_MENDED)), log_start, first_base
+
+    def name_of(self, path: str) -> str:
+        """Returns the name that a partition directory gets."""
+        place = partition_of(path)
+        if place is not None and self.destination.name is not None:
+            topic, number = self.destination.place(*place, self._is_alone)
+            return f"{topic}-{number}"
+        is_back = path in self._returns or (self._is_copy and self._is_alone)
+        return own_name(path) if is_back else os.path.basename(os.path.abspath(path))
+
+    def add(self, path: str, next_offset: int) -> None:
+        """Notes the bounds of a recovered partition for the checkpoints of an output."""
+        place = partition_of(path)
+        if place is not None and path in self._starts:
+            log_start, first_base = self._starts[path]
+            self._bounds[self._new_place(place)] = LogBounds(first_base, log_start, next_offset)
+
+    def root_of_copy(self) -> dict[str, bytes] | None:
+        """Returns the checkpoints of an output for a new cluster, else None."""
+        return None if self.destination.new_cluster is None else self.destination.checkpoints(self._bounds)
+
+    def plan_root(self, plan: Plan, root: Root, is_source: bool) -> None:
+        """Adds new entries of checkpoints, and the renames of directories, to the plan of a log directory.
+
+        ``is_source``: it is the one that the partitions come from, not an output.
+        """
+        planned = {step.file for step in plan.steps}
+        for name in root.offsets:
+            entries = dict(root.offsets[name])
+            if self.destination.name is not None and is_source:
+                entries = {self._new_place(place): entries[place] for place in self._places() if place in entries}
+            if name == LOG_STARTS:
+                self._add_starts(entries)
+            if entries != root.offsets[name] and name not in root.unreadable and name not in planned:
+                rows = [OffsetCheckpoint(*place, offset) for place, offset in entries.items()]
+                plan.write(name, [build_offset_checkpoint(rows)], "for partitions with another name or log start")
+        for each in [] if self._is_copy else self._returns.values():
+            if each.path in self._failures.places:
+                continue
+            if each.aside:
+                plan.move_directory(each.name, each.aside, "is an empty log")
+            plan.move_directory(os.path.basename(each.path), each.name, "takes the partition back")
+            self._warn_of_topic(each)
+
+    def _places(self) -> list[Place]:
+        return [place for place in map(partition_of, self._starts) if place is not None]
+
+    def _new_place(self, place: Place) -> Place:
+        return self.destination.place(*place, self._is_alone)
+
+    def _add_starts(self, entries: dict[Place, int]) -> None:
+        for path in sorted(self._has_new_start):
+            (log_start, first_base), place = self._starts[path], partition_of(path)
+            if place is None or path in self._failures.places:
+                continue
+            entries.pop(self._new_place(place), None)
+            if log_start > first_base:
+                entries[self._new_place(place)] = log_start
+
+    def _warn_without_id(self, path: str, name: str, ids: TopicIds) -> None:
+        """Warns if a partition of a KRaft cluster gets the name of a topic whose id is not known."""
+        topic = name.rpartition("-")[0]
+        is_of_other = not own_name(path).startswith(f"{topic}-")
+        if is_of_other and trees.lexists(os.path.join(path, PARTITION_METADATA)) and ids.find(topic) is None:
+            self._messages.warning(
+                f"{path}: the id of topic {topic} is not known: {name} has no {PARTITION_METADATA}, without which a "
+                "broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
+            )
+
+    def _warn_of_topic(self, each: Return) -> None:
+        """Warns if the cluster has no topic of the name."""
+        root, place = os.path.dirname(os.path.abspath(each.path)), partition_of(each.path)
+        known = self._topics.known(root)
+        if place is not None and known is not None and known.is_complete and place[0] not in known.ids:
+            self._messages.warning(
+                f"{os.path.join(root, each.name)}: the cluster has no topic {place[0]}: make it, stop the broker, and "
+                "repeat the command: a broker sets the directory aside as -stray until then"
+            )

@@ -1,0 +1,103 @@
+"""Deleted topics and segments that come back, and a partition under another name, served by the same broker."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.client import Client, Served
+from broker.nodes import KraftNode
+from broker.scenes import wait_until
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+RECORDS = 400
+SMALL_SEGMENTS = (f"{KraftNode.SEGMENT_BYTES}=2048", "file.delete.delay.ms=600000")
+
+
+class ShortRetention(KraftNode):
+    """A broker whose retention may be changed between its lives."""
+
+    retention_bytes = -1
+
+    def settings(self) -> str:
+        return super().settings() + f"log.retention.bytes={self.retention_bytes}\nlog.retention.ms=-1\n"
+
+
+class TakenBack:
+    """``before`` and ``after``: what a consumer got of each topic before its records were deleted, and at the end."""
+
+    def __init__(self, node: ShortRetention, client: Client, folder: Path) -> None:
+        self.node, self.client, self.folder = node, client, folder
+        self.before: dict[str, Served] = {}
+        self.after: dict[str, Served] = {}
+        self.ends: dict[str, int] = {}
+
+    def play(self) -> None:
+        node = self.node
+        node.start()
+        for topic in ("deleted", "kept", "aged"):
+            self._create(topic, *SMALL_SEGMENTS)
+            self.client.ask("produce", node.address, topic, "none", 0, RECORDS)
+            self.before[topic] = self.client.consume(node.address, topic, 0)
+        self.client.ask("delete", node.address, "deleted")
+        wait_until(lambda: any(node.logs.glob("deleted-0.*-delete")))
+        node.stop()
+        self._recover("--undelete", "--topic", "deleted", node.logs)
+        node.retention_bytes = 4096
+        node.start()  # the topic is gone: the directory is set aside
+        self._create("deleted", *SMALL_SEGMENTS)
+        self._create("copy", *SMALL_SEGMENTS)
+        wait_until(lambda: any((node.logs / "aged-0").glob("*.log.deleted")))
+        wait_until(lambda: self.client.consume(node.address, "aged", 0)[0]["offset"] > 0)
+        node.stop()
+        self._recover("--undelete", node.logs)
+        output = self.folder / "output"
+        self._recover("--as", "copy-0", "--for-cluster", node.logs, "--output", output, node.logs / "kept-0")
+        (node.logs / "copy-0").rename(self.folder / "empty")
+        (output / "copy-0").rename(node.logs / "copy-0")
+        node.retention_bytes = -1
+        for _ in range(2):
+            node.start()
+            for topic in ("deleted", "aged", "copy"):
+                self.after[topic] = self.client.consume(node.address, topic, 0)
+                self.client.ask("produce", node.address, topic, "none", 0, 5)
+                self.ends[topic] = self.client.consume(node.address, topic, 0)[-1]["offset"]
+            node.stop()
+
+    def _create(self, topic: str, *settings: str) -> None:
+        self.client.ask("create", self.node.address, topic, 1, *settings)
+        wait_until((self.node.logs / f"{topic}-0" / "partition.metadata").exists)
+
+    def _recover(self, *words: object) -> None:
+        command = [sys.executable, "-m", "kseg", "recover", *map(str, words)]
+        subprocess.run(command, check=True)
+
+
+@pytest.fixture(scope="module")
+def taken_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TakenBack]:
+    with Client(tmp_path_factory.mktemp("client")) as client:
+        node = ShortRetention(tmp_path_factory.mktemp("taken-back") / "node", client)
+        try:
+            found = TakenBack(node, client, tmp_path_factory.mktemp("folder"))
+            found.play()
+            yield found
+        finally:
+            node.kill()
+
+
+@pytest.mark.parametrize(("topic", "source"), [("deleted", "deleted"), ("aged", "aged"), ("copy", "kept")])
+def test_all_records_are_served_again(taken_back: TakenBack, topic: str, source: str) -> None:
+    assert len(taken_back.before[source]) == RECORDS
+    assert taken_back.after[topic][:RECORDS] == taken_back.before[source]
+
+
+@pytest.mark.parametrize("topic", ["deleted", "aged", "copy"])
+def test_producers_go_on_at_the_end(taken_back: TakenBack, topic: str) -> None:
+    assert taken_back.ends[topic] == RECORDS + 9
+
+
+def test_no_directory_is_set_aside_at_the_end(taken_back: TakenBack) -> None:
+    assert [path.name for path in taken_back.node.logs.iterdir() if path.name.endswith("-stray")] == []

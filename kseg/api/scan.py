@@ -1,119 +1,12 @@
-"""Records as Arrow columns: the result of ``kseg.scan``."""
+"""``kseg.scan``: records as Arrow columns, and as a dataset of pyarrow."""
 
-import logging
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
 
-from kseg.api.archives import readable
 from kseg.api.arguments import ISOLATIONS, ON_DAMAGE, Paths, Range, TimeRange, is_second, paths_of, wanted_of, words_of
-from kseg.api.log import raise_damage
-from kseg.errors import RequestError, UnsupportedError
-from kseg.export.arrow import need_pyarrow, record_batch, schema
-from kseg.export.scanning import DamageLog, Part, PartReader, ScanRequest, grouped, parts_of_scan
+from kseg.api.arrow_scan import COLUMNS, Scan
+from kseg.errors import RequestError
+from kseg.export.scanning import ScanRequest
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.runtime.cores import usable_cores
-
-if TYPE_CHECKING:
-    import pandas
-    import polars
-    import pyarrow
-
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-SPLIT_BYTES = 64 << 20
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Scan:
-    """Records that can be read as Arrow columns any number of times. It holds no data and can be pickled.
-
-    pyarrow, polars, DuckDB, pandas and DataFusion read it as it stands, by Arrow's PyCapsule interface. Create it with
-    `scan`.
-    """
-
-    columns: tuple[str, ...]
-    _request: ScanRequest = field(repr=False)
-    _skips_damage: bool = field(repr=False)
-    _parts: tuple[Part, ...] | None = field(default=None, repr=False)
-
-    @property
-    def schema(self) -> "pyarrow.Schema":
-        """The columns with the types of Spark's Kafka source; timestamps are ``timestamp[ms, UTC]``."""
-        need_pyarrow()
-        return schema(self.columns, "ms")
-
-    def batches(self) -> "pyarrow.RecordBatchReader":
-        """Returns a reader of record batches, in the order of the files. Memory does not depend on their size.
-
-        Raises DamageError at damage unless it is skipped, PathError if a file cannot be read.
-        """
-        need_pyarrow()
-        import pyarrow as pa  # after the check, which says what to install
-
-        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
-
-    def _batches(self) -> "Iterator[pyarrow.RecordBatch]":
-        wanted, request = self.schema, self._request
-        tell = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
-        reader = PartReader(request, self.columns, 1, tell, usable_cores())
-        with readable(request.paths):
-            parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
-            for part in parts:
-                constants = {"topic": _valid_text(part.file.topic), "partition": part.file.partition}
-                for chunk in reader.chunks(part):
-                    yield record_batch(chunk, wanted, constants)
-
-    def splits(self, size: int = SPLIT_BYTES) -> "list[Scan]":
-        """Returns scans of about ``size`` bytes of segments that together give the same rows, each once.
-
-        They can be pickled for the workers of Dask, Ray or a pool, which must have the same files at the same paths.
-        """
-        if size < 1:
-            raise RequestError(f"splits({size}): is no number of bytes")
-        with readable(self._request.paths):
-            parts = parts_of_scan(self._request, size) if self._parts is None else ((0, part) for part in self._parts)
-            return [replace(self, _parts=tuple(group)) for group in grouped(parts, size)]
-
-    def to_arrow(self) -> "pyarrow.Table":
-        """Returns all rows as a table."""
-        return self.batches().read_all()
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Returns all rows as a pandas DataFrame. Raises UnsupportedError if pandas is not installed."""
-        _need("pandas")
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> "polars.DataFrame":
-        """Returns all rows as a polars DataFrame. Raises UnsupportedError if polars is not installed."""
-        _need("polars")
-        import polars
-
-        return polars.DataFrame(self.to_arrow())
-
-    def __arrow_c_schema__(self) -> Any:
-        return self.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Begins a new stream of record batches (Arrow's PyCapsule interface)."""
-        return self.batches().__arrow_c_stream__(requested_schema)
-
-    def __repr__(self) -> str:
-        paths = self._request.paths
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        parts = "" if self._parts is None else f", parts: {len(self._parts)}"
-        return f"<Scan {paths[0][-80:]!r}{more}: {', '.join(self.columns)}{parts}>"
-
-
-def _need(name: str) -> None:
-    from importlib.util import find_spec
-
-    if find_spec(name) is None:
-        raise UnsupportedError(f"this needs {name}: pip install {name}")
-
-
-def _valid_text(topic: str | None) -> str | None:
-    """Returns a topic name as Unicode; other bytes of a directory's name are shown as U+FFFD."""
-    return None if topic is None else topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def scan(
@@ -150,4 +43,13 @@ def scan(
         paths_of(path), wanted_of(offsets, time, key), words_of(topics), numbers,
         is_second("isolation", isolation, ISOLATIONS), max_batch_bytes=max_batch_bytes,
     )  # fmt: skip
-    return Scan(tuple(names), request, is_second("on_damage", on_damage, ON_DAMAGE))
+    return _kind()(tuple(names), request, is_second("on_damage", on_damage, ON_DAMAGE))
+
+
+def _kind() -> type[Scan]:
+    """Returns the class of scans, which are datasets where pyarrow has these."""
+    try:
+        from kseg.api.dataset import ScanDataset
+    except ImportError:
+        return Scan
+    return ScanDataset

@@ -12,6 +12,7 @@ from kseg.kernel.codecs.uninitialized import allocate
 from kseg.kernel.layout.rows import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.column_bytes import gather
+from kseg.kernel.records.header_offsets import HeaderOffsets
 from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
 
 OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
@@ -92,7 +93,9 @@ class Chunks:
     def __init__(
         self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, room: int = CHUNK_BYTES
     ) -> None:
-        self._names = frozenset(names)
+        self._names = frozenset(names) & set(NAMES)
+        if self.needs_no_records:
+            self._names = frozenset((OFFSET,))  # they are counted by it
         self._scale = timestamp_scale
         self._rows = rows
         self._room_bytes = room
@@ -103,6 +106,11 @@ class Chunks:
         self._expected = dict.fromkeys((KEY, VALUE, "header keys", "header values"), 4096)
         self._headers = int64s(HEADER_WIDTH)
         self._begin()
+
+    @property
+    def needs_no_records(self) -> bool:
+        """Whether the offsets of the records are enough."""
+        return self._names <= {OFFSET}
 
     def another(self) -> "Chunks":
         """Returns a new object with the same settings."""
@@ -143,6 +151,17 @@ class Chunks:
                 self._left = 0
             self._take(rows, first, stop)
             first = stop
+
+    def add_offsets(
+        self, offsets: HeaderOffsets, headers: memoryview, stop: int, wanted: memoryview
+    ) -> Iterator[Chunk]:
+        """Appends records by their offsets alone, as far as headers give them. Yields full chunks."""
+        while True:
+            chunk = self._chunk
+            chunk.count = offsets.fill(headers, stop, wanted, chunk.numbers[OFFSET][: self._rows], chunk.count)
+            if chunk.count < self._rows:
+                return
+            yield self._end()
 
     def rest(self) -> Iterator[Chunk]:
         """Yields the last chunk, if it is not empty."""

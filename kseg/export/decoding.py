@@ -11,9 +11,10 @@ from kseg.export.chunk import Chunk, Chunks
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.batch_expansion import lay_open
-from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH
+from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.column_bytes import keep_key
+from kseg.kernel.records.header_offsets import HeaderOffsets
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
@@ -21,6 +22,9 @@ from kseg.segment.problems import HARMLESS_CODES
 from kseg.segment.reader import Run, SegmentReader
 
 _MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
+
+EVER = (-(1 << 63), (1 << 63) - 1)
+"""The earliest and the latest timestamp in ms."""
 
 _Left = Callable[[int], Generator[Chunk, None, int]]
 
@@ -41,7 +45,7 @@ class Decoder:
     """Fills ``chunks`` with the records of runs. ``tell`` is called for each skipped range, in order.
 
     ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted; ``key``: only records with
-    this key.
+    this key. ``uses_headers``: offsets are enough, and most come from batch headers.
     """
 
     def __init__(
@@ -61,6 +65,8 @@ class Decoder:
             expansion_buffer(scratch.max_batch_bytes),
         )
         self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        has_time = wanted[kernel.WANTED_EARLIEST] > EVER[0] or wanted[kernel.WANTED_LATEST] < EVER[1]
+        self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.era_07
 
     def rest(self) -> Iterator[Chunk]:
         """Yields the last chunk."""
@@ -68,6 +74,12 @@ class Decoder:
 
     def take(self, run: Run) -> Iterator[Chunk]:
         """Yields the chunks that the frames of a run fill."""
+        if self.uses_headers:
+            yield from self.take_headers(self._reader.headers(run), run.count)
+        else:
+            yield from self._records(run)
+
+    def _records(self, run: Run) -> Iterator[Chunk]:
         first = 0
         while first < run.count and self._reader.era_07:
             first += yield from self._batch(run, first)
@@ -75,6 +87,21 @@ class Decoder:
             buffer, frames, _, stop = self._reader.window(run, first)
             yield from self._frames(buffer, frames, first, stop, partial(self._left, run, buffer, frames, stop))
             first = stop
+
+    def take_headers(self, headers: memoryview, count: int) -> Iterator[Chunk]:
+        """Yields the chunks that batches fill whose headers are known (BATCH_*), if the chunks need no records.
+
+        Only batches whose headers do not give the offsets are read.
+        """
+        offsets = HeaderOffsets(self._scratch.max_batch_bytes)
+        while True:
+            yield from self._chunks.add_offsets(offsets, headers, count, self._wanted)
+            given = offsets.next_given(headers, count)
+            if given > offsets.batch:
+                yield from self._records(_frames_of(headers, offsets.batch, given))
+            if given >= count:
+                return
+            offsets.batch = given
 
     def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
         """Decodes uncompressed frames in the kernel, and the others with ``left``."""
@@ -140,3 +167,11 @@ class Decoder:
             text = f"{wrong} messages inside have a wrong checksum"
             self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
         return 1
+
+
+def _frames_of(headers: memoryview, first: int, stop: int) -> Run:
+    """Returns the frames of batches by their headers, whose first columns are those of frames."""
+    rows = int64s((stop - first) * FRAME_WIDTH)
+    for column in range(FRAME_WIDTH):
+        rows[column::FRAME_WIDTH] = headers[first * BATCH_WIDTH + column : stop * BATCH_WIDTH : BATCH_WIDTH]
+    return Run(rows, stop - first)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import Decoder, LeftOut, Tell
+from kseg.export.decoding import EVER, Decoder, LeftOut, Tell
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC
@@ -20,8 +20,8 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import seek_offset, seek_time
 from kseg.segment.slices import Slice, runs_of
 from kseg.segment.stop import OffsetStop
-
-_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.stores.buffers import Buffers
 
 
 class Wanted(NamedTuple):
@@ -32,10 +32,10 @@ class Wanted(NamedTuple):
     records with this key.
     """
 
-    first_offset: int = _SMALLEST
+    first_offset: int = -(1 << 63)
     last_offset: int = LAST_OFFSET
-    earliest_ms: int = _SMALLEST
-    latest_ms: int = _LARGEST
+    earliest_ms: int = EVER[0]
+    latest_ms: int = EVER[1]
     transactions: Transactions | None = None
     key: bytes | None = None
 
@@ -75,10 +75,13 @@ class RecordColumns:
         self._wanted[kernel.WANTED_LATEST] = wanted.latest_ms
 
     def __iter__(self) -> Iterator[Chunk]:
-        if self._jobs > 1:
-            yield from self._prefetched()
-            return
         decoder = self._decoder(self._reader.scratch, self._chunks, self._tell)
+        if decoder.uses_headers and self._is_whole:
+            yield from self._surveyed(decoder)
+            return
+        if self._jobs > 1 and not decoder.uses_headers:
+            yield from self._prefetched(decoder)
+            return
         for item in self._items():
             if isinstance(item, LeftOut):
                 self._tell(item)
@@ -86,8 +89,21 @@ class RecordColumns:
                 yield from decoder.take(item)
         yield from decoder.rest()
 
-    def _prefetched(self) -> Iterator[Chunk]:
-        plain = self._decoder(self._reader.scratch, self._chunks, self._tell)
+    @property
+    def _is_whole(self) -> bool:
+        """Whether every byte of the segment is read, for records of all transactions."""
+        return self._transactions is None and self._last_offset == LAST_OFFSET and self._sought() == Slice()
+
+    def _surveyed(self, decoder: Decoder) -> Iterator[Chunk]:
+        """Yields the chunks of a pass over checksums and headers, which is faster than one over a mapped file."""
+        for item in SegmentSurvey(self._reader, FULL, self._jobs, Buffers(self._reader.scratch.max_batch_bytes)):
+            if isinstance(item, Damage):
+                self._tell(LeftOut(*item))
+            elif isinstance(item, Headers):
+                yield from decoder.take_headers(item.rows, item.count)
+        yield from decoder.rest()
+
+    def _prefetched(self, plain: Decoder) -> Iterator[Chunk]:
         with ChunkPrefetcher(self._jobs, self._another_decoder, self._tell) as prefetcher:
             for item in self._items():
                 if isinstance(item, LeftOut):

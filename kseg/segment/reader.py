@@ -16,8 +16,9 @@ from typing import Any
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.scan import frames as kernel
+from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import CRC_RIGHT, IRREGULAR, WALK_RECORDS, FrameScan
 from kseg.kernel.scan.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
@@ -214,6 +215,22 @@ class SegmentReader:
         for i in range(first, stop):
             moved[i * FRAME_WIDTH + FRAME_POSITION] -= origin
         return self.buffer[origin:end], moved, origin, stop
+
+    def headers(self, run: Run) -> memoryview:
+        """Returns the headers of the frames of a run as rows of BATCH_* columns."""
+        rows = int64s(run.count * BATCH_WIDTH)
+        if isinstance(self.buffer, memoryview):
+            headers.read(self.buffer, run.rows, run.count, self.era_07, 0, rows)
+            return rows
+        one = int64s(FRAME_WIDTH)
+        for i in range(run.count):
+            at = i * FRAME_WIDTH
+            position, size = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
+            one[FRAME_SIZE], one[FRAME_MAGIC] = size, run.rows[at + FRAME_MAGIC]
+            one[FRAME_STATE] = run.rows[at + FRAME_STATE]
+            data = self.buffer[position : position + size]
+            headers.read(data, one, 1, self.era_07, position, rows[i * BATCH_WIDTH : (i + 1) * BATCH_WIDTH])
+        return rows
 
     def runs(self) -> Iterator[Run | Damage]:
         """Yields the same items, with batches as runs of frames."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.rows import Scratch
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -20,10 +20,8 @@ from kseg.kernel.layout.rows import (
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
-    FRAME_STATE,
     FRAME_WIDTH,
 )
-from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, CRC_RIGHT, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.inspection import inspect
@@ -141,26 +139,11 @@ class SegmentSurvey:
             if isinstance(item, Damage):
                 yield item
                 continue
-            rows = int64s(item.count * BATCH_WIDTH)
-            if isinstance(reader.buffer, memoryview):
-                headers.read(reader.buffer, item.rows, item.count, reader.era_07, 0, rows)
-            else:
-                self._read_apart(item.rows, item.count, rows)
+            rows = reader.headers(item)
             found = opener.open(rows, item.count, lambda i, run=item: reader.batch(run, i, keep=False))
             yield Headers(rows, item.count)
             yield from found
         self.position = reader.end
-
-    def _read_apart(self, frame_rows: memoryview, count: int, rows: memoryview) -> None:
-        """Reads the headers of frames of an unmapped file, each by its own read."""
-        one = int64s(FRAME_WIDTH)
-        for i in range(count):
-            at = i * FRAME_WIDTH
-            position, size = frame_rows[at + FRAME_POSITION], frame_rows[at + FRAME_SIZE]
-            one[FRAME_SIZE], one[FRAME_MAGIC] = size, frame_rows[at + FRAME_MAGIC]
-            one[FRAME_STATE] = frame_rows[at + FRAME_STATE]
-            data = self.reader.buffer[position : position + size]
-            headers.read(data, one, 1, self.reader.era_07, position, rows[i * BATCH_WIDTH : (i + 1) * BATCH_WIDTH])
 
 
 class Opener:

@@ -3,6 +3,7 @@
 import gzip
 import shutil
 import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,13 @@ def test_a_scan_reads_archives_and_packed_segments(logs: Path, archive: Path) ->
     packed.write_bytes(gzip.compress(segment.read_bytes()))
     columns = ["offset", "key", "value"]
     assert kseg.scan(packed, columns=columns).to_arrow().equals(kseg.scan(segment, columns=columns).to_arrow())
+
+
+def test_an_archive_that_holds_nothing_is_forgotten(logs: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    with zipfile.ZipFile(path, "w"):
+        pass
+    with pytest.raises(kseg.PathError) as raised:
+        kseg.open(path)
+    shutil.copy(next((logs / "orders-0").glob("*.log")), path)
+    assert len(list(kseg.open(path))) > 0, raised

@@ -1,4 +1,4 @@
-"""The examples of kseg(3) run, in order, in a directory with the files that they name."""
+"""The examples of kseg(3) and kseg-changes(3) run, in order, in a directory with the files that they name."""
 
 import os
 import re
@@ -14,9 +14,9 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("polars", reason="polars is not installed")
 pytest.importorskip("duckdb", reason="duckdb is not installed")
 
-PAGE = (TESTDATA.parent / "man/kseg.3").read_text("utf-8")
-DESCRIPTION = PAGE.split(".Sh DESCRIPTION", 1)[1]
-EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", DESCRIPTION, re.MULTILINE | re.DOTALL)
+PAGES = [(TESTDATA.parent / "man" / name).read_text("utf-8") for name in ("kseg.3", "kseg-changes.3")]
+DESCRIPTIONS = "".join(page.split(".Sh DESCRIPTION", 1)[1] for page in PAGES)
+EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", DESCRIPTIONS, re.MULTILINE | re.DOTALL)
 
 
 def code_of(example: str) -> str:
@@ -24,7 +24,8 @@ def code_of(example: str) -> str:
 
 
 def test_every_public_name_is_explained() -> None:
-    assert [name for name in kseg.__all__ if name != "__version__" and not re.search(rf"\b{name}\b", PAGE)] == []
+    text = "".join(PAGES)
+    assert [name for name in kseg.__all__ if name != "__version__" and not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_every_public_function_and_class_is_in_an_example() -> None:

@@ -5,7 +5,9 @@ import json
 import struct
 from base64 import b64decode
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -21,6 +23,8 @@ from kseg.formats.rows import Scratch
 from kseg.segment.files import list_segments
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
+from kseg.segment.problems import DAMAGE_CODES
+from kseg.segment.slices import Slice
 from kseg.segment.writer import LogWriter
 from segment.reading import items_at
 
@@ -96,6 +100,46 @@ def test_rows_of_0_7(path: Path) -> None:
     rows = read_rows(path)
     assert rows
     assert rows == expected_rows(path)
+
+
+def offsets_by_headers(path: Path, *arguments: Any, **options: Any) -> list[int]:
+    chunks = read_chunks(path, *arguments, names=["offset"], **options)
+    return [offset for chunk in chunks for offset in chunk.numbers["offset"][: chunk.count]]
+
+
+@pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_offsets_alone_are_those_of_the_rows(path: Path) -> None:
+    told: list[LeftOut] = []
+    rows_told: list[LeftOut] = []
+    expected = [row[0] for row in read_rows(path, left_out=rows_told)]
+    found = offsets_by_headers(path, left_out=told)
+    unread = [each for each in rows_told if each not in told]
+    if unread:  # batches with right checksums, whose records turn out to be wrong only when they are read
+        assert {each.code for each in unread}.isdisjoint({"crc-mismatch", *DAMAGE_CODES})
+        assert [at for at in found if at in expected] == expected
+        return
+    assert (found, told) == (expected, rows_told)
+    for first in expected[len(expected) // 2 :][:1]:
+        wanted = Wanted(first_offset=first, last_offset=first + 5)
+        assert offsets_by_headers(path, wanted, rows=3) == [at for at in expected if first <= at <= first + 5]
+
+
+def test_offsets_of_slices_and_of_threads_are_those_of_the_rows() -> None:
+    expected = [row[0] for row in expected_rows(LARGE)]
+    cuts = [0, 1000, 20_000, None]
+    slices = [Slice(start or 0, end) for start, end in pairwise(cuts)]
+    assert [at for part in slices for at in offsets_by_headers(LARGE, None, part)] == expected
+    assert offsets_by_headers(LARGE, jobs=2) == expected
+
+
+def test_records_are_not_read_for_offsets(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(batch([b"not zstd"], attributes=4, base_offset=0, count=1, last_delta=0) + batch([record(0)], 1))
+    told: list[LeftOut] = []
+    assert offsets_by_headers(path, left_out=told) == [0, 1]
+    assert told == []
+    assert [row[0] for row in read_rows(path, left_out=told)] == [1]
+    assert len(told) == 1
 
 
 def test_what_is_left_out_is_told() -> None:

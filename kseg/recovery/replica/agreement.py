@@ -17,6 +17,7 @@ from kseg.kernel.layout.rows import be32
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.parts import Part, batch_of, batches_of
 from kseg.segment.items import Record
+from kseg.stores.common_prefix import common_prefix
 from kseg.stores.source import Source, open_source
 
 _COUNT_AT = HEADER_BYTES - 4
@@ -263,7 +264,7 @@ class Agreement:
             wanted, chunk = min(chunk, room - size), min(2 * chunk, _LAST_BYTES)
             mine, other = a.read(size, wanted), b.read(size, wanted)
             if mine != other or len(mine) < wanted:
-                size += _common(mine, other)
+                size += common_prefix(mine, other)
                 break
             size += wanted
         if size == room:
@@ -337,18 +338,6 @@ class Agreement:
             a.step()
         if other.last <= mine.last:
             b.step()
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Returns the length of the common prefix."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _last_of(source: Source, part: Part) -> Part:

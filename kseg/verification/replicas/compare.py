@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.state import replicas as kernel
+from kseg.stores.common_prefix import common_prefix
 from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.replicas.replica import Replica
 from kseg.verification.report import SHOWN_PER_FILE, Report
@@ -129,7 +130,7 @@ class ReplicaComparison:
         a, b = self._sides[True], self._sides[False]
         wanted = min(max(a.size, self._window), a.span_end - a.position, b.span_end - b.position)
         mine, other = a.read(wanted), b.read(wanted)
-        length = len(mine) if mine == other else _common(mine, other)
+        length = len(mine) if mine == other else common_prefix(mine, other)
         count = a.batches_within(length)
         self._window = 0 if length < wanted else min(max(2 * wanted, 1 << 14), WINDOW_BYTES)
         if count == 0:
@@ -281,15 +282,3 @@ def _records(count: int) -> str:
 
 def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _common(a: bytes, b: bytes) -> int:
-    """Returns the length of the common prefix."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -5,7 +5,7 @@ from urllib.parse import unquote, urlsplit
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.segment.paths import expand_globs, expand_path
-from kseg.spark.stores import is_stored
+from kseg.stores.stored_object import is_url
 
 
 def local_paths(paths: Iterable[str]) -> list[str]:
@@ -27,7 +27,7 @@ def without_scheme(path: str) -> str:
 def local_only(paths: Iterable[str], what: str) -> None:
     """Raises UnsupportedError for a URL."""
     for path in paths:
-        if is_stored(path):
+        if is_url(path):
             raise UnsupportedError(f"{path}: {what} reads local paths")
 
 

@@ -79,7 +79,7 @@ class PartitionEnds:
         """Returns the first offset. Raises KsegError if no record has the timestamp and ``fails_without``."""
         timestamp = start.timestamp_of(self.place)
         if timestamp is None:
-            return max(start.offsets.get(self.place, FIRST_OFFSET), 0) if self.place in start.offsets else FIRST_OFFSET
+            return start.offsets.get(self.place, FIRST_OFFSET)
         found = self._offset_at(timestamp)
         if found is None and fails_without:
             topic, partition = self.place

@@ -18,9 +18,10 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import CHAINED, index_path
 from kseg.segment.slices import Slice, slices
-from kseg.spark.stores import Storage, file_system, is_stored, open_path, spool_range
+from kseg.spark.stores import Storage, file_system, open_path, spool_range
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source
+from kseg.stores.stored_object import is_url
 
 _ENTRY = Struct(">ii")
 _MOST_INDEX_BYTES = 64 << 20
@@ -88,7 +89,7 @@ def open_part(file: SegmentFile, part: Slice | RangedSlice, storage: Storage, sc
     """Opens a segment, or the bytes needed for a part. Returns the source, and the part to read. Raises PathError."""
     if isinstance(part, Slice):
         return open_path(file.path, storage), part
-    if is_stored(file.path):
+    if is_url(file.path):
         source = _range(file.path, part, storage)
         if _is_proved(source, file, part, scratch):
             return source, part.slice._replace(is_certain=True)

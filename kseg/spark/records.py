@@ -32,8 +32,9 @@ from kseg.spark.options import Options
 from kseg.spark.paths import places
 from kseg.spark.positions import PartitionEnds, Positions
 from kseg.spark.ranged import RangedSlice, open_part, size_of, stored_slices
-from kseg.spark.stores import is_stored, open_path, stored_segments
+from kseg.spark.stores import open_path, stored_segments
 from kseg.stores.source import Source
+from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,8 +61,8 @@ def segment_parts(options: Options, keep: Callable[[SegmentFile], bool] = lambda
 
     Raises PathError, or UnsupportedError for a file that is not a segment.
     """
-    stored = [path for path in options.paths if is_stored(path)]
-    local = [path for path in options.paths if not is_stored(path)]
+    stored = [path for path in options.paths if is_url(path)]
+    local = [path for path in options.paths if not is_url(path)]
     planner = Planner(options)
     if local or not stored:
         for place in places(local):

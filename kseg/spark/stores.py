@@ -23,6 +23,7 @@ from kseg.segment.files import (
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source, open_source
+from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -40,11 +41,6 @@ class Stored(NamedTuple):
 
     url: str
     size: int
-
-
-def is_stored(path: str) -> bool:
-    """Whether a path is a URL other than that of a local file."""
-    return "://" in path and urlsplit(path).scheme not in ("", "file")
 
 
 def file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]":
@@ -159,7 +155,7 @@ def stored_segments(url: str, storage: Storage) -> list[list[tuple[SegmentFile, 
 
 def open_path(path: str, storage: Storage) -> Source:
     """Opens a local path or a URL. Raises PathError if it cannot be read."""
-    if not is_stored(path):
+    if not is_url(path):
         return open_source(path)
     system, inside = file_system(path, storage)
     try:

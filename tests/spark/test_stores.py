@@ -11,7 +11,8 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 import fsspec
 
 from kseg.errors import KsegError, PathError, UnsupportedError
-from kseg.spark.stores import file_system, is_stored
+from kseg.spark.stores import file_system
+from kseg.stores.stored_object import is_url
 from spark.reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -81,4 +82,4 @@ def test_storage_options_make_the_file_system() -> None:
 
 
 def test_a_url_is_no_local_path() -> None:
-    assert [is_stored(path) for path in ("s3://b/a", "file:///a", "/a/b", "orders-0", "a:b")] == [True] + [False] * 4
+    assert [is_url(path) for path in ("s3://b/a", "file:///a", "/a/b", "orders-0", "a:b")] == [True] + [False] * 4

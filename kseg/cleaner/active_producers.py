@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from kseg.cleaner.log import SNAPSHOT, Segment, segments_between
 from kseg.cleaner.reading import windows
-from kseg.cleaner.transactions import CONTROL
 from kseg.errors import PathError
+from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_LAST_OFFSET,
@@ -62,7 +62,7 @@ def read_producers(
     directory: str, segments: Sequence[Segment], now_ms: int, expiration_ms: int, buffers: Buffers
 ) -> Producers:
     """Reads the producer state. Raises DamagedError if the log is not intact up to its end."""
-    entries, start = _newest_snapshot(directory, segments[-1].base_offset)
+    entries, start = _newest_snapshot(directory)
     states, end = ProducerStates(entries), segments[-1].base_offset
     for segment in segments_between(segments, start, 1 << 63):
         for window in windows(segment.path, buffers):
@@ -89,7 +89,7 @@ def _first_from(rows: memoryview, count: int, start: int) -> int:
     return next((i for i, offset in enumerate(offsets) if offset >= start), count)
 
 
-def _newest_snapshot(directory: str, last_base: int) -> tuple[list[ProducerStateEntry], int]:
+def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
     """Returns the entries and offset of the newest readable snapshot; no entries and 0 if there is none."""
     found = []
     for name in file_names(directory):

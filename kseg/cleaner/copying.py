@@ -11,10 +11,11 @@ from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.transactions import CONTROL, CleanedTransactions, as_verdicts
+from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import Workers
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts
+from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_BASE_TIMESTAMP, BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import build_transaction_index

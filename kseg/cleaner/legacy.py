@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from kseg.formats.areas import LOG_APPEND_TIME, NONE, Area, build_batch, build_wrapper
+from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import target_of
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows
+from kseg.kernel.layout.headers import LOG_APPEND_TIME
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Message
 

@@ -8,7 +8,8 @@ a segment as following all batches before it.
 from dataclasses import dataclass
 
 from kseg.cleaner.reading import Window, windows
-from kseg.cleaner.transactions import CONTROL, TRANSACTIONAL, CleanedTransactions
+from kseg.cleaner.transactions import CleanedTransactions
+from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_COUNT, BATCH_LAST_OFFSET, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.stores.buffers import Buffers
 

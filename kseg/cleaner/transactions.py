@@ -8,6 +8,7 @@ import heapq
 from collections.abc import Iterable
 
 from kseg.formats.rows import int64s
+from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
@@ -18,7 +19,6 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.sidefiles.transaction_index import AbortedTxn
 
-TRANSACTIONAL, CONTROL = 16, 32
 _ABORT, _COMMIT = 0, 1
 
 

@@ -15,11 +15,11 @@ from kseg.conversion.plain_runs import PlainRun
 from kseg.conversion.recoding import Refused, checked, recompressed
 from kseg.conversion.request import Request
 from kseg.errors import UnsupportedError
-from kseg.formats.areas import LOG_APPEND_TIME
 from kseg.formats.compressing import LEVELS, Target
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.layout.headers import LOG_APPEND_TIME
 from kseg.kernel.layout.rows import (
     HEADER_KEY,
     HEADER_KEY_SIZE,

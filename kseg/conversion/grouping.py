@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kseg.formats.areas import LOG_APPEND_TIME, MOST_AREA_BYTES, Area, build_batch, build_wrapper
+from kseg.formats.areas import MOST_AREA_BYTES, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
+from kseg.kernel.layout.headers import LOG_APPEND_TIME, TRANSACTIONAL
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 
 _SEQUENCES = LARGEST_DELTA = 0x7FFFFFFF
@@ -108,7 +109,7 @@ class Grouper:
             last = min(last, area.base_offset + LARGEST_DELTA)
             header = RecordBatchHeader(
                 area.base_offset, 0, fields.leader_epoch, 2, 0,
-                LOG_APPEND_TIME * (fields.append_time is not None) | 16 * fields.is_transactional,
+                LOG_APPEND_TIME * (fields.append_time is not None) | TRANSACTIONAL * fields.is_transactional,
                 (last if last_offset is None else last_offset) - area.base_offset, area.base_timestamp,
                 area.max_timestamp if fields.append_time is None else fields.append_time,
                 fields.producer_id, fields.producer_epoch, fields.sequence, area.count,

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from kseg.errors import KsegError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
+from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 
 _RECORD_FIELDS = frozenset(
     {
@@ -233,9 +234,11 @@ class JsonLines:
         base = -1 if magic < 2 else self._number_of(row, "baseOffset", "int64", least=0)
         last = self._number_of(row, "lastOffset", "int64", least=0)
         horizon = row.get("deleteHorizonMs") if magic == 2 else None
-        attributes = CODEC_NAMES.index(row["compression"]) | 8 * self._is_append_time(row)
+        attributes = CODEC_NAMES.index(row["compression"]) | LOG_APPEND_TIME * self._is_append_time(row)
         attributes |= (
-            16 * bool(row.get("isTransactional")) | 32 * bool(row.get("isControl")) | 64 * (horizon is not None)
+            TRANSACTIONAL * bool(row.get("isTransactional"))
+            | CONTROL * bool(row.get("isControl"))
+            | DELETE_HORIZON * (horizon is not None)
         )
         if magic == 2 and not 0 <= last - base < 1 << 31:
             raise self._bad("has a last offset that is not in reach of its base offset")

@@ -12,19 +12,17 @@ from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
+from kseg.kernel.layout.headers import CODEC, LZ4
 from kseg.kernel.records import building as kernel
 from kseg.kernel.scan.checksums import crc32c
 
 NONE = Target(0, None)
 """No compression."""
 MOST_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
-LOG_APPEND_TIME = 8
 
 _FRONT = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
 _OFFSET_SIZE_CRC = struct.Struct(">qiI")
-_CODEC_BITS = 7
-_LZ4 = 3
 _FIRST_ROOM = 64 << 10
 
 
@@ -36,7 +34,7 @@ def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
     packed = area if target.codec == 0 else compress(target, area)
     if len(packed) > MOST_AREA_BYTES:
         raise ValueError(f"a batch of {len(packed)} bytes is larger than its length field can say")
-    attributes = header.attributes & ~_CODEC_BITS | target.codec
+    attributes = header.attributes & ~CODEC | target.codec
     covered = _COVERED.pack(attributes, *header[6:])
     crc = crc32c(packed, crc32c(covered, 0))
     front = _FRONT.pack(header.base_offset, 49 + len(packed), header.partition_leader_epoch, 2, crc)
@@ -46,7 +44,7 @@ def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
 def build_wrapper(magic: int, offset: int, timestamp: int, attributes: int, messages: Any, target: Target) -> bytes:
     """Returns a compressed message of magic 0 or 1 around a message set; ``attributes`` exclude the codec."""
     value = compress(target, messages)
-    if magic == 0 and target.codec == _LZ4 and value.startswith(LZ4_HEADER):
+    if magic == 0 and target.codec == LZ4 and value.startswith(LZ4_HEADER):
         value = KAFKA_3160_LZ4_HEADER + value[len(LZ4_HEADER) :]
     covered = struct.pack(">bb", magic, attributes | target.codec)
     if magic:

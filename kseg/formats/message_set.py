@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel.layout.headers import CODEC, LOG_APPEND_TIME
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -43,11 +44,11 @@ class MessageHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return self.attributes & 7
+        return self.attributes & CODEC
 
     @property
     def is_log_append_time(self) -> bool:
-        return self.magic != 0 and bool(self.attributes & 8)
+        return self.magic != 0 and bool(self.attributes & LOG_APPEND_TIME)
 
 
 def parse_header(data: Any, position: int = 0) -> MessageHeader:

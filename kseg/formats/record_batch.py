@@ -23,6 +23,7 @@ from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.in_turn import decompress_in_turn
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
+from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kseg.kernel.layout.rows import HEADER_WIDTH
 from kseg.kernel.records.plain import sequence_after
 from kseg.kernel.records.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
@@ -61,7 +62,7 @@ class RecordBatchHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return self.attributes & 7
+        return self.attributes & CODEC
 
     @property
     def compression(self) -> str:
@@ -69,20 +70,20 @@ class RecordBatchHeader(NamedTuple):
 
     @property
     def is_log_append_time(self) -> bool:
-        return bool(self.attributes & 8)
+        return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & 16)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & 32)
+        return bool(self.attributes & CONTROL)
 
     @property
     def delete_horizon_ms(self) -> int | None:
         """Wall clock in ms from which the cleaner may remove the batch's tombstones (KIP-534); None if unset."""
-        return self.base_timestamp if self.attributes & 64 else None
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
 
 def codec_name(codec: int) -> str:

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.source import Source, open_source
-
-_TRANSACTIONAL, _CONTROL = 16, 32
 
 
 def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tuple[int, RecordBatch]]:
@@ -65,13 +64,13 @@ class Transactions:
         """Adds the partition's next segment."""
         for run in reader.runs():
             if not isinstance(run, Damage):
-                for _, batch in _marked_in(reader, run, _TRANSACTIONAL | _CONTROL):
+                for _, batch in _marked_in(reader, run, TRANSACTIONAL | CONTROL):
                     self._add(batch)
 
     def aborted_in(self, reader: SegmentReader, run: Run) -> Iterator[int]:
         """Yields the indexes of frames in a run that a read_committed consumer skips."""
         if self._aborted:
-            yield from (i for i, batch in _marked_in(reader, run, _TRANSACTIONAL) if self.is_aborted(batch))
+            yield from (i for i, batch in _marked_in(reader, run, TRANSACTIONAL) if self.is_aborted(batch))
 
     def _add(self, batch: RecordBatch) -> None:
         producer_id = batch.header.producer_id

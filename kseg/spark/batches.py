@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.export.scanning import grouped
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_SEQUENCE,
@@ -88,7 +89,7 @@ def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
     magic, attributes = batch[BATCH_MAGIC], batch[BATCH_ATTRIBUTES]
     if reader.era_07:
         batch[BATCH_FIRST_OFFSET] = batch[BATCH_LAST_OFFSET] = reader.base_offset + batch[BATCH_POSITION]
-    codec = attributes & (3 if reader.era_07 else 7)
+    codec = attributes & (3 if reader.era_07 else CODEC)
     has_time = magic != 0 and not reader.era_07
     is_v2 = magic >= 2
     return {
@@ -98,8 +99,8 @@ def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
         "isValid": bool(batch[BATCH_STATE] & 1),
         "lastOffset": batch[BATCH_LAST_OFFSET],
         "compression": CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
-        "timestampType": TIMESTAMP_TYPES[1 + (attributes >> 3 & 1)] if has_time else TIMESTAMP_TYPES[0],
+        "timestampType": TIMESTAMP_TYPES[1 + bool(attributes & LOG_APPEND_TIME)] if has_time else TIMESTAMP_TYPES[0],
         "maxTimestamp": batch[BATCH_MAX_TIMESTAMP] if has_time else None,
-        "isTransactional": is_v2 and bool(attributes & 16),
-        "isControl": is_v2 and bool(attributes & 32),
+        "isTransactional": is_v2 and bool(attributes & TRANSACTIONAL),
+        "isControl": is_v2 and bool(attributes & CONTROL),
     } | {name: None if batch[column] == -1 else batch[column] for name, column in _UNSET.items()}

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, severity_of
 from kseg.formats.control_types import ABORT
+from kseg.kernel.layout.headers import TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_FIRST_OFFSET,
@@ -20,6 +21,7 @@ from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.segment.times import DAY_MS
 from kseg.verification.batch_facts import batch_facts
 from kseg.verification.compaction import is_scattered
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps
@@ -31,10 +33,9 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
 EVENT_ROOM = 4096
-FUTURE_MS = 24 * 3600 * 1000
+FUTURE_MS = DAY_MS
 """Limit of a timestamp's distance to now; a larger one is reported."""
 
-_TRANSACTIONAL = 16
 _CODES = {
     chain.INVALID: "crc-mismatch",
     chain.NOT_RISING: "batch-out-of-order",
@@ -185,12 +186,7 @@ class BatchRule(Rule):
         if rows[at + BATCH_MARKER] == ABORT:
             return "gap-aborted"
         before = at - BATCH_WIDTH
-        if (
-            missing == 1
-            and row
-            and rows[before + BATCH_MAGIC] == 2
-            and rows[before + BATCH_ATTRIBUTES] & _TRANSACTIONAL
-        ):
+        if missing == 1 and row and rows[before + BATCH_MAGIC] == 2 and rows[before + BATCH_ATTRIBUTES] & TRANSACTIONAL:
             return "gap-control"
         return None
 

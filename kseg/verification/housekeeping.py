@@ -6,6 +6,7 @@ MemoryRecords.filterTo of Kafka 4.3.1.
 
 from typing import TYPE_CHECKING
 
+from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_FIRST_OFFSET,
@@ -22,8 +23,6 @@ from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
-
-_CONTROL = 32
 
 
 class CleanerRule(Rule):
@@ -47,7 +46,7 @@ class CleanerRule(Rule):
             at = i * BATCH_WIDTH
             if not state & CRC_RIGHT:
                 self._laundered += self._tell("cleaner-hides-damage", segment, headers.rows, at, self._laundered)
-            elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & _CONTROL:
+            elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & CONTROL:
                 self._without_key += self._tell("record-without-key", segment, headers.rows, at, self._without_key)
 
     def _tell(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:

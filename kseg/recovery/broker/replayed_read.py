@@ -7,6 +7,7 @@ the same before and after the read keeps its last batch, even if an epoch in bet
 
 from collections.abc import Iterable, Iterator
 
+from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
@@ -18,7 +19,6 @@ from kseg.kernel.layout.rows import (
 from kseg.segment.survey import Headers
 from kseg.sidefiles.producer_state import ProducerStates
 
-_TRANSACTIONAL, _CONTROL = 16, 32
 _COLUMNS = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
 
 
@@ -35,8 +35,8 @@ class ReplayedRead:
 
     def add(self, headers: Headers) -> None:
         """Adds batches that were replayed."""
-        for _, attributes, first, _ in _produced(headers):
-            if attributes & (_TRANSACTIONAL | _CONTROL) == _TRANSACTIONAL:
+        for _, attributes, first, _ in produced(headers):
+            if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
                 self.may_share |= first <= self._last
                 self._last = first
 
@@ -49,11 +49,11 @@ class ReplayedRead:
         }
         ongoing, ended = set(opened.values()) - self._lost, list[tuple[int, int]]()
         for headers in read:
-            for producer, attributes, first, count in _produced(headers):
-                if attributes & _CONTROL:
+            for producer, attributes, first, count in produced(headers):
+                if attributes & CONTROL:
                     if count and producer in opened:
                         ended.append((producer, opened.pop(producer)))
-                elif attributes & _TRANSACTIONAL and producer not in opened:
+                elif attributes & TRANSACTIONAL and producer not in opened:
                     opened[producer] = first
                     ongoing.add(first)
         for producer, first in ended:
@@ -75,7 +75,7 @@ class ReplayedRead:
                 state.restore_batch(index, before)
 
 
-def _produced(headers: Headers) -> Iterator[tuple[int, int, int, int]]:
+def produced(headers: Headers) -> Iterator[tuple[int, int, int, int]]:
     """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
     end = headers.count * BATCH_WIDTH
     columns = (headers.rows[column:end:BATCH_WIDTH].tolist() for column in _COLUMNS)

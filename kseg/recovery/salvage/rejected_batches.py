@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kseg.formats.control_types import ABORT, COMMIT, KRAFT_VOTERS, LEADER_CHANGE
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COORDINATOR_EPOCH,
@@ -44,7 +45,6 @@ UNDECODABLE = frozenset(
 )
 """Problems of records under a right checksum for which a batch is dropped on request."""
 
-_CONTROL = 32
 _NEWEST_MAGIC = 2
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _CRC_RIGHT = 1
@@ -98,7 +98,7 @@ class BatchFilter:
                 if position in by_position:
                     found[row] = by_position[position]
         for row, attributes in enumerate(rows[BATCH_ATTRIBUTES:end:BATCH_WIDTH].tolist()):
-            if attributes & _CONTROL and attributes > 0 and row not in found:
+            if attributes & CONTROL and attributes > 0 and row not in found:
                 why = _bad_marker(source, rows, row * BATCH_WIDTH, scratch)
                 if why:
                     found[row] = Rejection("bad-control-record", why)

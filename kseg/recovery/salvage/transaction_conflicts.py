@@ -8,19 +8,13 @@ the kind with fewer records.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_PRODUCER_ID,
-    BATCH_WIDTH,
-)
+from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
+from kseg.recovery.broker.replayed_read import produced
 from kseg.recovery.salvage.rejected_batches import Rejection
 from kseg.segment.survey import Headers
 
-_TRANSACTIONAL, _CONTROL = 16, 32
 _CODE = "transaction-state"
 
 
@@ -49,17 +43,17 @@ def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int,
     """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
     rising."""
     producers, log = dict[int, _Producer](), _Producer()
-    for producer_id, attributes, _, count in _produced(headers()):
+    for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
         producer = producers.setdefault(producer_id, _Producer())
         for one in (producer, log):
-            kind = one.transactional if attributes & _TRANSACTIONAL else one.other
-            kind.add(count)
+            kind = one.transactional if attributes & TRANSACTIONAL else one.other
+            kind.add(max(count, 0))
     found: dict[int, Rejection] = {}
-    for producer_id, attributes, first, _ in _produced(headers()):
+    for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
         producer = producers[producer_id]
-        if attributes & _CONTROL:
+        if attributes & CONTROL:
             producer.open_firsts.clear()
-        elif attributes & _TRANSACTIONAL:
+        elif attributes & TRANSACTIONAL:
             producer.open_firsts.append(first)
         elif producer.open_firsts:
             text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
@@ -79,15 +73,3 @@ def _is_transactional(producer: _Producer, log: _Producer) -> bool:
     if log.transactional.batches != log.other.batches:
         return log.transactional.batches > log.other.batches
     return one.records >= two.records
-
-
-def _produced(found: Iterable[Headers]) -> Iterable[tuple[int, int, int, int]]:
-    """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
-    columns = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
-    for headers in found:
-        end = headers.count * BATCH_WIDTH
-        for producer_id, attributes, first, count, magic in zip(
-            *(headers.rows[column:end:BATCH_WIDTH].tolist() for column in columns), strict=True
-        ):
-            if producer_id >= 0 and magic >= 2:
-                yield producer_id, attributes, first, max(count, 0)

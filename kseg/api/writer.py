@@ -15,6 +15,7 @@ from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
 from kseg.segment.files import LAST_OFFSET, parse_partition_name
+from kseg.segment.times import LAST_TIMESTAMP
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES, LARGEST_SEGMENT_BYTES, RollLimits
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 BATCH_BYTES = 16 << 10
 """Size of a batch before compression: batch.size of Kafka's producer."""
 _NO_TIMESTAMP = -1
-_LAST_TIMESTAMP = (1 << 63) - 1
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 Headers = Iterable[tuple[str | bytes, bytes | None]]
@@ -95,9 +95,7 @@ class Writer:
         offset = self._next_offset if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
         if offset < self._next_offset:
             raise RequestError(f"{self._name}: offset {offset} comes behind offset {self._next_offset - 1}")
-        moment = (
-            _NO_TIMESTAMP if timestamp is None else _integer("timestamp", timestamp, _NO_TIMESTAMP, _LAST_TIMESTAMP)
-        )
+        moment = _NO_TIMESTAMP if timestamp is None else _integer("timestamp", timestamp, _NO_TIMESTAMP, LAST_TIMESTAMP)
         pairs = [(_header_key(name), _bytes("value of a header", data)) for name, data in headers]
         record = NewRecord(offset, moment, _bytes("key", key), _bytes("value", value), pairs)
         self._held.append(record)

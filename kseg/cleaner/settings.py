@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-DAY_MS = 86_400_000
+from kseg.segment.times import DAY_MS
+
 FOREVER_MS = (1 << 63) - 1
 
 

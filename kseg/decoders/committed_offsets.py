@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from kseg.decoders.consumer_offsets import decoder
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
+from kseg.formats.json_values import unset
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
@@ -98,10 +99,10 @@ class CommittedOffsets:
                 **place,
                 record_offset=record_offset,
                 offset=data["offset"],
-                leader_epoch=_unset(data.get("leaderEpoch", -1)),
+                leader_epoch=unset(data.get("leaderEpoch", -1)),
                 metadata=data["metadata"],
                 commit_timestamp=data["commitTimestamp"],
-                expire_timestamp=_unset(data.get("expireTimestamp", -1)),
+                expire_timestamp=unset(data.get("expireTimestamp", -1)),
                 topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
             )
 
@@ -160,7 +161,3 @@ def _place(key: bytes) -> bytes | None:
         at += _LENGTH.size + length
     end = at + _PARTITION_BYTES
     return key[2:end] if end <= len(key) else None
-
-
-def _unset(number: int) -> int | None:
-    return None if number == -1 else number

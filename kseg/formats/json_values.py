@@ -20,6 +20,11 @@ def name_value(name: str | None) -> Any:
     return None if name is None else bytes_value(os.fsencode(name))
 
 
+def unset(number: int) -> int | None:
+    """Returns the JSON value for a number that is -1 where it is not set."""
+    return None if number == -1 else number
+
+
 def bytes_value(data: bytes | None) -> Any:
     """Returns the JSON value for a key or value."""
     if data is None:

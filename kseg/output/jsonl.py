@@ -7,7 +7,7 @@ fields that exist but are unset are null.
 from collections.abc import Callable
 from typing import Any
 
-from kseg.formats.json_values import bytes_value, encode, name_value
+from kseg.formats.json_values import bytes_value, encode, name_value, unset
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.render.lines import CONTENTS, DEEP
@@ -15,10 +15,6 @@ from kseg.output.printer import Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
-
-
-def unset(number: int) -> int | None:
-    return None if number == -1 else number
 
 
 class JsonLinesPrinter(Printer):

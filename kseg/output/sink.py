@@ -214,15 +214,11 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
 
 
 def _put_in_place(descriptor: int, temporary: str, target: str, path: str) -> None:
+    from kseg.changes.disk import umask
+
     try:
-        os.fchmod(descriptor, 0o666 & ~_umask())
+        os.fchmod(descriptor, 0o666 & ~umask())
         os.fsync(descriptor)
         os.replace(temporary, target)
     except OSError as error:
         raise StoppedHalfwayError(f"{path}: {error.strerror}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,6 +6,7 @@ compared with the files that their brokers left.
 
 from dataclasses import dataclass
 
+from kseg.segment.times import DAY_MS
 from kseg.sidefiles.producer_state import FORM_0_11, FORM_1, FORM_2
 
 RELEASES = (
@@ -27,8 +28,6 @@ JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER = 0, 1, 2
 2.12 or since 2.13."""
 
 DEFAULT_MESSAGE_LIMIT_BYTES = 1_000_012
-
-_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,7 @@ class Era:
     def expiration_ms(self) -> int:
         """Default time after which an idle producer expires: transactional.id.expiration.ms, later
         producer.id.expiration.ms."""
-        return 7 * _DAY_MS if self.release < (3, 4) else _DAY_MS
+        return 7 * DAY_MS if self.release < (3, 4) else DAY_MS
 
     @property
     def drops_producers_below_start(self) -> bool:

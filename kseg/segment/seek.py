@@ -23,8 +23,6 @@ from kseg.segment.reader import SegmentReader
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_at_once
 
-LAST_TIMESTAMP = (1 << 63) - 1
-
 PROBES = 16
 """Number of entries tried, each twice as far back as the previous one, before reading from the start."""
 

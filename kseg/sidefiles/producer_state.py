@@ -12,13 +12,14 @@ from kseg.formats.rows import int64s
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.kernel.state import producer_table as kernel
 from kseg.kernel.state.producers import replay
+from kseg.segment.times import DAY_MS
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
 MAX_PRODUCERS = 1 << 20
 """Limit of tracked producers, some 144 bytes each; a broker is limited only by its memory."""
 
-IDLE_MS = 24 * 3600 * 1000
+IDLE_MS = DAY_MS
 """Default of producer.id.expiration.ms; older brokers keep producers for 7 days."""
 
 FORM_0_11, FORM_1, FORM_2 = 0, 1, 2

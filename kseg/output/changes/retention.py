@@ -12,7 +12,7 @@ from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.quantities import shown_bytes, shown_time
+from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.segment.times import show_span
 
 COLUMNS = 80
@@ -85,8 +85,9 @@ class TextRetention(RetentionPrinter):
 def _of_partition(row: dict[str, Any]) -> list[str]:
     sources, offsets = row["sources"], (row["logStartOffset"], row["highWatermark"], row["logEndOffset"])
     age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms}, which is {show_span(ms)}")
+    count = plural(row["segments"], "segment", "segments")
     return [
-        f"{_plural(row['segments'])}, {shown_bytes(row['bytes'])}; now is {shown_time(row['now'])}",
+        f"{count}, {shown_bytes(row['bytes'])}; now is {shown_time(row['now'])}",
         f"cleanup.policy {row['cleanupPolicy'] or '(none)'} ({_WHENCE[sources['cleanup.policy']]})",
         f"retention.ms {age}",
         f"retention.bytes {_limit(row['retentionBytes'], sources['retention.bytes'], str)}",
@@ -98,10 +99,6 @@ def _limit(value: int, source: str, shown: Callable[[int], str]) -> str:
     if source == "unknown":
         return "not known here (a broker's own settings may name it): taken for unlimited"
     return f"{shown(value) if value >= 0 else 'unlimited'} ({_WHENCE[source]})"
-
-
-def _plural(count: int) -> str:
-    return f"{count} segment" + ("" if count == 1 else "s")
 
 
 def _verdict(row: dict[str, Any]) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.json_values import bytes_value
 
 VERSION = 1
 LINE_BYTES_MAX = 1 << 20
@@ -121,7 +122,7 @@ class ManifestLines:
     def segment(self, name: bytes, size: int) -> bytes:
         self.files += 1
         self.bytes += size
-        return self._line({"type": "segment", "file": _name_value(name), "size": size})
+        return self._line({"type": "segment", "file": bytes_value(name), "size": size})
 
     def block(self, block: Block) -> bytes:
         self.batches += block.count
@@ -233,10 +234,3 @@ class ManifestReader:
 
     def _error(self, text: str) -> PathError:
         return PathError(f"{self._path}: line {self._number}: {text}")
-
-
-def _name_value(name: bytes) -> str | dict[str, str]:
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(name).decode()}

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 
 from kseg.dump.options import JSON, DumpOptions
 from kseg.dump.transaction_lines import StableOffset, conclusion, json_line, text_line
-from kseg.dump.transaction_verdicts import judge
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
+from kseg.logdir.partitions import topic_id_at
+from kseg.logdir.transaction_verdicts import judge
 from kseg.logdir.transactional_ids import TransactionState
+from kseg.logdir.waiting_groups import GroupOffsets, waiting_groups
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile, list_segments
@@ -23,11 +25,13 @@ def list_open(
     options: DumpOptions,
     scratch: Scratch,
     states_in: Callable[[str], Mapping[int, TransactionState]],
+    groups_in: Callable[[str], GroupOffsets | None],
 ) -> int:
     """Lists the open transactions of one path. Returns their number.
 
     The path is a partition directory or a segment; the markers may be in later segments. ``states_in``: what the
-    __transaction_state of a log directory says, by producer id. Raises PathError if a segment cannot be read,
+    __transaction_state of a log directory says, by producer id;
+    ``groups_in``: its committed offsets. Raises PathError if a segment cannot be read,
     UnsupportedError for formats without transactions.
     """
     logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
@@ -44,10 +48,14 @@ def list_open(
         now = newest_timestamp(logs, scratch)
     if not found:
         return 0
-    states = states_in(options.transaction_state or os.path.dirname(os.path.dirname(os.path.abspath(logs[0].path))))
+    partition = os.path.dirname(os.path.abspath(logs[0].path))
+    around = os.path.dirname(partition)
+    states = states_in(options.transaction_state or around)
     place = logs[0].topic, logs[0].partition
     judged = [judge(transaction, states, place, now) for transaction in found]
-    stable = StableOffset(found[0].first_offset, end_offset(logs, scratch))
+    first = found[0].first_offset
+    groups = waiting_groups(groups_in(around), place, first, topic_id_at(partition))
+    stable = StableOffset(first, end_offset(logs, scratch), groups)
     if options.form == JSON:
         for each in judged:
             sink.write(json_line(each, stable, path, place))

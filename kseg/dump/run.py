@@ -34,6 +34,7 @@ from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     from kseg.logdir.transactional_ids import TransactionState
+    from kseg.logdir.waiting_groups import GroupOffsets
     from kseg.output.side_files.printer import SidePrinter
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
@@ -71,6 +72,7 @@ class Dump:
         self.transactions: Transactions | None = None
         self.damaged_ranges = self.damaged_bytes = self.open_transactions = 0
         self._states_in: Callable[[str], dict[int, TransactionState]] | None = None
+        self._groups_in: Callable[[str], GroupOffsets | None] | None = None
         self._errors = 0  # in parts rendered by other processes
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
@@ -260,11 +262,15 @@ class Dump:
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
         from kseg.logdir.transactional_ids import transaction_states
+        from kseg.logdir.waiting_groups import group_offsets
 
         if (asked := self.options.transaction_state) and not os.path.isdir(asked):
             raise PathError(f"{asked}: no such directory")
         self._states_in = self._states_in or cache(transaction_states)
-        self.open_transactions += list_open(self.sink, path, files, self.options, self.scratch, self._states_in)
+        self._groups_in = self._groups_in or cache(group_offsets)
+        self.open_transactions += list_open(
+            self.sink, path, files, self.options, self.scratch, self._states_in, self._groups_in
+        )
 
     def _side_file(self, file: "SideFile") -> None:
         if self._side is None:

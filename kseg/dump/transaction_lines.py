@@ -4,19 +4,25 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kseg.dump.transaction_verdicts import HANGING, Judged, abort_command
 from kseg.formats.json_values import encode, name_value
+from kseg.logdir.transaction_verdicts import HANGING, Judged, abort_command
+from kseg.logdir.waiting_groups import GroupOffset
 from kseg.output.notices import on_one_line
 from kseg.segment.times import show_span
 
+_SHOWN_GROUPS = 10
 Place = tuple[str | None, int | None]
 
 
 class StableOffset(NamedTuple):
-    """The last stable offset of a partition, and the end of its log; None: it has no intact batch."""
+    """The last stable offset of a partition, and the end of its log; None: it has no intact batch.
+
+    ``groups``: see `waiting_groups`.
+    """
 
     offset: int
     log_end: int | None
+    groups: list[GroupOffset] | None = None
 
     @property
     def waiting(self) -> int | None:
@@ -45,7 +51,16 @@ def text_line(judged: Judged) -> str:
 def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> Iterator[str]:
     """Yields lines on what waits behind the transactions of a partition, and how hanging ones are aborted."""
     waiting = "none" if stable.waiting is None else stable.waiting
-    yield f"lastStableOffset: {stable.offset} logEndOffset: {stable.log_end} waitingOffsets: {waiting}"
+    groups = "unknown" if stable.groups is None else len(stable.groups)
+    yield (
+        f"lastStableOffset: {stable.offset} logEndOffset: {stable.log_end} waitingOffsets: {waiting} "
+        f"waitingGroups: {groups}"
+    )
+    for group in (stable.groups or ())[:_SHOWN_GROUPS]:
+        before = f", {stable.offset - group.offset} offsets before it" if group.offset < stable.offset else ""
+        yield f"waiting: {on_one_line(group.group)} at {group.offset}{before}"
+    if stable.groups and len(stable.groups) > _SHOWN_GROUPS:
+        yield f"waiting: {len(stable.groups) - _SHOWN_GROUPS} more groups"
     for each in judged:
         if each.verdict == HANGING:
             yield f"abort: {on_one_line(shlex.join(abort_command(*place, each.transaction.first_offset)))}"
@@ -71,6 +86,7 @@ def json_line(judged: Judged, stable: StableOffset, path: str, place: Place) -> 
         "verdict": judged.verdict,
         "lastStableOffset": stable.offset,
         "waitingOffsets": stable.waiting,
+        "waitingGroups": None if stable.groups is None else [group.as_object() for group in stable.groups],
         "abort": abort_command(*place, transaction.first_offset),
     }
     return encode(found) + b"\n"

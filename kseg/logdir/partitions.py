@@ -48,7 +48,7 @@ class Partitions:
         """Returns the id in partition.metadata; None if the partition is unknown or has no valid file."""
         place = topic, partition
         if place in self._paths and place not in self._topic_ids:
-            self._topic_ids[place] = _topic_id(self._paths[place])
+            self._topic_ids[place] = topic_id_at(self._paths[place])
         return self._topic_ids.get(place)
 
     def topic_ids(self, topic: str) -> dict[int, str]:
@@ -58,7 +58,8 @@ class Partitions:
         return {number: topic_id for number, topic_id in found.items() if topic_id is not None}
 
 
-def _topic_id(path: str) -> str | None:
+def topic_id_at(path: str) -> str | None:
+    """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
     try:
         with open_regular(os.path.join(path, "partition.metadata")) as file:
             items = list(read_partition_metadata(file.read(_METADATA_BYTES)))

@@ -46,16 +46,11 @@ class TransactionState(NamedTuple):
     partitions: frozenset[tuple[str, int]] | None = None
 
 
-def transactional_ids(log_directory: str) -> dict[int, str]:
-    """Returns transactional id by producer id; ids that are not UTF-8 are decoded like file names.
+def transaction_states(log_directory: str) -> dict[int, TransactionState]:
+    """Returns the state in the last record of each producer id; ids that are not UTF-8 are decoded like file names.
 
     The id of an expired producer is known until the log cleaner removes its record.
     """
-    return {producer_id: name for producer_id, (name, _) in _last_records(log_directory).items()}
-
-
-def transaction_states(log_directory: str) -> dict[int, TransactionState]:
-    """Returns the state in the last record of each producer id."""
     return {producer_id: _state(*record) for producer_id, record in _last_records(log_directory).items()}
 
 

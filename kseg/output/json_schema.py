@@ -57,6 +57,7 @@ PARTS = {
     "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
     "rewriting": "copied: int, rewritten: int, emptied: int, dropped: int",
     "sources": "{}text",
+    "groupOffset": "group: bytes, offset: int",
     "formCount": "format: text, compression: text, batches: int, bytes: int",
     "stop": "code: text, message: text",
     "cleaner": ("state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop"),
@@ -72,7 +73,9 @@ PARTS = {
         "entryOffset?: int?, entryPosition?: int?, entryTimestamp?: int?, logEndOffset?: int, checkpointOffset?: int, "
         "topicId?: text?, expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, "
         "names?: []bytes, count?: int, startOffset?: int?, latestTimestamp?: int, other?: bytes, command?: text, "
-        "size?: int, segments?: int, offset?: int, coordinatorEpoch?: int, agreeTo?: int?, reason?: text"
+        "size?: int, segments?: int, offset?: int, coordinatorEpoch?: int, agreeTo?: int?, reason?: text, "
+        "state?: text?, timeoutMs?: int?, verdict?: text, abort?: []text?, lastStableOffset?: int, "
+        "waitingOffsets?: int, waitingGroups?: []groupOffset?"
     ),
 }
 """Nested objects."""
@@ -138,7 +141,7 @@ DUMP = [
         "openTransaction",
         "file: bytes, topic: bytes?, partition: int?, producerId: int, producerEpoch: int, transactionalId: bytes?, "
         "state: text?, timeoutMs: int?, firstOffset: int?, firstTimestamp: int?, ageMs: int?, batches: int, "
-        "verdict: text, lastStableOffset: int, waitingOffsets: int?, abort: []text",
+        "verdict: text, lastStableOffset: int, waitingOffsets: int?, waitingGroups: []groupOffset?, abort: []text",
     ),
     (
         "committedOffset",

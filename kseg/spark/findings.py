@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kseg.errors import KsegError
 from kseg.export.scanning import grouped
 from kseg.findings.table import severity_of
+from kseg.logdir.partitions import topic_id_at
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import local_only, local_paths
 from kseg.spark.tables import place_of, record_batches
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directories import Outcome, Task, judge_task
-from kseg.verification.directories.topic_ids import topic_id_at
 from kseg.verification.files import judge_file
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals

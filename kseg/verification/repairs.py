@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, SALVAGE, TOPIC_ID, Kind
+from kseg.verification.coordinator import of_transaction
 from kseg.verification.report import Finding, Need, Step
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _OF_TRANSACTIONS = frozenset({
     "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
     "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
 })  # fmt: skip
-"""Findings about a producer's transaction; they get the transactional id if it is known."""
+"""Findings about a producer's transaction."""
 _ORDER = ("undo", "recover", "reindex")
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
 
@@ -134,11 +135,9 @@ class Repairs:
         return finding
 
     def _named(self, finding: Finding) -> Finding:
-        """Returns the finding with the transactional id of its producer, null if unknown."""
+        """Returns the finding with what the coordinator knows of its producer, and who waits for its transaction."""
         place = self._surroundings().place_of(finding.file)
-        name = place.root.transactional_ids.get(finding.details["producerId"]) if place else None
-        message = finding.message if name is None else f"{finding.message}; its transactional id is {name}"
-        return finding._replace(message=message, details=finding.details | {"transactionalId": name})
+        return finding if place is None else of_transaction(finding, place)
 
     def _needing(self, finding: Finding, needs: str | None, place: "Place | None") -> Finding:
         path = place.path if place else finding.file

@@ -11,6 +11,8 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, read_log_directory
 from kseg.logdir.partitions import Partitions
+from kseg.logdir.transactional_ids import TransactionState, transaction_states
+from kseg.logdir.waiting_groups import GroupOffsets, group_offsets
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
@@ -77,11 +79,14 @@ class Root:
         return found
 
     @cached_property
-    def transactional_ids(self) -> dict[int, str]:
-        """Transactional ids by producer id, from the __transaction_state partitions here."""
-        from kseg.logdir.transactional_ids import transactional_ids
+    def transaction_states(self) -> dict[int, TransactionState]:
+        """What the __transaction_state partitions here say, by producer id."""
+        return transaction_states(self.path)
 
-        return transactional_ids(self.path)
+    @cached_property
+    def group_offsets(self) -> GroupOffsets | None:
+        """The committed offsets in the __consumer_offsets partitions here."""
+        return group_offsets(self.path)
 
     def replica_count(self, topic: str, partition: int) -> int:
         """Returns the number of replicas, 0 if unknown."""

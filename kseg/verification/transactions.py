@@ -197,6 +197,12 @@ class ProducerRule(Rule):
                 "ageMs": age if age > 0 else since_ms if since_ms >= 0 else None,
                 "batches": transaction.batches,
             }
+            end = self.partition.segments[-1].next_offset
+            if number == 0 and end is not None:  # it holds the last stable offset
+                details |= {
+                    "lastStableOffset": transaction.first_offset,
+                    "waitingOffsets": max(0, end - transaction.first_offset),
+                }
             place = transaction.position, None, transaction.first_offset
             self.report.add(code, segment.path, text, *place, details=details)
 

@@ -40,3 +40,52 @@ def test_the_state_is_told_from_elsewhere_too(logs: Path, kseg: Kseg, tmp_path: 
     assert beside[1015]["timeoutMs"] > 0
     assert kseg("dump", "--transaction-state", other, logs).status == 2
     assert kseg(*ask, "--transaction-state", other / "none", logs).status == 3
+
+
+@pytest.fixture
+def watched(logs: Path) -> Path:
+    """The log directory with committed offsets, and the partition of which they are."""
+    committed = TESTDATA / "kafka-4.3.1" / "committed"
+    for partition in committed.glob("__consumer_offsets-*"):
+        shutil.copytree(partition, logs / partition.name)
+    shutil.copytree(logs / "txn-0", logs / "orders-0")
+    (logs / "orders-0" / "partition.metadata").unlink()
+    return logs
+
+
+def test_verify_joins_open_transactions_with_their_coordinator(watched: Path, kseg: Kseg) -> None:
+    findings = [row for row in kseg("verify", "--format", "json", watched).objects if row["type"] == "finding"]
+    opened = {
+        (Path(row["file"]).parent.name, row["details"]["producerId"]): row
+        for row in findings
+        if row["code"] == "open-transaction"
+    }
+    known, forgotten = opened["txn-0", 1015]["details"], opened["txn-0", 5]["details"]
+    assert (known["state"], known["verdict"], known["abort"]) == ("Ongoing", "open", None)
+    assert known["timeoutMs"] == 800_000
+    assert (forgotten["state"], forgotten["verdict"]) == ("Empty", "hanging")
+    assert forgotten["abort"][-2:] == ["--start-offset", str(forgotten["firstOffset"])]
+    assert "state Ongoing, timeout 13 min 20 s" in opened["txn-0", 1015]["message"]
+    assert "nothing ends it" in opened["txn-0", 5]["message"]
+
+
+def test_groups_wait_behind_the_last_stable_offset(watched: Path, kseg: Kseg) -> None:
+    rows = kseg("dump", "--open-transactions", "--format", "json", watched / "orders-0").objects
+    groups = {each["group"]: each["offset"] for each in rows[0]["waitingGroups"]}
+    assert groups.items() >= {"billing": 10, "audit": 14, "ahead": 99}.items()
+    text = kseg("dump", "--open-transactions", watched / "orders-0").lines
+    assert any(line.endswith(f" waitingGroups: {len(groups)}") for line in text)
+    assert "waiting: ahead at 99, 60 offsets before it" in text
+    details = [
+        row["details"]
+        for row in kseg("verify", "--format", "json", watched / "orders-0").objects
+        if row.get("code") == "open-transaction" and "lastStableOffset" in row["details"]
+    ]
+    assert [each["waitingGroups"] for each in details] == [rows[0]["waitingGroups"]]
+    assert [each["waitingOffsets"] for each in details] == [rows[0]["waitingOffsets"]]
+
+
+def test_without_committed_offsets_the_groups_are_not_known(logs: Path, kseg: Kseg) -> None:
+    rows = kseg("dump", "--open-transactions", "--format", "json", logs).objects
+    assert {row["waitingGroups"] for row in rows} == {None}
+    assert kseg("dump", "--open-transactions", logs).lines[3].endswith(" waitingGroups: unknown")

@@ -46,18 +46,18 @@ def test_what_is_not_known_is_null(logs: Path) -> None:
 
 def test_damage_hides_only_what_it_destroys(logs: Path) -> None:
     log = logs / STATE.name / f"{0:020}.log"
-    whole = transactional_ids.transactional_ids(str(logs))
+    whole = transactional_ids.transaction_states(str(logs))
     data = bytearray(log.read_bytes())
     data[80:90] = bytes(10)
     log.write_bytes(data)
-    left = transactional_ids.transactional_ids(str(logs))
+    left = transactional_ids.transaction_states(str(logs))
     assert left
     assert left.items() <= whole.items()
 
 
 def test_no_more_is_read_than_is_allowed(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactional_ids, "MAX_BYTES", 1000)
-    assert transactional_ids.transactional_ids(str(logs)) == {}
+    assert transactional_ids.transaction_states(str(logs)) == {}
 
 
 def test_an_id_that_is_no_utf8_is_kept(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

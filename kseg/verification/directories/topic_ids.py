@@ -9,21 +9,11 @@ import os
 from kseg.logdir.log_directory import is_moved
 from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.stores.regular_files import first_bytes, open_regular
+from kseg.stores.regular_files import first_bytes
 from kseg.verification.rule import Rule
 
 NAME = "partition.metadata"
 _MAX_BYTES = 1 << 16
-
-
-def topic_id_at(directory: str) -> str | None:
-    """Returns the topic id in a partition directory's file; None if it is missing or unreadable."""
-    try:
-        with open_regular(os.path.join(directory, NAME)) as stream:
-            found = list(read_partition_metadata(stream.read(_MAX_BYTES)))
-    except OSError:
-        return None
-    return found[-1].topic_id if found and isinstance(found[-1], PartitionMetadata) else None
 
 
 class TopicIdRule(Rule):

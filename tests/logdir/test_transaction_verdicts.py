@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.dump.transaction_verdicts import ENDING, HANGING, OPEN, abort_command, judge
+from kseg.logdir.transaction_verdicts import ENDING, HANGING, OPEN, abort_command, judge
 from kseg.logdir.transactional_ids import TransactionState
 from kseg.segment.open_transactions import OpenTransaction
 

@@ -32,21 +32,26 @@ def judge(
 ) -> Judged:
     """Decides on one open transaction of the partition ``place``. ``now``: ms since the epoch, None if unknown."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now)
+    return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, place, age_ms))
+
+
+def verdict_of(
+    producer_epoch: int, state: TransactionState | None, place: tuple[str | None, int | None], age_ms: int | None
+) -> str:
+    """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
     if state is None or state.state is None:
         # The record may lie on another broker: only the age is left, and no broker allows more by default.
-        verdict = HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
-    elif state.state in _ENDING_STATES:
-        verdict = ENDING
-    else:
-        verdict = OPEN if _is_known(transaction, state, place) else HANGING
-    return Judged(transaction, state, age_ms, verdict)
+        return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
+    if state.state in _ENDING_STATES:
+        return ENDING
+    return OPEN if _is_known(producer_epoch, state, place) else HANGING
 
 
-def _is_known(transaction: OpenTransaction, state: TransactionState, place: tuple[str | None, int | None]) -> bool:
+def _is_known(producer_epoch: int, state: TransactionState, place: tuple[str | None, int | None]) -> bool:
     """Whether the coordinator has this transaction, and will end it."""
     return (
         state.state == _GOES_ON
-        and state.producer_epoch == transaction.producer_epoch
+        and state.producer_epoch == producer_epoch
         and state.partitions is not None
         and place in state.partitions
     )

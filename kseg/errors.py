@@ -1,16 +1,16 @@
-"""What can go wrong that is not a finding about bytes: one small tree, each class with its exit status.
+"""Errors that are not findings about bytes: one small tree, each class with its exit status.
 
     KsegError                       3
-    ├── RequestError                2   options that contradict the files they are for
-    ├── PathError                   3   missing, unreadable, not a kind of file that kseg knows
-    │   └── UnreadableError         3   bytes of a file that its disk cannot give
-    ├── UnsupportedError            3   known, but not done by this command or release
-    ├── DamageError                 3   damage where it was not to be skipped
-    ├── KernelError                 3   KSEG_KERNEL=compiled where the kernel is not compiled
+    ├── RequestError                2   options that contradict each other or the files
+    ├── PathError                   3   missing, unreadable, not a file that kseg knows
+    │   └── UnreadableError         3   bytes of a file that the disk cannot read
+    ├── UnsupportedError            3   known, but unsupported by this command or release
+    ├── DamageError                 3   damage that was not to be skipped
+    ├── KernelError                 3   KSEG_KERNEL=compiled, but the kernel is not compiled
     ├── BrokerRunningError          3   the lock of the log directory is held
-    └── StoppedHalfwayError         4   no space or an I/O error in the middle of a change
+    └── StoppedHalfwayError         4   no space or an I/O error during a change
 
-Readers never raise for bad bytes: what the bytes are is told by items and problems (see `kseg.segment`).
+Readers never raise for bad bytes: items and problems describe them (see `kseg.segment`).
 """
 
 import os
@@ -23,7 +23,7 @@ class KsegError(Exception):
 
 
 def text_of(error: BaseException) -> str:
-    """One line for people; of an error of the system the file, where it names one, and what the system says."""
+    """Returns the error as one line; for an OSError, its file (if any) and the system's message."""
     if not isinstance(error, OSError):
         return str(error) or type(error).__name__
     place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
@@ -31,27 +31,27 @@ def text_of(error: BaseException) -> str:
 
 
 class RequestError(KsegError):
-    """Options that contradict each other or the files they are for."""
+    """Options that contradict each other or the files."""
 
     exit_status = 2
 
 
 class PathError(KsegError):
-    """A path that cannot be opened or is not what the command reads."""
+    """A path that cannot be opened, or that the command cannot read."""
 
 
 class UnreadableError(PathError):
-    """Bytes of a file that its disk cannot give."""
+    """Bytes of a file that the disk cannot read."""
 
 
 class UnsupportedError(KsegError):
-    """Something that exists, but that this command does not do."""
+    """An existing feature that this command does not support."""
 
 
 class DamageError(KsegError):
-    """Damage, or a batch that cannot be read, where it was not to be skipped.
+    """Damage, or a batch that cannot be read, that was not to be skipped.
 
-    ``item``: the `kseg.Damage` or `kseg.Batch`, if the Python interface met it.
+    ``item``: the `kseg.Damage` or `kseg.Batch`, if the Python interface found it.
     """
 
     def __init__(self, text: str, item: object = None) -> None:
@@ -63,7 +63,7 @@ class DamageError(KsegError):
 
 
 class KernelError(KsegError, ImportError):
-    """The kernel that KSEG_KERNEL asks for is not there."""
+    """The kernel that KSEG_KERNEL requires is missing."""
 
 
 class BrokerRunningError(KsegError):
@@ -71,6 +71,6 @@ class BrokerRunningError(KsegError):
 
 
 class StoppedHalfwayError(KsegError):
-    """A change stopped before its end; repeating the command or ``kseg undo`` settles it."""
+    """A change stopped before its end. Repeat the command, or run ``kseg undo``."""
 
     exit_status = 4

@@ -1,4 +1,4 @@
-"""Archives and packed files among the paths of the Python interface: readable while anybody reads them."""
+"""Makes archives and packed files among the paths of the Python interface readable while they are used."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,7 +14,7 @@ _mounted: dict[str, ExitStack] = {}
 
 @contextmanager
 def readable(paths: Sequence[str]) -> Iterator[None]:
-    """Makes archives among the paths readable for the length of a block; blocks of the same archive share it."""
+    """Makes archives among the paths readable inside the block; concurrent blocks share an archive."""
     taken: list[str] = []
     try:
         for path in paths:

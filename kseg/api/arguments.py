@@ -1,4 +1,4 @@
-"""Checks the arguments of the Python interface, and converts them to the requests of the rooms below."""
+"""Checks the arguments of the Python interface, and converts them to requests for other packages."""
 
 import os
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from kseg.segment.times import LAST_TIMESTAMP, parse_time
 
 Path = str | os.PathLike[str]
 Paths = Path | Iterable[Path]
-"""What the command line takes as PATH..., with globs: one path or several."""
+"""One path or several, with globs, like PATH... on the command line."""
 Time = int | str | datetime
 """ms since the epoch; text as ``2026-11-01`` or ``2026-11-01T09:00:00Z``; a datetime, in local time if it is naive."""
 Range = tuple[int | None, int | None]

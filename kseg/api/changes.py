@@ -89,7 +89,7 @@ def recover(
 ) -> Plan:
     """Plans the repair of partitions after a crash or disk damage, as ``kseg recover`` does.
 
-    ``mode``: "broker" leaves what a broker's start leaves, "salvage" keeps every intact batch. ``from_replica``,
+    ``mode``: "broker" gives the result of a broker's start, "salvage" keeps every intact batch. ``from_replica``,
     ``drop_undecodable`` and ``drop_batches`` (offsets) need mode "salvage".
     """
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
@@ -116,7 +116,7 @@ def reindex(
     index_interval_bytes: int | None = None,
     **change: Unpack[ChangeArguments],
 ) -> Plan:
-    """Plans new index files from the .log, byte for byte as a broker builds them; ``snapshots``: of producers too."""
+    """Plans new index files, byte for byte as a broker builds them; ``snapshots``: also producer snapshots."""
     from kseg.recovery.options import ReindexOptions
     from kseg.recovery.reindex_planner import ReindexPlanner
 
@@ -137,7 +137,7 @@ def compact(
     topics: str | Iterable[str] | None = None,
     **change: Unpack[CompactArguments],
 ) -> Plan:
-    """Plans what the broker's log cleaner would do. Settings that are None are the topic's own, or a broker's."""
+    """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default."""
     from kseg.cleaner.options import CompactOptions
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.output.changes.compaction import CompactionPrinter
@@ -164,9 +164,9 @@ def retain(
     keep_active: bool = False,
     **change: Unpack[ChangeArguments],
 ) -> Plan:
-    """Plans what a broker's retention would delete. ``retention_ms`` and ``retention_bytes``: -1 for no limit.
+    """Plans the deletions of a broker's retention. ``retention_ms`` and ``retention_bytes``: -1 for no limit.
 
-    Settings that are None are the topic's own, or a broker's.
+    None means the topic's setting, or a broker's default.
     """
     from kseg.output.changes.retention import retention_printer
     from kseg.retention.options import RetainOptions
@@ -197,7 +197,7 @@ def convert(
     """Plans the conversion of partitions in place. ``to``: format v0, v1 or v2; ``codec``: as in `writer`.
 
     ``batch_bytes`` and ``segment_bytes``: records are regrouped to this size. ``lossy``: information that the format
-    cannot represent may be lost; ``skip_damage``: damage is left out. None keeps what is there.
+    cannot represent may be lost; ``skip_damage``: damage is omitted. None means no change.
     """
     from kseg.api.arguments import ISOLATIONS, is_second
     from kseg.conversion.options import FORMATS, ConvertOptions, target_of
@@ -222,9 +222,9 @@ def convert(
 
 
 def undo(path: Paths, *, quarantine: Path | None = None, lock: bool = True) -> Plan:
-    """Plans to put the last change of partitions or log directories back.
+    """Plans to undo the last change of partitions or log directories.
 
-    ``quarantine``: the directory that was given as ``keep``, if the partition has moved since.
+    ``quarantine``: the directory given as ``keep`` to the change, if the partition has moved since.
     """
     paths = paths_of(path)
     options = UndoOptions(True, lock, "" if quarantine is None else resolved(os.fspath(quarantine)))

@@ -1,4 +1,4 @@
-"""The items and records that ``kseg.open`` yields. They know the file that they are from."""
+"""The items and records that ``kseg.open`` yields, with the file that holds them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -171,7 +171,7 @@ class Batch:
 
 
 def item_of(item: segment_batches.Batch | segment_items.Damage, file: SegmentFile) -> Batch | Damage:
-    """Returns an item of the segment reader with the file that it is from."""
+    """Returns an item of the segment reader, with its file."""
     if isinstance(item, segment_items.Damage):
         return Damage(file.path, file.topic, file.partition, item.position, item.length, item.code, item.message)
     return Batch(item, file)
@@ -218,5 +218,5 @@ def _text(key: bytes) -> str | bytes:
 
 
 def _name(path: str) -> str:
-    """Returns the file's name, which is short."""
+    """Returns the file's name, at most 48 characters."""
     return path.rpartition("/")[2][-48:]

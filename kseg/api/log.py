@@ -78,18 +78,18 @@ class Log:
         """Yields the records that a consumer sees, in order. Control records are omitted.
 
         ``offsets`` and ``time`` are pairs that include both ends; None leaves an end open. A time is ms since the
-        epoch, text as the command line takes it, or a datetime; a record without a timestamp is in no range of times.
+        epoch, text as on the command line, or a datetime; a record without a timestamp is in no range of times.
         ``key``: only records with this key. ``isolation``: "read_uncommitted" or "read_committed". ``on_damage``:
         "raise" raises DamageError at damage and at batches that cannot be read, "skip" logs them and continues.
         Raises RequestError for invalid arguments.
         """
         is_committed = is_second("isolation", isolation, ISOLATIONS)
-        tell = DamageLog(logging.getLogger("kseg")) if is_second("on_damage", on_damage, ON_DAMAGE) else raise_damage
+        report = DamageLog(logging.getLogger("kseg")) if is_second("on_damage", on_damage, ON_DAMAGE) else raise_damage
         request = ScanRequest(
             self._paths, wanted_of(offsets, time, key), is_committed=is_committed, is_live=self._is_live,
             max_batch_bytes=self._max_batch_bytes,
         )  # fmt: skip
-        return _records(self, request, PartReader(request, NAMES, 1, tell, usable_cores(), CHUNK_BYTES // 8))
+        return _records(self, request, PartReader(request, NAMES, 1, report, usable_cores(), CHUNK_BYTES // 8))
 
     def __repr__(self) -> str:
         more = f" and {len(self._paths) - 1} more" if len(self._paths) > 1 else ""

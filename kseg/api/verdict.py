@@ -1,4 +1,4 @@
-"""What ``kseg verify`` finds, as data: the result of ``kseg.verify``."""
+"""The findings of ``kseg verify`` as data: the result of ``kseg.verify``."""
 
 import os
 import shlex
@@ -21,9 +21,9 @@ from kseg.verification.settings import Settings
 
 
 class Summary(NamedTuple):
-    """What was judged, and how many findings there are of each severity.
+    """Counts of what was checked, and of findings by severity.
 
-    ``not_judged`` counts files and directories that may hold what is Kafka's and were not read.
+    ``not_judged`` counts files and directories that may be Kafka's and were not read.
     """
 
     files: int
@@ -40,10 +40,9 @@ class Summary(NamedTuple):
 class Verdict:
     """The findings of a check, in the order in which the command prints them.
 
-    ``ok``: nothing of severity error was found, and all could be judged; ``failures`` says what could not.
-    ``next`` are commands that repair what can be repaired, in this order. ``omitted``: file, code and number of
-    findings beyond the first 100 of a code in a file, which are counted only. ``comparisons``: of each partition with
-    ``against``.
+    ``ok``: there is no error, and everything could be checked; ``failures`` lists the parts that could not.
+    ``next``: the commands to run, in order. ``omitted``: file, code and number of findings that are only counted,
+    beyond the first 100 of a code in a file. ``comparisons``: of each partition with ``against``.
     """
 
     ok: bool
@@ -71,7 +70,7 @@ class Verdict:
     def _sentence(self) -> str:
         found = self.summary
         state = "ok" if self.ok else "not ok"
-        more = "; not all could be judged" if self.failures else ""
+        more = "; not all could be checked" if self.failures else ""
         return (
             f"{state}: errors: {found.errors}, warnings: {found.warnings}, infos: {found.infos}; files: {found.files}, "
             f"records: {found.records}{more}"
@@ -88,12 +87,12 @@ def verify(
     live: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
 ) -> Verdict:
-    """Judges segments, partitions and log directories as ``kseg verify`` does.
+    """Checks segments, partitions and log directories as ``kseg verify`` does.
 
     ``level``: "quick" reads headers, "full" checksums and side files too, "deep" every record as well. ``against``:
-    another replica to compare with. ``ignore``: codes of findings to leave out. ``now``: what counts as now, in ms
-    since the epoch. ``live``: a partial batch at the end of the last segment is no damage. Raises RequestError for
-    invalid arguments, PathError if nothing could be judged.
+    another replica to compare with. ``ignore``: codes of findings to omit. ``now``: the current time, in ms since the
+    epoch. ``live``: a partial batch at the end of the last segment is no damage. Raises RequestError for
+    invalid arguments, PathError if nothing could be checked.
     """
     ignored = words_of(ignore)
     for code in ignored:

@@ -94,7 +94,7 @@ class Writer:
         self._open_rows()
         offset = self._next_offset if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
         if offset < self._next_offset:
-            raise RequestError(f"{self._name}: offset {offset} comes behind offset {self._next_offset - 1}")
+            raise RequestError(f"{self._name}: offset {offset} is below the next offset, {self._next_offset}")
         moment = _NO_TIMESTAMP if timestamp is None else _integer("timestamp", timestamp, _NO_TIMESTAMP, LAST_TIMESTAMP)
         pairs = [(_header_key(name), _bytes("value of a header", data)) for name, data in headers]
         record = NewRecord(offset, moment, _bytes("key", key), _bytes("value", value), pairs)
@@ -106,7 +106,7 @@ class Writer:
         return offset
 
     def extend(self, records: Any) -> None:
-        """Appends the rows of a table: a `Scan`, or what else has Arrow's ``__arrow_c_stream__``.
+        """Appends the rows of a table: a `Scan`, or any object with Arrow's ``__arrow_c_stream__``.
 
         The columns are some of those of `scan`. Without ``offset`` rows get the next offsets; ``topic`` and
         ``partition`` are ignored, because they are the directory's name. Raises RequestError for other columns and
@@ -199,7 +199,7 @@ def writer(
     index_interval_bytes: int = DEFAULT_INTERVAL_BYTES,
     first_offset: int = 0,
 ) -> Writer:
-    """Returns a writer of a new partition that a broker serves; ``path`` is named like one, such as ``new/orders-0``.
+    """Returns a writer of a new partition for a broker; ``path`` has the name of one, such as ``new/orders-0``.
 
     ``codec``: none, gzip, snappy, lz4 or zstd, with a level as in "zstd:3". ``segment_bytes``, ``batch_bytes`` (before
     compression) and ``index_interval_bytes`` are those of a broker and a producer. Raises RequestError for invalid
@@ -207,7 +207,7 @@ def writer(
     """
     text = one_path(path)
     if parse_partition_name(os.path.basename(os.path.abspath(text))) is None:
-        raise RequestError(f"{text}: is named like no partition, such as orders-0")
+        raise RequestError(f"{text}: the name must be that of a partition, such as orders-0")
     try:
         target = codec_target(codec)
     except ValueError as error:

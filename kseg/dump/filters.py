@@ -36,7 +36,7 @@ class Filters:
         self._found = 0
         self._places = 0
         self._example = ""
-        """The first path without matches, and the range that it holds instead."""
+        """The first path without matches, and the range that it has."""
         self._ended_early = 0
         self._stops: list[OffsetStop | TimeStop] = []
 
@@ -72,7 +72,7 @@ class Filters:
             self._stops.append(TimeStop(times[1]))
 
     def begin(self, reader: SegmentReader, file: SegmentFile) -> None:
-        """Moves a reader to the first possible match, found in the indexes of its segment."""
+        """Moves a reader to the first possible match, found through the indexes of its segment."""
         self.restart()
         if self.selection.offsets is None and self.selection.times is None:
             return
@@ -135,12 +135,12 @@ class Filters:
             self._notices.warning(f"nothing found in {several}{self._example}")
         if self.selection.untimed:
             self._notices.warning(
-                f"batches without timestamps (v0 and 0.7), which --time leaves out: {self.selection.untimed}"
+                f"batches without timestamps (v0 and 0.7), omitted by --time: {self.selection.untimed}"
             )
         if self._ended_early:
             self._notices.warning(
-                f"segments read only until all was later than --time for a while: {self._ended_early}; "
-                "a record appended after that with an earlier timestamp of its producer's is not shown"
+                f"segments read only until batches were later than --time for a while: {self._ended_early}; "
+                "later records with earlier timestamps are not printed"
             )
 
     def _extents(
@@ -170,8 +170,8 @@ def _range_if_outside(
 ) -> str:
     """Returns the existing range as text, if it does not overlap with the requested one, otherwise ""."""
     if not extents:
-        return f"there are no {what.partition(' (')[0]} in it"
+        return f"has no {what.partition(' (')[0]}"
     first, last = min(extent[0] for extent in extents), max(extent[1] for extent in extents)
     if wanted[0] <= last and wanted[1] >= first:
         return ""
-    return f"the {what} in it are {show(first)}..{show(last)}"
+    return f"its {what} are {show(first)}..{show(last)}"

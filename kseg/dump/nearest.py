@@ -1,4 +1,4 @@
-"""Finds the offsets of the last matches of a partition, or of those next to an offset, without reading all of it."""
+"""Finds the offsets of the last matches of a partition, or of matches next to an offset, without a full scan."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ from kseg.stores.source import Source, open_source
 
 AROUND = 10
 _FIRST_REACH = 4
-"""The first attempt goes back this many times the wanted number of offsets; each further one this much farther."""
+"""The first step goes back by this multiple of the requested count; each further step is larger by this factor."""
 
 
 class Nearest:
     """``files`` are the segments of one partition, in order; ``counts_batches``: batches are counted, not records.
 
-    The selection's own offsets are not looked at: they are what is to be found.
+    The offsets of the selection are ignored.
     """
 
     def __init__(
@@ -34,16 +34,16 @@ class Nearest:
         )
 
     def last(self, count: int) -> tuple[int, int]:
-        """The range that holds the last ``count`` matches. Raises PathError if a segment cannot be opened."""
+        """Returns the range that holds the last ``count`` matches. Raises PathError if a segment cannot be opened."""
         return self._before(LAST_OFFSET, count), LAST_OFFSET
 
     def around(self, offset: int) -> tuple[int, int]:
-        """The range of the matches next to ``offset``. Raises PathError if a segment cannot be opened."""
+        """Returns the range of the matches next to ``offset``. Raises PathError if a segment cannot be opened."""
         behind = list(islice(self._offsets(self._files, offset, LAST_OFFSET), AROUND))
         return self._before(offset, AROUND), behind[-1] if behind else offset
 
     def _before(self, end: int, count: int) -> int:
-        """The offset of the ``count``-th match before ``end``; that of the first if there are fewer, else ``end``."""
+        """Returns the offset of the ``count``-th match before ``end``, else of the first match, else ``end``."""
         found: list[int] = []
         for i in range(len(self._files) - 1, -1, -1):
             file = self._files[i]
@@ -56,7 +56,7 @@ class Nearest:
         return found[-count] if len(found) >= count else found[0] if found else end
 
     def _last_of(self, file: SegmentFile, base: int, end: int, count: int) -> list[int]:
-        """The last matches of one segment before ``end``: from its end back, in steps that grow."""
+        """Returns the last matches of one segment before ``end``. Searches backwards in growing steps."""
         reach = count * _FIRST_REACH
         top = self._end_of(file, end)
         while True:
@@ -67,7 +67,7 @@ class Nearest:
             reach *= _FIRST_REACH
 
     def _end_of(self, file: SegmentFile, end: int) -> int:
-        """An offset near the end of a segment, not above ``end``."""
+        """Returns an offset near the end of a segment, not above ``end``."""
         last = -1
         with open_source(file.path) as source:
             reader = self._reader(file, source)

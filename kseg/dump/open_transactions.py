@@ -29,10 +29,9 @@ def list_open(
 ) -> int:
     """Lists the open transactions of one path. Returns their number.
 
-    The path is a partition directory or a segment; the markers may be in later segments. ``states_in``: what the
-    __transaction_state of a log directory says, by producer id;
-    ``groups_in``: its committed offsets. Raises PathError if a segment cannot be read,
-    UnsupportedError for formats without transactions.
+    The path is a partition directory or a segment; the markers may be in later segments. ``states_in`` returns the
+    states in the __transaction_state of a log directory, by producer id, ``groups_in`` its committed offsets. Raises
+    PathError if a segment cannot be read, UnsupportedError for formats without transactions.
     """
     logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
     if not logs:

@@ -28,7 +28,7 @@ class DumpOptions:
     paths: Sequence[str]
     form: str = TEXT
     everything: bool = False
-    """Side files and leftovers of directories too."""
+    """Includes side files and leftovers of directories."""
     deep: bool = False
     contents: bool = False
     """Keys and values; implies ``deep``."""
@@ -46,35 +46,35 @@ class DumpOptions:
     key: bytes | None = None
     key_pattern: re.Pattern[bytes] | None = None
     grep: re.Pattern[bytes] | None = None
-    """Of values."""
+    """Matched against values."""
     producer_id: int | None = None
     read_committed: bool = False
     limit: int | None = None
-    """Records, or batches where only these are shown."""
+    """In records, or in batches if only batches are printed."""
     last: int | None = None
-    """So many of the end of each partition, of the same kind as ``limit``."""
+    """The number of last records or batches of each partition, counted like ``limit``."""
     around: int | None = None
     """The records next to this offset."""
 
     committed_offsets: bool = False
     open_transactions: bool = False
     transaction_state: str | None = None
-    """The log directory with __transaction_state, None: that of the partition."""
+    """The log directory with __transaction_state; None means that of the partition."""
     now: int | None = None
-    """Ages are counted to this time, None: to the newest record."""
+    """The time for ages; None means the newest timestamp."""
 
     as_hex: bool = False
     positions: Range | None = None
     summary: bool = False
     sort: str | None = None
-    """Of the summaries of several partitions: the field that the table is sorted by."""
+    """The field that sorts the table of partitions."""
     what_if: "tuple[Target, ...]" = ()
     sample: int | None = None
 
     max_bytes: int | None = None
     max_batch_bytes: int = MAX_BATCH_BYTES
     is_07: bool = False
-    """Files are read as those of 0.6 and 0.7 whatever their suffix."""
+    """Files are in the format of 0.6 and 0.7, whatever their suffix."""
     fetch_response: bool = False
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     live: bool = False

@@ -63,7 +63,7 @@ class Dump:
         self.sink = sink
         self.printer = self._make_printer(sink, style)
         self.parts_of = offsets_partitions if options.committed_offsets else self._expanded
-        # Output on the terminal shows the progress by itself.
+        # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
         self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
         self.notices.before = self.progress.erase
@@ -136,7 +136,7 @@ class Dump:
                 self.printer.finish()
             self.progress.erase()
             if self.options.committed_offsets and not self.printer.files and not self.status:
-                self._failed("no partition of __consumer_offsets is in any PATH", 3)
+                self._failed("no PATH holds a partition of __consumer_offsets", 3)
             self.printer.close()
         self._summarize()
         errors = self.printer.errors + self._errors
@@ -326,16 +326,18 @@ class Dump:
             self.damaged_ranges += part.damaged_ranges
             self.damaged_bytes += part.damaged_bytes
             self.progress.advance(part.size)
-        self._tell_items(file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts))
+        self._report_items(
+            file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts)
+        )
         for failure in {part.shrank for part in parts if part.shrank}:
             self._failed(failure, 1)
 
-    def _tell_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
+    def _report_items(self, file: SegmentFile, size: int, batches: int, ranges: int) -> None:
         self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
 
     def _refuse(self, file: SegmentFile) -> None:
         if file.is_packed:
-            raise UnsupportedError(f"{file.path}: is not packed, whatever its suffix says: give it another name")
+            raise UnsupportedError(f"{file.path}: is not packed despite its suffix: rename it")
         if file.kind and not file.is_segment and not _side_file_at(file):
             raise UnsupportedError(f"{file.path}: {file.kind} files cannot be dumped by this release of kseg")
         output = self.options.output
@@ -377,7 +379,7 @@ class Dump:
             batches += item.count
             if not all(self._run(reader, run) for run in pieces(item)):
                 break
-        self._tell_items(file, reader.end, batches, self.damaged_ranges - ranges)
+        self._report_items(file, reader.end, batches, self.damaged_ranges - ranges)
 
     def _run(self, reader: SegmentReader, run: Run) -> bool:
         """Prints the matches in a run. Returns False if no more matches can follow."""
@@ -388,15 +390,15 @@ class Dump:
         return True
 
     def damage(self, reader: SegmentReader, damage: Damage) -> None:
-        from kseg.output.kafka_text import is_passed_over
+        from kseg.output.kafka_text import ends_silently
 
         head = bytes(reader.buffer[damage.position : damage.position + 12])
-        passed_over = damage.end == reader.end and not reader.era_07 and is_passed_over(damage, head)
-        if passed_over and reader.is_cut:
+        is_silent = damage.end == reader.end and not reader.era_07 and ends_silently(damage, head)
+        if is_silent and reader.is_cut:
             return  # the rest of the batch may be after --max-bytes
         self.damaged_ranges += 1
         self.damaged_bytes += damage.length
-        if passed_over:
+        if is_silent:
             self.printer.trailing(damage, self.options.max_bytes in (None, KAFKA_MAX_BYTES))
         else:
             self.printer.damage(damage)
@@ -453,6 +455,6 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
 def _is_remote_storage(path: str) -> bool:
     if not is_url(path) and not trees.isdir(path):
         return False
-    from kseg.stores.remote.storage import is_remote_storage  # which has much to import
+    from kseg.stores.remote.storage import is_remote_storage  # imports a lot
 
     return is_remote_storage(path)

@@ -49,7 +49,7 @@ def text_line(judged: Judged) -> str:
 
 
 def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> Iterator[str]:
-    """Yields lines on what waits behind the transactions of a partition, and how hanging ones are aborted."""
+    """Yields a line with the last stable offset, and the command that aborts each hanging transaction."""
     waiting = "none" if stable.waiting is None else stable.waiting
     groups = "unknown" if stable.groups is None else len(stable.groups)
     yield (

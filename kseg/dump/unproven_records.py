@@ -16,10 +16,10 @@ class RecordsFile:
         if path == STANDARD_OUTPUT:
             raise RequestError("--records takes a file: standard output is for the plan")
         if len(paths) > 1:
-            raise RequestError("--records takes one PATH, for it is written before anything is changed there")
+            raise RequestError("--records takes one PATH, because the file is written before PATH is changed")
         place = os.path.realpath(paths[0])
         if os.path.commonpath([place, os.path.realpath(path)]) == place:
-            raise RequestError("--records: the file lies in PATH, which may hold nothing that brokers do not know")
+            raise RequestError("--records: the file must not be in PATH, where brokers would find it")
         self._path = path
 
     def write(self, directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
@@ -38,6 +38,4 @@ class RecordsFile:
                         records.batch(batch)
                     records.finish()
         done = "would be" if is_dry else "were"
-        messages.warning(
-            f"{self._path}: {records.count} records of broken batches {done} written, which nothing proves"
-        )
+        messages.warning(f"{self._path}: {records.count} records of broken batches {done} written, unproven")

@@ -1,4 +1,4 @@
-"""Joins the open transactions of a partition with the coordinator's records: what becomes of them, and who waits.
+"""Judges the open transactions of a partition by the coordinator's records: open, hanging or ending.
 
 Source: KIP-664 (hanging transactions), TransactionState of Kafka 4.3.1.
 """
@@ -12,7 +12,7 @@ from kseg.segment.open_transactions import OpenTransaction
 
 OPEN, HANGING, ENDING = "open", "hanging", "ending"
 _ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
-_GOES_ON = "Ongoing"
+_ONGOING = "Ongoing"
 
 
 class Judged(NamedTuple):
@@ -30,7 +30,7 @@ def judge(
     place: tuple[str | None, int | None],
     now: int | None,
 ) -> Judged:
-    """Decides on one open transaction of the partition ``place``. ``now``: ms since the epoch, None if unknown."""
+    """Judges one open transaction of the partition ``place``. ``now``: ms since the epoch, None if unknown."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now)
     return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, place, age_ms))
 
@@ -40,7 +40,7 @@ def verdict_of(
 ) -> str:
     """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
     if state is None or state.state is None:
-        # The record may lie on another broker: only the age is left, and no broker allows more by default.
+        # The record may be on another broker. Then only the age counts: brokers allow no longer timeout by default.
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
     if state.state in _ENDING_STATES:
         return ENDING
@@ -50,7 +50,7 @@ def verdict_of(
 def _is_known(producer_epoch: int, state: TransactionState, place: tuple[str | None, int | None]) -> bool:
     """Whether the coordinator has this transaction, and will end it."""
     return (
-        state.state == _GOES_ON
+        state.state == _ONGOING
         and state.producer_epoch == producer_epoch
         and state.partitions is not None
         and place in state.partitions
@@ -58,7 +58,7 @@ def _is_known(producer_epoch: int, state: TransactionState, place: tuple[str | N
 
 
 def abort_command(topic: str | None, partition: int | None, first_offset: int) -> list[str]:
-    """The command that aborts a transaction on a live cluster (Kafka 3.0 and later)."""
+    """Returns the command that aborts a transaction on a live cluster (Kafka 3.0 and later)."""
     return [
         "kafka-transactions.sh", "--bootstrap-server", "HOST:9092", "abort", "--topic", topic or "TOPIC",
         "--partition", "N" if partition is None else str(partition), "--start-offset", str(first_offset),

@@ -33,8 +33,8 @@ class Columns:
     def title(self, paint: Paint) -> str:
         return paint(self.line({column.title: column.title for column, _ in self._columns}), bold=True)
 
-    def room(self, title: str, width: int) -> int:
-        """Returns the width left for the column of this title in a line of ``width``."""
+    def width_of(self, title: str, width: int) -> int:
+        """Returns the width of the column of this title in a line of ``width``, as far as the others allow."""
         return width - sum(wide + 1 for column, wide in self._columns if column.title != title)
 
     def line(self, found: Mapping[str, str], paint: Paint | None = None, color: str | None = None) -> str:

@@ -219,11 +219,11 @@ class CommittedOffsetsPrinter(Printer):
         metadata = widths["METADATA"]
         widths["METADATA"] = min(metadata, LEAST_METADATA_WIDTH)
         columns = Columns([column for column in COLUMNS if column.title in used], widths, self._width)
-        room = max(columns.room("METADATA", self._width), widths["METADATA"])
+        width = max(columns.width_of("METADATA", self._width), widths["METADATA"])
         yield columns.title(self._paint)
         for offset in found:
             shown = self._cells(offset)
-            shown["METADATA"] = clipped(shown["METADATA"], room)
+            shown["METADATA"] = clipped(shown["METADATA"], width)
             is_odd = offset.offset is None or shown.get("LAG", "").startswith("-")
             yield columns.line(shown, self._paint, "red" if is_odd else None)
 
@@ -232,7 +232,7 @@ class CommittedOffsetsPrinter(Printer):
         partitions = len({(offset.topic, offset.partition) for offset in found})
         yield self._paint(f"{len(found):,} committed offsets: {groups:,} groups, {partitions:,} partitions", bold=True)
         if self._pending:
-            yield f"in transactions that have not ended, and not counted: {self._pending:,}"
+            yield f"in open transactions, not counted: {self._pending:,}"
         for line in self._doubts():
             yield self._paint(line, "red")
 

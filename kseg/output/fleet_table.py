@@ -28,7 +28,7 @@ SUMMARY_FIELDS, CENSUS_FIELDS = tuple(_SORT_KEYS)[:-1], tuple(_SORT_KEYS)
 """What summaries are sorted by, and what the partitions of a verification are."""
 _OF_CENSUS = ("ERRORS", "WARNINGS")
 _RISING = frozenset({"name", "oldest"})
-"""Fields of which the smallest comes first; of all others the largest."""
+"""Fields sorted in rising order; all others in falling order."""
 _SUMMED = ("bytes", "files", "batches", "records", "damagedBytes")
 _FINDINGS = ("errors", "warnings")
 _LARGEST_TIME = 1 << 63
@@ -68,7 +68,7 @@ class FleetTable:
         return "\n".join([*lines, *self._forms()]) + "\n"
 
     def _forms(self) -> list[str]:
-        """Lines on who still has which format and codec."""
+        """Returns the lines of the table of formats and codecs."""
         sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
         for row in self._rows:
             for form in row["forms"]:
@@ -92,7 +92,7 @@ def sorted_rows(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
 
 
 def _name(path: Any) -> str:
-    """The path of a summary, which is an object of base64 if it is not UTF-8."""
+    """Returns the path of a summary, which is an object of base64 if it is not UTF-8."""
     return path if isinstance(path, str) else str(path["base64"])
 
 

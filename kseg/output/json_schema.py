@@ -301,7 +301,7 @@ def schema(command: str | None = None) -> dict[str, Any]:
     found = [_object(fields, kind) for kind, fields in kinds]
     return {
         "$schema": DRAFT,
-        "title": f"what kseg {command} prints" if command else "what kseg prints",
+        "title": f"output of kseg {command}" if command else "output of kseg",
         "anyOf": found,
         "$defs": {name: _part(fields) for name, fields in PARTS.items()},
     }

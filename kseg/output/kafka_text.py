@@ -183,7 +183,7 @@ class KafkaTextPrinter(Printer):
         return b"| offset: %d nextOffset: " % rows.rows[at + ROW_OFFSET], crc + content
 
 
-def is_passed_over(damage: Damage, head: bytes) -> bool:
+def ends_silently(damage: Damage, head: bytes) -> bool:
     """Whether kafka-dump-log ends at this damage without an error.
 
     That is the case for too few bytes for a header, or an entry longer than the rest of the file. ``head``: the first

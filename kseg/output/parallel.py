@@ -67,7 +67,7 @@ class ParallelPrinter:
         self._printers = [make(sink)]
         self._threads: list[Thread] = []
         self._tasks: SimpleQueue[tuple[Task, SegmentFile | None, Any, Any]]
-        self._room = Semaphore(jobs * TASKS_PER_THREAD)
+        self._slots = Semaphore(jobs * TASKS_PER_THREAD)
         self._last: Any = Lock()
         self._file: SegmentFile | None = None
         self._rendered = 0
@@ -135,7 +135,7 @@ class ParallelPrinter:
             return
         if not self._threads:
             self._start()
-        self._room.acquire()
+        self._slots.acquire()
         self._raise()
         before, self._last = self._last, Lock()
         self._last.acquire()
@@ -171,4 +171,4 @@ class ParallelPrinter:
                 self._failure = self._failure or error
             sink.wait()
             after.release()
-            self._room.release()
+            self._slots.release()

@@ -46,7 +46,7 @@ def summary_size(summary: Summary) -> str:
 
 
 def summary_facts(summary: Summary) -> tuple[list[Fact], list[Fact]]:
-    """Returns what was counted: batches and records, and everything that follows the table of formats."""
+    """Returns the facts above the table of formats (batches, records), and those below it."""
     count = summary.counters()
     counted = [Fact("batches", f"{count['batches']:,}", _sizes(summary.distribution("batch_sizes"), shown_bytes))]
     per_batch = _sizes(summary.distribution("record_counts"), "{:,}".format, " a batch")
@@ -61,7 +61,7 @@ def summary_facts(summary: Summary) -> tuple[list[Fact], list[Fact]]:
         if count[name]:
             facts.append(Fact(label, f"{count[name]:,}"))
     for code, times in sorted(summary.problems.items()):
-        facts.append(Fact(code, f"{times:,}", "batches; not counted above but as batches", "red"))
+        facts.append(Fact(code, f"{times:,}", "batches; their records are not counted above", "red"))
     if summary.damaged_ranges:
         shown = f"{summary.damaged_ranges:,} ranges, {shown_bytes(summary.damaged_bytes)}"
         kinds = ", ".join(f"{code} {times:,}" for code, times in sorted(summary.damage.items()))
@@ -141,7 +141,7 @@ def _producer_facts(summary: Summary, count: dict[str, int]) -> list[Fact]:
 
 
 def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
-    """Returns the savings of one codec in words, of several side by side."""
+    """Returns the savings of one codec as sentences, of several as a table."""
     if len(savings) < 2:
         return [line for saving in savings for line in _saving_lines(saving, paint)]
     titles = f"    {'what if':10s} {'size':>11s} {'of now':>7s} {'speed':>12s}"
@@ -160,7 +160,7 @@ def savings_lines(savings: Sequence[Saving], paint: Paint) -> list[str]:
 def _saving_lines(saving: Saving, paint: Paint) -> list[str]:
     lines = ["", f"  {paint(f'what if {saving.target}', bold=True)}"]
     if not saving.batches:
-        return [*lines, "    no batch here can be compressed again"]
+        return [*lines, "    no batch can be recompressed"]
     if not saving.sampled:
         return [*lines, "    the sample holds no batch: take a larger one"]
     saved = saving.before - saving.after

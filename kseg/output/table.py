@@ -205,10 +205,10 @@ class TablePrinter(Printer):
             rest = f"{decoded.key_text or 'null'}: {decoded.payload_text or 'null'}"
         else:
             rest = f"{_shown(record.key)}: {_shown(record.value)}{_headers(record)}"
-        room = max(self._width - cells(head) - 2, 8)
+        width = max(self._width - cells(head) - 2, 8)
         color = None if record.is_valid else "red"
         self._add(
-            (None, f"{self._paint(head, 'bright_black')}  {clipped(on_one_line(rest[:_PREVIEW_BYTES]), room)}", color)
+            (None, f"{self._paint(head, 'bright_black')}  {clipped(on_one_line(rest[:_PREVIEW_BYTES]), width)}", color)
         )
 
     def _add(self, row: Row) -> None:

@@ -100,7 +100,7 @@ class FindingsPage(FindingsPrinter):
         self.sink.flush()
 
     def _place(self, directory: str) -> int:
-        """The number of a directory with findings, or of a partition without."""
+        """Returns the number of a directory with findings, or of a partition without any."""
         if directory not in self._places:
             self._places[directory] = len(self._places)
             self._counts.append(Counter())
@@ -122,7 +122,7 @@ class FindingsPage(FindingsPrinter):
 
 
 def _holder(file: str) -> str:
-    """The partition directory that a finding is about; else the directory that holds the file."""
+    """Returns the partition directory of a finding, or the directory that holds the file."""
     own = os.path.basename(os.path.abspath(file))
     if parse_partition_name(own) and os.path.isdir(file):
         return file
@@ -130,7 +130,7 @@ def _holder(file: str) -> str:
 
 
 def _parts(path: str) -> list[str]:
-    """The partition directories of a path; none of a file, an archive or what cannot be listed."""
+    """Returns the partition directories of a path; [] for a file, an archive or an unreadable directory."""
     try:
         return [part for part in expand_path(path) if os.path.isdir(part)] if os.path.isdir(path) else []
     except (KsegError, OSError):
@@ -142,7 +142,7 @@ def _plain(details: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bytes_around(file: str, position: int) -> dict[str, Any] | None:
-    """The bytes from a few lines before the position on; None if they cannot be read."""
+    """Returns the bytes around the position; None if they cannot be read."""
     start = max(0, (position - HEX_BEFORE) // 16 * 16)
     try:
         with open_regular(file) as stream:
@@ -189,4 +189,4 @@ def _next_steps(report: Report) -> list[NextStep]:
     needed: dict[str, set[str]] = defaultdict(set)
     for need in report.needs:
         needed[NEEDED.get(need.needs, "a decision")].update(need.codes)
-    return steps + [NextStep("", f"{what} is needed for {', '.join(sorted(codes))}") for what, codes in needed.items()]
+    return steps + [NextStep("", f"{need} is needed for {', '.join(sorted(codes))}") for need, codes in needed.items()]

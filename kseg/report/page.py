@@ -1,8 +1,8 @@
 """Makes the page: a template with autoescape, style and script inside, and the data as JSON.
 
 Nothing that comes from a log is ever part of a script: names, keys and messages are JSON in a data block, and the
-script shows them as text only. A Content Security Policy allows the page's own script and style by their digests, and
-nothing else, so that no markup can run or load anything.
+script shows them as text only. A Content Security Policy allows only the page's own script and style, by
+their digests, so that no markup can run or load anything.
 """
 
 import json
@@ -35,7 +35,7 @@ class Card:
 
 @dataclass(slots=True)
 class NextStep:
-    """A command to run, or what else is needed (``command`` is ""), and for what."""
+    """A command to run and its purpose; ``command`` is "" for other needs."""
 
     command: str
     reason: str
@@ -56,7 +56,7 @@ class Page:
 
 
 def page_bytes(page: Page) -> bytes:
-    """The whole page as UTF-8. Raises UnsupportedError if Jinja2 is not installed."""
+    """Returns the whole page as UTF-8. Raises UnsupportedError if Jinja2 is not installed."""
     try:
         from jinja2 import Environment, StrictUndefined
         from markupsafe import Markup
@@ -82,12 +82,12 @@ def page_bytes(page: Page) -> bytes:
 
 
 def in_script(data: Any) -> str:
-    """JSON that is inert inside a script element: it holds neither markup nor characters beyond ASCII."""
+    """Returns JSON that is inert inside a script element: ASCII without markup."""
     return json.dumps(_exact(data), separators=(",", ":")).translate(_ESCAPES)
 
 
 def _exact(value: Any) -> Any:
-    """The value with integers that JavaScript would round as text."""
+    """Returns the value; integers that JavaScript would round become text."""
     if isinstance(value, dict):
         return {name: _exact(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

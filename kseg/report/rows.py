@@ -1,6 +1,6 @@
 """Reports of commands that print rows: ``dump --summary``, ``retain --explain`` and every plan.
 
-The command prints its JSON Lines into a `RowSink`; the page is made of these rows.
+The command prints its JSON Lines into a `RowSink`; the page shows these rows.
 """
 
 import json
@@ -43,7 +43,7 @@ def html_report(sink: Sink, kind: str, title: str, paths: Sequence[str]) -> Iter
 
 
 def page_of(kind: str, title: str, paths: Sequence[str], rows: list[Row]) -> Page:
-    """The page of a command's rows."""
+    """Returns the page of a command's rows."""
     make = {SUMMARY: _summary, RETENTION: _retention, PLAN: _plan}[kind]
     verdict, tone, cards, steps = make(rows)
     return Page(title, verdict, tone, [on_one_line(path) for path in paths], cards, steps, {"kind": kind, "rows": rows})

@@ -1,4 +1,4 @@
-"""The strip of a partition: its segments to scale, and what is known about offsets and times in them.
+"""The strip of a partition: its segments to scale, with their known offsets and times.
 
 Only names, sizes, checkpoints, indexes and a few batch headers are read, whatever the size of the logs.
 """
@@ -40,7 +40,7 @@ class Strips:
         self._roots: dict[str, LogDirectory | None] = {}
 
     def of(self, directory: str) -> dict[str, Any] | None:
-        """The strip of a partition directory; None if it cannot be listed or has no segment."""
+        """Returns the strip of a partition directory; None if it cannot be listed or has no segment."""
         try:
             found = [file for file in list_segments(directory) if file.is_segment and not file.leftover]
         except (KsegError, OSError):
@@ -81,7 +81,7 @@ def _segment(file: SegmentFile, most: int) -> dict[str, Any] | None:
 
 
 def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tuple[int, int, int | None]]:
-    """(position, offset, timestamp) of some batches, by rising position: those that the index names."""
+    """Yields (position, offset, timestamp) of the batches in the index, by rising position."""
     positions = [0, *_indexed_positions(file, most)]
     last = -1
     for position in positions:
@@ -103,7 +103,7 @@ def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tupl
 
 
 def _indexed_positions(file: SegmentFile, most: int) -> list[int]:
-    """Positions of the .index, evenly spread; none if there is no usable index."""
+    """Returns positions of the .index, evenly spread; none if there is no usable index."""
     try:
         with open_regular(index_path(file, ".index")) as stream:
             count = os.fstat(stream.fileno()).st_size // _ENTRY.size
@@ -116,7 +116,7 @@ def _indexed_positions(file: SegmentFile, most: int) -> list[int]:
 
 
 def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
-    """(first offset, last offset) of aborted transactions, from the transaction indexes."""
+    """Yields (first offset, last offset) of aborted transactions, from the transaction indexes."""
     left = MOST_ABORTED
     for file in files:
         try:

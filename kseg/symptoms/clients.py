@@ -35,7 +35,7 @@ CLIENTS: tuple[Symptom, ...] = (
         CLIENT,
         "Truncated partition orders-0 detected with divergent offset X",
         (r"LogTruncationException", r"Truncated partitions? .*detected"),
-        "The log was truncated below what the consumer has read: records that it knows are no longer there.",
+        "The log was truncated below the consumer's position: records that it has read are no longer there.",
         (VERIFY, Step("kseg verify --against REPLICA {partition}", "shows which replica has more records")),
         ("replicas-diverge", "gap-truncated"),
     ),
@@ -154,9 +154,9 @@ CLIENTS: tuple[Symptom, ...] = (
         TOOL,
         "Found N invalid bytes at the end of 00000000000000000000.log",
         (r"Found \d+ invalid bytes at the end of",),
-        "kafka-dump-log.sh stops at a wrong length and counts everything behind it as invalid. Valid batches often "
+        "kafka-dump-log.sh stops at a wrong length and counts everything after it as invalid. Valid batches often "
         "follow.",
-        (Step("kseg dump {file}", "goes on behind the damage"), VERIFY, SALVAGE_PLAN),
+        (Step("kseg dump {file}", "continues after the damage"), VERIFY, SALVAGE_PLAN),
         ("bad-length", "truncated-batch", "nonsense-block", "zero-block"),
     ),
     Symptom(
@@ -193,4 +193,4 @@ CLIENTS: tuple[Symptom, ...] = (
         ("crc-mismatch",),
     ),
 )
-"""In the order in which they are tried."""
+"""The first entry that matches is used."""

@@ -42,7 +42,7 @@ LOADING: tuple[Symptom, ...] = (
             r"Found a corrupted index file",
             r"CorruptIndexException",
         ),
-        "An .index does not fit its log, mostly after a stop without a clean shutdown. A broker since 0.9 rebuilds it "
+        "An .index does not fit its log, mostly after an unclean shutdown. A broker since 0.9 rebuilds it "
         "at its start and reads the whole segment for that; 0.8 does not start. The records are not affected: there "
         "is no need to delete index files by hand.",
         (VERIFY, REINDEX),
@@ -64,7 +64,7 @@ LOADING: tuple[Symptom, ...] = (
         BROKER,
         "Found an orphaned index file FILE, with no corresponding log file.",
         (r"Found an orphaned index file",),
-        "The .log of this segment is missing, and its records with it. The broker deletes the index and goes on "
+        "The .log of this segment is missing, and its records with it. The broker deletes the index and continues "
         "without the segment.",
         (VERIFY, SALVAGE_PLAN, REPLICA_PLAN),
         ("orphan-index", "gap-unexplained", "gap-truncated"),
@@ -174,11 +174,11 @@ LOADING: tuple[Symptom, ...] = (
             r"since no clean shutdown file was found",
             r"Recovering unflushed segment \d+",
         ),
-        "The broker was not stopped cleanly and now reads every segment above the recovery point. kseg recover does "
+        "The broker was not shut down cleanly and now reads every segment above the recovery point. kseg recover does "
         "the same work faster while the broker is down, with the same result, and shows it first.",
         (
             Step("kseg recover --dry-run {logdir}", "shows what the recovery will change"),
-            Step("kseg recover {logdir}", "does it; the broker then starts without a recovery"),
+            Step("kseg recover {logdir}", "runs it; the broker then starts without a recovery"),
         ),
         ("unclean-shutdown",),
     ),
@@ -187,8 +187,8 @@ LOADING: tuple[Symptom, ...] = (
         BROKER,
         "Found directory DIRECTORY, 'NAME' is not in the form of topic-partition or topic-partition.uniqueId-delete",
         (r"Found directory (?P<logdir>/.*)/[^/]+, '.*' is not in the form of topic-partition",),
-        "A directory in log.dirs is no partition, and the broker does not start. Move it elsewhere: lost+found of a "
-        "file system and backups of partitions are the usual ones.",
+        "A directory in log.dirs is not a partition, and the broker does not start. Move it elsewhere: usually it is "
+        "lost+found of a file system, or a backup of a partition.",
         (Step("kseg verify {logdir}", "lists everything in the log directory that is not Kafka's"),),
         ("broker-would-not-start",),
     ),
@@ -241,11 +241,11 @@ LOADING: tuple[Symptom, ...] = (
             r"Error while loading log dir",
             r"Fatal error during KafkaServer(?:Startable)? startup",
         ),
-        "A log could not be loaded, and the broker does not start. The text behind the colon, or the lines before, "
+        "A log could not be loaded, and the broker does not start. The text after the colon, or the lines before, "
         "name the file.",
         (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows what a recovery would change")),
         ("broker-would-not-start",),
         is_consequence=True,
     ),
 )
-"""In the order in which they are tried: a message is that of the first entry that matches."""
+"""The first entry that matches is used."""

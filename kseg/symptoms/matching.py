@@ -12,12 +12,12 @@ from kseg.symptoms.table import SYMPTOMS
 MOST_PLACES = 20
 """Places of one symptom that are kept; all lines are counted."""
 MOST_LINE = 20_000
-"""Characters of a line that are looked at: a pattern's time grows with a line's length."""
+"""Characters of a line that are searched: a pattern's time grows with a line's length."""
 
 
 @dataclass(slots=True)
 class Found:
-    """A symptom of a log: its first line, how many lines show it, and the places that they name, without repetition."""
+    """A symptom in a log: its first line, the number of lines that show it, and their distinct places."""
 
     symptom: Symptom
     line_number: int
@@ -45,13 +45,13 @@ def _patterns() -> tuple[tuple[Symptom, tuple[re.Pattern[str], ...]], ...]:
 
 @cache
 def _any_pattern() -> re.Pattern[str]:
-    """Matches where one of all patterns does: most lines of a log match none."""
+    """Returns a pattern that matches if any pattern does. Most lines of a log match none."""
     nameless = (re.sub(r"\(\?P<\w+>", "(?:", each) for symptom in SYMPTOMS for each in symptom.patterns)
     return re.compile("|".join(f"(?:{each})" for each in nameless))
 
 
 def symptom_of(line: str) -> tuple[Symptom, Place] | None:
-    """The first entry of the table that a line matches, and the place that the line names; None if there is none."""
+    """Returns the first entry of the table that a line matches, and the place in the line; None if there is none."""
     line = line[:MOST_LINE]
     if not _any_pattern().search(line):
         return None
@@ -63,7 +63,7 @@ def symptom_of(line: str) -> tuple[Symptom, Place] | None:
 
 
 def symptoms_in(lines: Iterable[str]) -> list[Found]:
-    """The symptoms of a log in the order of their first lines; those that follow from others come last."""
+    """Returns the symptoms of a log in the order of their first lines; consequences of others come last."""
     found: dict[str, Found] = {}
     for number, line in enumerate(lines, 1):
         match = symptom_of(line)
@@ -75,11 +75,11 @@ def symptoms_in(lines: Iterable[str]) -> list[Found]:
 
 
 def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
-    """The commands for a symptom as argument lists, each with its purpose, in order and without repetition.
+    """Yields the commands for a symptom as argument lists, each once and with its purpose.
 
-    A command that needs a value which no line names is left out.
+    A command with a value that no line names is omitted.
     """
-    told: set[tuple[str, ...]] = set()
+    seen: set[tuple[str, ...]] = set()
     for step in found.symptom.steps:
         for place in found.places.values():
             values = place.values()
@@ -87,6 +87,6 @@ def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
             if not set(wanted) <= values.keys() or ("file" in wanted and place.file is None):
                 continue
             argv = [word.format(**values) for word in step.command.split()]
-            if tuple(argv) not in told:
-                told.add(tuple(argv))
+            if tuple(argv) not in seen:
+                seen.add(tuple(argv))
                 yield argv, step.purpose

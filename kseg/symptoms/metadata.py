@@ -17,8 +17,8 @@ METADATA: tuple[Symptom, ...] = (
             r"(?:Malformed line in|Error while reading|Unrecognized version of the|Failed to write to) checkpoint file"
             r".*leader-epoch-checkpoint",
         ),
-        "The leader-epoch-checkpoint of a partition cannot be read or written. A broker takes the whole log directory "
-        "offline for it.",
+        "The leader-epoch-checkpoint of a partition cannot be read or written. The broker takes the whole log "
+        "directory offline.",
         (VERIFY, _REBUILD_EPOCHS),
         ("leader-epochs-damaged",),
     ),
@@ -54,7 +54,7 @@ METADATA: tuple[Symptom, ...] = (
         ),
         "An offset checkpoint of the log directory cannot be read. Brokers since 1.0 take the log directory offline, "
         "or start from the oldest segment and recover everything.",
-        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows the checkpoint as it would be written anew")),
+        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows the new checkpoint")),
         ("unreadable-checkpoint",),
     ),
     Symptom(
@@ -77,9 +77,9 @@ METADATA: tuple[Symptom, ...] = (
             r"INCONSISTENT_TOPIC_ID",
             r"does not have a topic ID, which is not allowed when running in KRaft mode",
         ),
-        "The partition directory belongs to another topic of this name: the topic was deleted and made again, or the "
-        "directory was copied from another cluster.",
-        (VERIFY, Step("kseg recover --topic-id UUID {partition}", "gives the partition the id of the present topic")),
+        "The partition directory belongs to another topic of this name: the topic was deleted and created again, or "
+        "the directory was copied from another cluster.",
+        (VERIFY, Step("kseg recover --topic-id UUID {partition}", "gives the partition the id of the current topic")),
         ("topic-id-mismatch", "no-partition-metadata"),
     ),
     Symptom(
@@ -249,4 +249,4 @@ METADATA: tuple[Symptom, ...] = (
         is_consequence=True,
     ),
 )
-"""In the order in which they are tried."""
+"""The first entry that matches is used."""

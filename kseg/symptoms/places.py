@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
 
 HEX_BYTES = 512
-"""Bytes that are shown of a file from a position on."""
+"""Number of bytes to show from a position on."""
 
 _PATH = re.compile(
     r"(?<![\w.\-/])/(?:[^\s/'\",;:\[\](){}<>]+/)*[^\s/'\",;:\[\](){}<>]+"
@@ -22,7 +22,7 @@ _NAMED = re.compile(
 
 
 class Place(NamedTuple):
-    """What a message is about. None: it does not say. ``partition`` and ``log_directory`` are paths.
+    """The place that a message names; None for unknown. ``partition`` and ``log_directory`` are paths.
 
     ``name`` is a partition's name without a directory, such as orders-0.
     """
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     offset: int | None = None
 
     def values(self) -> dict[str, str]:
-        """The values of the placeholders of a command. Those in capitals are left to the reader."""
+        """Returns the values for the placeholders of a command. Users replace words in capitals."""
         root = self.log_directory or "LOGDIR"
         partition = self.partition or (os.path.join(root, self.name) if self.name else root)
         found = {"logdir": root, "partition": partition, "file": self.file or "FILE"}
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 
 
 def place_of(message: str, groups: dict[str, str | None]) -> Place:
-    """The place that a message names; ``groups`` are those of the pattern that it matches, which come first."""
+    """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
     file = partition = root = name = None
     for path in _paths(message, groups):
         kind, holder = _kind(path)
@@ -63,9 +63,9 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
         name, root = context["partition"], root or context["dir"]
     if groups.get("topic"):
         name = f"{groups['topic']}-{groups['number']}"
-    told = groups.get("partition")
-    if told and not told.startswith("/"):
-        name = told
+    given = groups.get("partition")
+    if given and not given.startswith("/"):
+        name = given
     if name is None and (found := _NAMED.search(message)):
         name = found["name"] or f"{found['topic']}-{found['number']}"
     if partition is not None:
@@ -77,14 +77,14 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
 
 
 def _paths(message: str, groups: dict[str, str | None]) -> list[str]:
-    told = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
+    given = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
     found = [path.rstrip(".") for path in _PATH.findall(message)]
     found += [directory["dir"].rstrip(".") for directory in _DIRECTORY.finditer(message)]
-    return [*told, *found]
+    return [*given, *found]
 
 
 def _kind(path: str) -> tuple[str, str]:
-    """("file" | "partition" | "root", the directory around it)."""
+    """Returns "file", "partition" or "root", and the directory of the path."""
     holder, name = os.path.split(path.rstrip("/"))
     if parse_partition_name(name):
         return "partition", holder

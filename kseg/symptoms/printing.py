@@ -52,7 +52,7 @@ def _text(found: Found, paint: Paint, width: int) -> list[str]:
 
 
 def shown_command(argv: list[str]) -> str:
-    """A command as it is typed in a shell, on one line."""
+    """Returns a command as a shell line."""
     return on_one_line(shlex.join(argv))
 
 

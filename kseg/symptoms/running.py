@@ -24,12 +24,12 @@ RUNNING: tuple[Symptom, ...] = (
             r"(?:Invalid batch size|Could not determine next batch size|but not processed) .*for ",
             r"Found \d+ invalid messages during compaction",
         ),
-        "The log cleaner cannot clean a partition and leaves it alone until the next restart; in old releases the "
+        "The log cleaner cannot clean a partition and skips it until the next restart; in old releases the "
         "whole thread ends. The log grows without limit, __consumer_offsets among them.",
         (
             VERIFY,
             _COMPACT_PLAN,
-            Step("kseg compact {partition}", "does the cleaner's work while the broker is down"),
+            Step("kseg compact {partition}", "compacts the log while the broker is down"),
         ),
         ("cleaner-blocked", "cleaner-hides-damage", "crc-mismatch", "undecodable-records"),
     ),
@@ -38,7 +38,7 @@ RUNNING: tuple[Symptom, ...] = (
         BROKER,
         "Resetting first dirty offset of orders-0 to log start offset X since the checkpointed offset Y is invalid.",
         (r"Resetting first dirty offset of (?P<partition>\S+)", r"The last checkpoint dirty offset for partition"),
-        "cleaner-offset-checkpoint does not fit the log. The cleaner begins again at the start of the log.",
+        "cleaner-offset-checkpoint does not fit the log. The cleaner restarts at the start of the log.",
         (VERIFY_ALL, _COMPACT_PLAN),
         ("cleaner-checkpoint-beyond-end",),
     ),
@@ -101,8 +101,8 @@ RUNNING: tuple[Symptom, ...] = (
         BROKER,
         "Truncate fully and reset fetch offset for partition orders-0",
         (r"Truncate fully and reset fetch offset for partition (?P<partition>\S+)",),
-        "This replica ends before its leader begins: it was away longer than the retention. Its records are deleted "
-        "and fetched anew.",
+        "This replica ends before the start of its leader: it was down longer than the retention. Its records are "
+        "deleted and fetched again.",
         (VERIFY, _AGAINST),
         ("replica-ends-earlier", "replica-starts-later"),
     ),
@@ -125,8 +125,8 @@ RUNNING: tuple[Symptom, ...] = (
             r"(?P<offset>\d+)",
             r"Found invalid messages during fetch for partition (?P<partition>\S+) offset (?P<offset>\d+)",
         ),
-        "The leader's log is damaged at this offset, and its followers cannot go on. Look at the leader's directory, "
-        "not at this broker's.",
+        "The leader's log is damaged at this offset, and its followers cannot continue. Look at the leader's "
+        "directory, not at this broker's.",
         (
             VERIFY,
             Step("kseg dump --deep-iteration --offsets {offset} {partition}", "prints the batch, on the leader"),
@@ -181,4 +181,4 @@ RUNNING: tuple[Symptom, ...] = (
         ("index-corrupt", "transaction-index-damaged"),
     ),
 )
-"""In the order in which they are tried."""
+"""The first entry that matches is used."""

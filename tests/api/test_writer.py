@@ -58,7 +58,7 @@ def test_offsets_may_begin_anywhere_and_have_gaps(tmp_path: Path) -> None:
         assert writer.append(value=b"a") == 100
         assert writer.append(value=b"b", offset=200) == 200
         assert writer.next_offset == 201
-        with pytest.raises(kseg.RequestError, match="comes behind"):
+        with pytest.raises(kseg.RequestError, match="is below the next offset"):
             writer.append(offset=150)
         assert "next offset 201" in repr(writer)
     assert [record.offset for record in kseg.open(path).records()] == [100, 200]

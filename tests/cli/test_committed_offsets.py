@@ -71,7 +71,7 @@ def test_the_table_says_the_same(kseg: Kseg) -> None:
     assert r"naïve \x1b[31m\tmetadata" in done.out.decode()
     assert done.lines[len(TRUTH) + 1 :] == [
         "15 committed offsets: 11 groups, 4 partitions",
-        "in transactions that have not ended, and not counted: 1",
+        "in open transactions, not counted: 1",
     ]
 
 
@@ -175,7 +175,7 @@ def test_a_copy_of_a_partition_adds_nothing(kseg: Kseg, tmp_path: Path) -> None:
 def test_a_log_directory_without_offsets(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(COMMITTED / "orders-0", tmp_path / "logs/orders-0")
     done = kseg("dump", "--committed-offsets", tmp_path / "logs")
-    assert (done.status, done.err) == (3, "kseg: no partition of __consumer_offsets is in any PATH\n")
+    assert (done.status, done.err) == (3, "kseg: no PATH holds a partition of __consumer_offsets\n")
     assert kseg("dump", "--committed-offsets", tmp_path / "none").status == 3
 
 

@@ -129,7 +129,7 @@ def test_of_several_partitions_the_others_are_done(
     err = capfdbinary.readouterr().err.decode()
     assert f"/dplain-{failing}" in err
     assert "Input/output error" in err
-    assert "kseg: a part is done: " in err
+    assert "kseg: partly done: " in err
     found = outcome(logs)
     for number in range(3):
         inside = f"dplain-{number}/"

@@ -145,7 +145,7 @@ def test_ids_of_the_new_cluster(kseg: Kseg, tmp_path: Path) -> None:
 def test_the_next_steps_are_named(kseg: Kseg, tmp_path: Path) -> None:
     made = kseg("recover", "--from-remote", store_of("zstd"), "--output", tmp_path / "out")
     assert made.status == 0
-    assert "Make the topic in the new cluster" in made.err
+    assert "Create the topic in the new cluster" in made.err
     assert "Stop the broker" in made.err
     assert "leader epochs up to 4" in made.err
     quiet = kseg("recover", "-q", "--from-remote", store_of("zstd"), "--output", tmp_path / "quiet")

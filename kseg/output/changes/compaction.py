@@ -57,16 +57,18 @@ def _of_partition(row: dict[str, Any]) -> list[str]:
             f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}, {row['records']} -> {row['kept']} "
             f"records{rounds}; clean up to offset {row['checkpoint']}{_rate(row)}"
         )
-        lines.append(f"new files take at most {shown_bytes(row['peakBytes'])} of disk space before old ones go")
+        lines.append(
+            f"new files need at most {shown_bytes(row['peakBytes'])} of disk space before old ones are deleted"
+        )
         gone = [f"{row['gone'][kind]} {text}" for kind, text in KINDS.items() if row["gone"][kind]]
         if gone:
-            lines.append(f"records that go: {', '.join(gone)}")
+            lines.append(f"removed records: {', '.join(gone)}")
     lines += _of_later(row["laterRounds"], row["oneRoundMemory"])
     return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
 
 
 def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
-    """Returns the known facts about the rounds that a dry run does not perform."""
+    """Returns the known facts about the rounds after the first, which a dry run does not perform."""
     if not later:
         return []
     lines = [
@@ -77,8 +79,8 @@ def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
         lines[MAX_ROUNDS:] = [f"... and {len(lines) - MAX_ROUNDS} rounds more"]
     return [
         *lines,
-        "sizes and counts above are those of round 1: what the others take depends on what it leaves; with --memory "
-        f"{-(-memory_bytes >> 20)}M one round does it all, and a dry run tells all of it",
+        "sizes and counts above are those of round 1; those of later rounds depend on its result. With --memory "
+        f"{-(-memory_bytes >> 20)}M one round is enough, and a dry run shows all of it",
     ]
 
 

@@ -160,23 +160,25 @@ class TextPlans(PlanPrinter):
             return
         if self._is_dry:
             needed = f"; disk space needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
-            notices.warning(f"nothing was changed; would be: {_told(totals)}{needed}")
+            notices.warning(f"dry run, nothing was changed; planned: {_totals_text(totals)}{needed}")
             return
         if self.undone.directories or status > 1:
-            rest = f"; not done: {_told(self.undone)}" if self.undone.directories else ""
-            notices.warning(f"a part is done: {_told(totals)}{rest}")
+            rest = f"; not done: {_totals_text(self.undone)}" if self.undone.directories else ""
+            notices.warning(f"partly done: {_totals_text(totals)}{rest}")
         else:
-            notices.warning(f"done: {_told(totals)}")
+            notices.warning(f"done: {_totals_text(totals)}")
         if totals.kept:
             more = f" and {len(totals.kept) - 1} more" if len(totals.kept) > 1 else ""
-            notices.warning(f"what went is kept in {totals.kept[0]}{more} (kseg undo puts it back, --purge frees it)")
+            notices.warning(
+                f"removed bytes are kept in {totals.kept[0]}{more} (kseg undo restores them, --purge deletes them)"
+            )
 
     def _finish_undone(self, notices: Notices, status: int) -> None:
         """Nothing was applied. If something is incomplete or could not be planned, errors have reported it."""
         if self.undone.directories:
-            notices.warning(f"not done: {_told(self.undone)}")
+            notices.warning(f"not done: {_totals_text(self.undone)}")
         elif status <= 1:
-            notices.warning("nothing is to be changed")
+            notices.warning("nothing to change")
 
 
 class JsonPlans(PlanPrinter):
@@ -332,16 +334,16 @@ def _range(step: Step) -> str:
 
 def _removed(plan: Plan) -> str:
     records = sum(removed.records or 0 for step in plan.steps for removed in step.removed)
-    text = _gone(plan)
+    text = _sizes_text(plan)
     if records:
-        text += f", {plural(records, 'record', 'records')} with them"
+        text += f", with {plural(records, 'record', 'records')}"
     if plan.gaps:
         shown = ", ".join(f"{first}..{last}" for first, last in plan.gaps[:5])
         text += f"; offsets missing afterwards: {shown}" + (", ..." if len(plan.gaps) > 5 else "")
     return text
 
 
-def _gone(of: Plan | PlanTotals) -> str:
+def _sizes_text(of: Plan | PlanTotals) -> str:
     """Returns a summary of removed, replaced and new bytes."""
     removed_bytes = of.freed_bytes - of.rewritten_bytes
     parts = [f"{shown_bytes(removed_bytes)} removed"] if removed_bytes else []
@@ -352,9 +354,9 @@ def _gone(of: Plan | PlanTotals) -> str:
     return ", ".join(parts) or "0 B removed"
 
 
-def _told(totals: PlanTotals) -> str:
-    what = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
-    return f"{what}, {_gone(totals)}"
+def _totals_text(totals: PlanTotals) -> str:
+    actions = f"{_counted(totals.actions)} in {plural(totals.directories, 'directory', 'directories')}"
+    return f"{actions}, {_sizes_text(totals)}"
 
 
 def _counted(actions: Counter[str]) -> str:

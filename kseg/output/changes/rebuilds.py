@@ -1,4 +1,4 @@
-"""What a rebuild from remote storage makes: a line or an object for each partition, and what remains to be done."""
+"""Prints a rebuild from remote storage: a line or an object for each partition, and the remaining steps."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ class LeftOutRow(NamedTuple):
 
 @dataclass(slots=True)
 class RebuiltRow:
-    """A partition: ``start`` and ``end`` are the log's offsets. ``is_made`` is false if there was nothing to make,
-    ``is_deleted`` true if that is because the broker had begun to delete it."""
+    """A partition. ``start`` and ``end`` are the offsets of the log. ``is_made`` is false if nothing was live;
+    ``is_deleted`` is true if the reason is an unfinished deletion."""
 
     directory: str
     topic_id: str = ""
@@ -43,7 +43,7 @@ class RebuiltRow:
 
 
 class Steps(NamedTuple):
-    """What the text after a rebuild depends on."""
+    """The facts for the text after a rebuild."""
 
     output: str
     new_cluster: str
@@ -62,7 +62,7 @@ class RebuildPrinter:
         self.rows: list[RebuiltRow] = []
 
     def show(self, row: RebuiltRow) -> None:
-        """Prints a partition, and what is wrong with it on standard error."""
+        """Prints a partition, and its problems on standard error."""
         self.count += row.is_made
         self.rows.append(row)
         self.has_damage |= bool(row.holes or row.damage) or not (row.is_made or row.is_deleted)
@@ -89,9 +89,9 @@ class TextRebuilds(RebuildPrinter):
 
     def _put(self, row: RebuiltRow) -> None:
         if not row.is_made:
-            self.notices.warning(f"{row.directory}: nothing of it is live; not made")
+            self.notices.warning(f"{row.directory}: not created: remote storage has no live segment of it")
         else:
-            made = "would be made" if self._is_dry else "was there already" if row.was_done else "made"
+            made = "would be created" if self._is_dry else "exists already" if row.was_done else "created"
             text = f"{row.directory}: {made}: offsets {row.start} to {row.end - 1}"
             if not self._is_dry:
                 text += f", {plural(row.segments, 'segment', 'segments')}, {row.size} bytes"
@@ -184,17 +184,17 @@ def rebuild_printer(form: str, sink: Sink, notices: Notices, steps: Steps, is_dr
 
 
 def next_steps(steps: Steps, last_epoch: int) -> list[str]:
-    """Returns the text about what has to be done with the output."""
+    """Returns the text about the remaining steps."""
     has_ids = bool(steps.new_cluster) or steps.has_topic_id
-    lines = ["What remains, for each topic:"]
+    lines = ["Remaining steps, for each topic:"]
     if not has_ids:
         lines += [
-            "  1. Make the topic in the new cluster, with as many partitions as here.",
-            "     Its id is new: repeat this command with --for-cluster LOGDIR, a log directory of a new broker, and",
-            "     another --output. A broker sets directories with the old id aside as -stray.",
+            "  1. Create the topic in the new cluster, with the same number of partitions.",
+            "     It has a new id: repeat this command with --for-cluster LOGDIR, a log directory of a new broker, and",
+            "     another --output. Brokers rename directories with the old id to -stray.",
         ]
     else:
-        lines.append("  1. The topic ids written here must be those of the topics in the new cluster.")
+        lines.append("  1. Check that the topics in the new cluster have the topic ids written here.")
     place = steps.new_cluster or "the log directory"
     lines += [
         "  2. Stop the broker cleanly.",
@@ -205,8 +205,8 @@ def next_steps(steps: Steps, last_epoch: int) -> list[str]:
     ]
     if last_epoch and not steps.resets_epochs:
         lines += [
-            f"The batches keep leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
-            "that has committed an offset waits for ever when it starts again. Make the output with --reset-epochs, or",
+            f"The batches have leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
+            "with a committed offset waits for ever after its start. Repeat this command with --reset-epochs, or",
             "restart the broker until its leader epoch is higher.",
         ]
     return [on_one_line(line) for line in lines]

@@ -16,14 +16,14 @@ from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.segment.times import show_span
 
 COLUMNS = 80
-_WHENCE = {
+_SOURCES = {
     "option": "by option", "topic": "the topic's", "server": "by the broker's file", "default": "Kafka's default",
-    "unknown": "not known",
+    "unknown": "unknown",
 }  # fmt: skip
 _RULES = {"logStart": "below the log start", "size": "too much", "time": "too old"}
 _HELD = {
     "high watermark": "holds offsets at or above the high watermark",
-    "empty": "empty, and the last: it would only be made again",
+    "empty": "empty, and the last: a broker would create it again",
     "keep-active": "the last, which --keep-active keeps",
 }
 
@@ -64,7 +64,9 @@ class TextRetention(RetentionPrinter):
         for line in _of_partition(partition):
             self._wrapped(line, "  ", "    ")
         if partition["rolls"]:
-            self._wrapped(f"all go: an empty one is begun at offset {partition['logEndOffset']} first", "  ", "    ")
+            self._wrapped(
+                f"all go: an empty segment is created at offset {partition['logEndOffset']} first", "  ", "    "
+            )
         for row in segments:
             self._segment(partition, row)
 
@@ -84,11 +86,11 @@ class TextRetention(RetentionPrinter):
 
 def _of_partition(row: dict[str, Any]) -> list[str]:
     sources, offsets = row["sources"], (row["logStartOffset"], row["highWatermark"], row["logEndOffset"])
-    age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms}, which is {show_span(ms)}")
+    age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms} ({show_span(ms)})")
     count = plural(row["segments"], "segment", "segments")
     return [
         f"{count}, {shown_bytes(row['bytes'])}; now is {shown_time(row['now'])}",
-        f"cleanup.policy {row['cleanupPolicy'] or '(none)'} ({_WHENCE[sources['cleanup.policy']]})",
+        f"cleanup.policy {row['cleanupPolicy'] or '(none)'} ({_SOURCES[sources['cleanup.policy']]})",
         f"retention.ms {age}",
         f"retention.bytes {_limit(row['retentionBytes'], sources['retention.bytes'], str)}",
         "log start offset {}, high watermark {}, log end {}".format(*offsets),
@@ -97,8 +99,8 @@ def _of_partition(row: dict[str, Any]) -> list[str]:
 
 def _limit(value: int, source: str, shown: Callable[[int], str]) -> str:
     if source == "unknown":
-        return "not known here (a broker's own settings may name it): taken for unlimited"
-    return f"{shown(value) if value >= 0 else 'unlimited'} ({_WHENCE[source]})"
+        return "unknown (a broker may have a setting of its own): assumed to be unlimited"
+    return f"{shown(value) if value >= 0 else 'unlimited'} ({_SOURCES[source]})"
 
 
 def _verdict(row: dict[str, Any]) -> tuple[str, str]:
@@ -120,20 +122,20 @@ def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
         yield _HELD[row["held"]]
         return
     if row["blockedBy"]:
-        yield f"held back by {row['blockedBy']}, which is older and has a later time"
+        yield f"blocked by {row['blockedBy']}, which is older and has a later timestamp"
     if row["isFuture"]:
-        yield "that lies in the future: it and all later segments are kept from going by age"
+        yield "that time lies in the future: this and all later segments do not expire by age"
     if row["goesAfterBytes"] is not None:
         earlier = "or " if row["goesAt"] is not None else ""
         yield f"{earlier}until the log has grown by {shown_bytes(row['goesAfterBytes'])}"
     elif row["goesAt"] is None:
         is_kept = "delete" not in partition["cleanupPolicy"]
-        yield "its cleanup.policy lets nothing go by age or size" if is_kept else "nothing limits how long it stays"
+        yield "its cleanup.policy deletes nothing by age or size" if is_kept else "no limit applies to it"
 
 
 def _why_it_goes(partition: dict[str, Any], row: dict[str, Any]) -> str:
     if row["rule"] == "size":
-        return f"without it the log still holds no less than retention.bytes, {partition['retentionBytes']}"
+        return f"without it the log still has at least retention.bytes, {partition['retentionBytes']}"
     return f"its last offset, {row['lastOffset']}, lies below the log start offset"
 
 
@@ -141,9 +143,9 @@ def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
     time, now = row["largestTimestamp"], partition["now"]
     ago = f"{show_span(now - time)} {'ahead' if time > now else 'ago'}"
     if row["largestTimestampSource"] == "fileTime":
-        return f"no record has a time in its time index; file written {shown_time(time)}, {ago}"
+        return f"its time index has no timestamp; file written {shown_time(time)}, {ago}"
     if row["recordOffset"] is None:
-        return f"newest time in its time index {shown_time(time)}, {ago}; no record there has it"
+        return f"newest timestamp in its time index {shown_time(time)}, {ago}; no record has it"
     return f"newest record: offset {row['recordOffset']}, {shown_time(time)}, {ago}"
 
 

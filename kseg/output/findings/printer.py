@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
-    BROKER: "a broker or cluster at work",
+    BROKER: "a running broker or cluster",
     DECISION: "a decision",
     REPLICA: "another replica",
     TOPIC_ID: "the topic's id (kseg recover --topic-id)",

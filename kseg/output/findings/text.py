@@ -85,7 +85,7 @@ class TextFindings(FindingsPrinter):
         for step in report.steps[:NEXT_STEPS]:
             notices.warning(f"next: {shlex.join(step.argv)} (for {_some(step.codes)})")
         if len(report.steps) > NEXT_STEPS:
-            notices.warning(f"next: {len(report.steps) - NEXT_STEPS} further repairs; --format json lists all")
+            notices.warning(f"next: {len(report.steps) - NEXT_STEPS} more repairs; --format json lists all")
         if report.needs:
             notices.warning("needed from outside:")
             for line in _needs_lines(report.needs):
@@ -120,7 +120,7 @@ def _needs_lines(needs: list[Need]) -> Iterator[str]:
             if need.argv:
                 yield f"  one way: {shlex.join(need.argv)}"
         if len(of_name) > NEXT_STEPS:
-            yield f"{NEEDED[name]}: {len(of_name) - NEXT_STEPS} further places"
+            yield f"{NEEDED[name]}: {len(of_name) - NEXT_STEPS} more places"
 
 
 def _some(codes: list[str]) -> str:

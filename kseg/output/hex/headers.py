@@ -65,7 +65,7 @@ def _meaning(
     """Returns the value as text, and its color."""
     if name in ("batchLength", "size"):
         end = position + number + (4 if era_07 else 12)
-        return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: no length", "red")
+        return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: invalid", "red")
     if name == "magic":
         return _magic(number, era_07)
     if name == "crc":
@@ -87,7 +87,7 @@ def _magic(number: int, era_07: bool) -> tuple[str, str | None]:
     known = (0, 1) if era_07 else (0, 1, 2)
     if number not in known:
         return f"{number}: names no format", "red"
-    return (f"{number}: of 0.7's own" if era_07 else f"{number}: format v{number}"), None
+    return (f"{number}: format of 0.7" if era_07 else f"{number}: format v{number}"), None
 
 
 def _crc(stored: int, seen: dict[str, int], head: bytes, era_07: bool, read: Slices) -> tuple[str, str | None]:
@@ -100,9 +100,9 @@ def _crc(stored: int, seen: dict[str, int], head: bytes, era_07: bool, read: Sli
         start, stop = 16, seen["size"] + 12
     covered = read(start, stop) if stop >= start else None
     if covered is None:
-        return f"{stored}: not checked, the length leads out of these bytes", "yellow"
+        return f"{stored}: not checked, the length exceeds these bytes", "yellow"
     wanted = crc32c(covered) if "batchLength" in seen else crc32(covered)
-    return (f"{stored}: right", "green") if stored == wanted else (f"{stored}: wrong, the bytes have {wanted}", "red")
+    return (f"{stored}: right", "green") if stored == wanted else (f"{stored}: wrong, computed {wanted}", "red")
 
 
 def _attributes(bits: int, seen: dict[str, int], era_07: bool) -> str:
@@ -144,6 +144,6 @@ def value_place(lines: HexLines, data: Any, start: int, size: int, position: int
             start += length
     stop = start + max(length, 0)
     if stop < size:
-        lines.note(f"{size - stop} bytes behind the value:", "red")
+        lines.note(f"{size - stop} bytes after the value:", "red")
         lines.rows(position, data, stop, size, 256)
     return start, stop

@@ -85,8 +85,8 @@ def show_records(lines: HexLines, data: Any, start: int, position: int, header: 
             return
         at = after
     if at < end:
-        what = "behind the last record" if header.record_count > 0 else "where no record is counted"
-        lines.note(f"{end - at} bytes {what}:", "red")
+        place = "after the last record" if header.record_count > 0 else "in a batch without records"
+        lines.note(f"{end - at} bytes {place}:", "red")
         lines.rows(position, data, at, end, REST_BYTES)
 
 
@@ -115,5 +115,5 @@ def _show_record(walk: _Walk, header: RecordBatchHeader) -> None:
         walk.content("headerKey", may_be_null=False)
         walk.content("headerValue")
     if walk.at != walk.end:
-        walk.lines.note(f"{walk.end - walk.at} bytes of the record are left:", "red")
+        walk.lines.note(f"{walk.end - walk.at} bytes at the end of the record:", "red")
         walk.lines.rows(walk.position, walk.data, walk.at, walk.end, REST_BYTES)

@@ -100,7 +100,7 @@ class HexPrinter(Printer):
             head = bytes(self._buffer[damage.position : min(damage.position + HEADER_BYTES, damage.end)])
             read = show_header(lines, head, damage.position, damage.length, self._era_07, self._damaged_bytes(damage))
             if read < damage.length:
-                lines.note("and behind it:")
+                lines.note("bytes after it:")
         view = _Range(self._buffer, damage.position)
         lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
 
@@ -189,7 +189,7 @@ class HexPrinter(Printer):
                 return
             size = overhead + int.from_bytes(payload[at + overhead - 4 : at + overhead], "big", signed=True)
             if left < least or not least <= size <= left:
-                lines.note(f"{left} bytes that are no whole message:", "yellow")
+                lines.note(f"{left} bytes that are not a complete message:", "yellow")
                 lines.rows(0, payload, at, len(payload), DAMAGE_BYTES)
                 return
             lines.title(at, f"message inside, {size} bytes")

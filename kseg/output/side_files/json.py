@@ -27,7 +27,7 @@ _TIME_KEYS = {
 class SideJsonPrinter(SidePrinter):
     """Prints side files as JSON Lines."""
 
-    shows_room = False
+    shows_unused = False
 
     def empty_index(self, file: SideFile) -> None:
         """Does nothing: an empty file has no entries."""

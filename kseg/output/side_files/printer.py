@@ -44,10 +44,10 @@ class SidePrinter:
     """Base class: call `dump` for each file, then `report` for kafka-dump-log's report at the end.
 
     ``warn`` receives lines for standard error. ``errors`` counts damage, and entries that mislead readers.
-    ``shows_room``: an index of zeros only has one entry, as in kafka-dump-log.
+    ``shows_unused``: an index of zeros only has one entry, as in kafka-dump-log.
     """
 
-    shows_room = True
+    shows_unused = True
 
     def __init__(self, sink: Sink, style: SideStyle, scratch: Scratch, warn: Callable[[str], None]) -> None:
         self.sink = sink
@@ -76,7 +76,7 @@ class SidePrinter:
                 self._fail(f"{file.path}: the file shrank while it was read")
             source.look_for_unreadable()
             if source.unreadable:
-                self._fail(f"{file.path}: {named(source.unreadable)}, and stand here as zeros")
+                self._fail(f"{file.path}: {named(source.unreadable)}, and are printed as zeros")
 
     def _fail(self, text: str) -> None:
         """Reports that a file could not be printed completely."""
@@ -149,11 +149,11 @@ class SidePrinter:
                 self.errors += i < len(index) and any(_misleads(mismatch) for mismatch in mismatches)
                 self.time_entry(file, i, entry, mismatches)
             if log and log.steps_left <= 0:
-                self.warn(f"{file.path}: its entries lead back and forth in the log; not all were checked")
+                self.warn(f"{file.path}: its entries are not in order; some were not checked")
         self._problems(file, index)
 
     def _shown(self, index: OffsetIndex | TimeIndex, checked: Iterator[C]) -> Iterator[C]:
-        return checked if self.shows_room else islice(checked, len(index))
+        return checked if self.shows_unused else islice(checked, len(index))
 
     def _sanity(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
         problem = index.sanity_problem()

@@ -25,7 +25,7 @@ SPLIT_BYTES = 64 << 20
 class Scan:
     """Records that can be read as Arrow columns any number of times. It holds no data and can be pickled.
 
-    pyarrow, polars, DuckDB, pandas and DataFusion read it as it stands, by Arrow's PyCapsule interface. Create it with
+    pyarrow, polars, DuckDB, pandas and DataFusion read it directly, through Arrow's PyCapsule interface. Create it with
     `kseg.api.scan`.
     """
 
@@ -52,8 +52,8 @@ class Scan:
 
     def _batches(self) -> "Iterator[pyarrow.RecordBatch]":
         wanted, request = self.schema, self._request
-        tell = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
-        reader = PartReader(request, self.columns, 1, tell, usable_cores())
+        report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
+        reader = PartReader(request, self.columns, 1, report, usable_cores())
         with readable(request.paths):
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part in parts:
@@ -99,7 +99,7 @@ class Scan:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Begins a new stream of record batches (Arrow's PyCapsule interface)."""
+        """Starts a new stream of record batches (Arrow's PyCapsule interface)."""
         return self.batches().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:

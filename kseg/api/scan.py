@@ -27,7 +27,7 @@ def scan(
     ``topics``: names or globs of topics; ``partitions``: their numbers. ``columns``: some of key, value, topic,
     partition, offset, timestamp, timestampType (-1 none, 0 CreateTime, 1 LogAppendTime), headers; None for all. The
     other arguments are those of `Log.records`. Segments whose names show that they hold no matching record are not
-    opened, and indexes tell where to begin. Needs pyarrow: ``pip install 'kseg[parquet]'``. Raises RequestError for
+    opened, and indexes show where to start. Needs pyarrow: ``pip install 'kseg[parquet]'``. Raises RequestError for
     invalid arguments, PathError for a glob without a match.
     """
     names = COLUMNS if columns is None else words_of(columns)

@@ -135,21 +135,18 @@ class RecordColumns:
             if isinstance(item, Damage):
                 yield LeftOut(*item)
                 continue
-            if self._last_offset < LAST_OFFSET and stop.is_behind(self._reader.batch(item, 0, keep=False)):
+            has_end = self._last_offset < LAST_OFFSET
+            if has_end and stop.is_behind(self._reader.batch(item, 0, keep=False)):
                 return
             if self._transactions is None:
                 yield item
             else:
                 yield from self._committed(item, self._transactions)
+            if has_end and stop.is_behind_end(self._reader, item):
+                return
 
     def _sought(self) -> Slice:
-        """Returns the part without the bytes that, by the indexes, precede the first offset and the earliest time."""
-        start = self._part.start
-        if self._first_offset > (self._file.base_offset or 0):
-            start = max(start, seek_offset(self._reader, self._file, self._first_offset).position)
-        if self._earliest_ms > 0:
-            start = max(start, seek_time(self._reader, self._file, self._earliest_ms).position)
-        return self._part if start == self._part.start else self._part._replace(start=start, is_certain=False)
+        return sought(self._reader, self._file, self._part, self._first_offset, self._earliest_ms)
 
     def _committed(self, run: Run, transactions: Transactions) -> Iterator[Run]:
         """Yields a run without the batches of aborted transactions."""
@@ -160,3 +157,13 @@ class RecordColumns:
             first = i + 1
         if first < run.count:
             yield run.part(first, run.count)
+
+
+def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: int, earliest_ms: int = 0) -> Slice:
+    """Returns a part without the bytes that, by the indexes, precede the first offset and the earliest time."""
+    start = part.start
+    if first_offset > (file.base_offset or 0):
+        start = max(start, seek_offset(reader, file, first_offset).position)
+    if earliest_ms > 0:
+        start = max(start, seek_time(reader, file, earliest_ms).position)
+    return part if start == part.start else part._replace(start=start, is_certain=False)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kseg.segment.batches import Batch, Message
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
+from kseg.segment.stop import BATCHES_BEHIND
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_at_once
 
@@ -87,7 +88,7 @@ def index_path(file: SegmentFile, suffix: str) -> str:
 
 def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
     """Finds the start for the first record with this offset or a higher one. Never raises for a bad index."""
-    with _open_entries(reader, file, ".index", _OFFSET_ENTRY) as entries:
+    with _open_entries(file, ".index", _OFFSET_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
             return Start(0, True, entries)
         base = file.base_offset or 0
@@ -105,7 +106,7 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
 
 def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start:
     """Finds the start for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
-    with _open_entries(reader, file, ".timeindex", _TIME_ENTRY) as entries:
+    with _open_entries(file, ".timeindex", _TIME_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
             return Start(0, True, entries)
         passed_over = 0
@@ -129,7 +130,7 @@ def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> in
     An intact batch alone proves nothing, because a record may contain whole batches. Following the batches from
     `CHAINED` entries earlier must pass each of them and reach the position.
     """
-    with _open_entries(reader, file, ".index", _OFFSET_ENTRY) as entries:
+    with _open_entries(file, ".index", _OFFSET_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
             return None
         base = file.base_offset or 0
@@ -152,6 +153,56 @@ def _leads_to(reader: SegmentReader, position: int, end: int) -> bool:
             return False
         position = run.end
     return position == end
+
+
+class Span(NamedTuple):
+    """Bytes of a .log, ``start`` to ``end``. A reader that wants to be certain of ``start`` reads from ``before``."""
+
+    start: int
+    end: int
+    before: int = 0
+
+
+def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: int, earliest_ms: int = 0) -> Span:
+    """Returns the bytes with wanted records, by the indexes alone: they are not compared with the .log.
+
+    ``size``: that of the .log, which is returned whole without an index.
+    """
+    base = file.base_offset or 0
+    if earliest_ms > 0:
+        with _open_entries(file, ".timeindex", _TIME_ENTRY) as entries:
+            if not isinstance(entries, str):
+                entry = entries.at(max(entries.last_that(lambda entry: entry[0] < earliest_ms), 0))
+                if entry is not None and entry[0] < earliest_ms:
+                    first_offset = max(first_offset, base + entry[1])
+    with _open_entries(file, ".index", _OFFSET_ENTRY) as entries:
+        if isinstance(entries, str):
+            return Span(0, size)
+        first = entries.last_that(lambda entry: base + entry[0] <= first_offset)
+        # An entry may be the last offset of an append, which ends at the next entry; readers look at batches behind it.
+        behind = entries.at(entries.last_that(lambda entry: base + entry[0] <= last_offset) + BATCHES_BEHIND + 1)
+        return Span(
+            _position(entries, first), size if behind is None else min(behind[1], size),
+            _position(entries, first - CHAINED),
+        )  # fmt: skip
+
+
+def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> Span:
+    """Returns the bytes of all batches that begin in ``[start, end)``, by the .index alone; without it, all bytes."""
+    with _open_entries(file, ".index", _OFFSET_ENTRY) as entries:
+        if isinstance(entries, str):
+            return Span(0, size)
+        first = entries.last_that(lambda entry: entry[1] <= start)
+        behind = entries.at(entries.last_that(lambda entry: entry[1] < end) + 1)
+        return Span(
+            _position(entries, first), size if behind is None else min(behind[1], size),
+            _position(entries, first - CHAINED),
+        )  # fmt: skip
+
+
+def _position(entries: Entries, i: int) -> int:
+    entry = entries.at(i) if i >= 0 else None
+    return 0 if entry is None else entry[1]
 
 
 def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
@@ -180,7 +231,7 @@ def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | N
 
 
 def _last_indexed_timestamp(reader: SegmentReader, file: SegmentFile) -> int | None:
-    with _open_entries(reader, file, ".timeindex", _TIME_ENTRY) as entries:
+    with _open_entries(file, ".timeindex", _TIME_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
             return None
         entry = entries.at(max(entries.last_that(lambda entry: True), 0))
@@ -200,9 +251,9 @@ def _tail(reader: SegmentReader, file: SegmentFile) -> tuple[int | None, int]:
 
 
 @contextmanager
-def _open_entries(reader: SegmentReader, file: SegmentFile, suffix: str, entry: Struct) -> Iterator[Entries | str]:
+def _open_entries(file: SegmentFile, suffix: str, entry: Struct, is_07: bool = False) -> Iterator[Entries | str]:
     """Yields the index of a .log, or the reason why it is not usable."""
-    if reader.era_07 or file.kind != ".log":
+    if is_07 or file.kind != ".log":
         yield "only .log files have indexes"
         return
     if file.base_offset is None:

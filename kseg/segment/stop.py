@@ -11,6 +11,7 @@ that is appended later still is missed; callers must document this.
 from kseg.formats.rows import UndecodableError
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
 from kseg.segment.batches import Batch
+from kseg.segment.reader import Run, SegmentReader
 
 MARGIN_BYTES = 64 << 10
 BATCHES_BEHIND = 2
@@ -35,6 +36,11 @@ class OffsetStop:
         self._previous = batch.last_offset
         self._behind = self._behind + 1 if first > self._last and self._is_rising else 0
         return self._behind >= BATCHES_BEHIND
+
+    def is_behind_end(self, reader: SegmentReader, run: Run) -> bool:
+        """Whether no such record can follow a run whose first batch was looked at: a store need not be asked again."""
+        last = range(max(1, run.count - BATCHES_BEHIND), run.count)
+        return any(self.is_behind(reader.batch(run, i, keep=False)) for i in last)
 
 
 class TimeStop:

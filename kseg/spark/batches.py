@@ -1,9 +1,9 @@
 """Mode ``batches``: the headers of all batches, with the fields of `kseg dump`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kseg.export.scanning import grouped
+from kseg.export.records import sought
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
@@ -25,13 +25,14 @@ from kseg.kernel.layout.rows import (
     FRAME_WIDTH,
 )
 from kseg.kernel.scan import headers
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import LAST_OFFSET
 from kseg.segment.items import TIMESTAMP_TYPES, Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import runs_of
+from kseg.segment.stop import OffsetStop
 from kseg.spark.options import Options
-from kseg.spark.ranged import open_part
-from kseg.spark.records import Part, segment_parts
+from kseg.spark.planning import Keep, Part, tasks_of
+from kseg.spark.records import opened_for
 from kseg.spark.tables import place_of, record_batches
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ _UNSET = {
 """Columns that are null if the number is -1."""
 
 
-def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Part]]:
+def plan(options: Options, keep: Keep) -> list[Sequence[Part]]:
     """Returns the tasks."""
-    return grouped(segment_parts(options, keep), options.split_bytes)
+    return tasks_of(options, keep)
 
 
 def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
@@ -60,18 +61,23 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
 
 def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
     scratch = Scratch(options.max_batch_bytes)
-    for file, asked, first_offset, last_offset, _ in parts:
-        source, part = open_part(file, asked, options.storage, scratch)
-        with source:
+    for part in parts:
+        file, first_offset, last_offset = part.file, part.first_offset, part.last_offset
+        with opened_for(part, options) as source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
             place = place_of(file.path, file.topic, file.partition)
-            for run in runs_of(reader, file, part):
+            stop = OffsetStop(last_offset)
+            for run in runs_of(reader, file, sought(reader, file, part.slice, first_offset)):
                 if isinstance(run, Damage):
                     continue
+                if last_offset < LAST_OFFSET and stop.is_behind(reader.batch(run, 0, keep=False)):
+                    break
                 for row in _run(reader, run):
                     first = row["lastOffset"] if row["baseOffset"] is None else row["baseOffset"]
                     if first <= last_offset and row["lastOffset"] >= first_offset:
                         yield place | row
+                if last_offset < LAST_OFFSET and stop.is_behind_end(reader, run):
+                    break
 
 
 def _run(reader: SegmentReader, run: Run) -> Iterator[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Mode ``entries``: the entries of offset, time and transaction indexes and of producer snapshots."""
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,10 @@ from kseg.segment.files import SegmentFile, segment_file
 from kseg.sidefiles.kinds import SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.spark.options import Options
-from kseg.spark.paths import local_only, places
+from kseg.spark.paths import places
+from kseg.spark.stores import size_of
 from kseg.spark.tables import place_of, record_batches
+from kseg.stores import trees
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ TYPES = {
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[SideFile]]:
     """Returns the tasks."""
-    return grouped(_files(options, keep), options.split_bytes)
+    files = list(_files(options, keep))
+    return grouped(files, options.task_bytes(sum(size for size, _ in files)))
 
 
 def _files(options: Options, keep: Callable[[SegmentFile], bool]) -> Iterator[tuple[int, SideFile]]:
-    local_only(options.paths, "mode entries")
     for place in places(options.paths):
-        if os.path.isdir(place):
+        if trees.isdir(place):
             found = list_side_files(place)
         else:
             file = side_file(place)
@@ -49,7 +50,7 @@ def _files(options: Options, keep: Callable[[SegmentFile], bool]) -> Iterator[tu
             found = [file]
         for file in found:
             if file.kind in TYPES and keep(segment_file(file.path)):
-                yield os.stat(file.path).st_size, file
+                yield size_of(file.path), file
 
 
 def read(files: Sequence[SideFile], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:

@@ -13,8 +13,10 @@ from kseg.findings.table import severity_of
 from kseg.logdir.partitions import topic_id_at
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
-from kseg.spark.paths import local_only, local_paths
+from kseg.spark.paths import expanded_paths
+from kseg.spark.stores import size_of
 from kseg.spark.tables import place_of, record_batches
+from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directories import Outcome, Task, judge_task
 from kseg.verification.files import judge_file
@@ -50,15 +52,15 @@ def settings_of(options: Options) -> Settings:
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Work]]:
     """Returns the tasks; each partition is verified as a whole."""
-    return grouped(((size, work) for size, work in _works(options) if _is_kept(work, keep)), options.split_bytes)
+    works = [(size, work) for size, work in _works(options) if _is_kept(work, keep)]
+    return grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
 
 def _works(options: Options) -> Iterator[tuple[int, Work]]:
     settings = settings_of(options)
-    local_only(options.paths, "mode findings")
-    for path in local_paths(options.paths):
-        if not os.path.isdir(path):
-            yield _file_size(path), FileTask(path)
+    for path in expanded_paths(options.paths):
+        if not trees.isdir(path):
+            yield size_of(path), FileTask(path)
             continue
         tasks: list[Task] = []
         told: list[tuple[Finding, int]] = []
@@ -79,16 +81,9 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
             yield _directory_bytes(task.directory), task
 
 
-def _file_size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError as error:
-        raise KsegError(f"{path}: {error.strerror}") from error
-
-
 def _directory_bytes(directory: str) -> int:
     try:
-        with os.scandir(directory) as found:
+        with trees.scandir(directory) as found:
             return sum(each.stat().st_size for each in found if each.is_file())
     except OSError:
         return 0  # the task reports the error

@@ -3,7 +3,6 @@
 A limit is reached segment by segment, in turns over the partition directories; a micro-batch has at least one segment.
 """
 
-import os
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from kseg.spark.stores import size_of
 from kseg.spark.streams import ClosedSegment, KsegStreamReader, Offset, Place, Places, offset_of, places_of
 
 
@@ -39,13 +39,15 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
 
         Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
         """
-        end = places_of(start)
-        is_limited = not isinstance(limit, ReadAllAvailable)
+        with self.stores():
+            return self._behind(places_of(start), not isinstance(limit, ReadAllAvailable))
+
+    def _behind(self, end: Places, is_limited: bool) -> Offset:
         files = size = 0
         for directory, closed in _in_turns(self.unread(end)):
             if self._target is not None and closed.next > self._target.get(directory, Place()).next:
                 continue
-            files, size = files + 1, size + os.path.getsize(closed.file.path)
+            files, size = files + 1, size + size_of(closed.file.path)
             if is_limited and files > 1 and self._is_above(files, size):
                 break
             end[directory] = Place(closed.next, end.get(directory, Place()).segments + 1)

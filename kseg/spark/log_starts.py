@@ -5,6 +5,7 @@ Consumers see nothing below them: records that DeleteRecords or retention has re
 
 import os
 from collections.abc import Callable
+from threading import Lock
 
 from kseg.errors import PathError
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
@@ -18,11 +19,13 @@ class LogStarts:
     def __init__(self, opened: Callable[[str], Source]) -> None:
         self._opened = opened
         self._known: dict[str, dict[Place, int]] = {}
+        self._lock = Lock()
 
     def of(self, log_directory: str, place: Place) -> int:
         """Returns the log start offset of a partition, the lowest number if the checkpoint does not list it."""
-        if log_directory not in self._known:
-            self._known[log_directory] = self._read(os.path.join(log_directory, LOG_STARTS))
+        with self._lock:
+            if log_directory not in self._known:
+                self._known[log_directory] = self._read(os.path.join(log_directory, LOG_STARTS))
         return self._known[log_directory].get(place, FIRST_OFFSET)
 
     def _read(self, path: str) -> dict[Place, int]:

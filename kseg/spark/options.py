@@ -21,6 +21,9 @@ from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Position
 MODES = ("records", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
 SPLIT_BYTES = 64 << 20
+"""Size of a task by default."""
+TASKS = 100_000
+"""More tasks than this cost the driver too much: by default they get larger instead."""
 
 _CATALOG_NAMES = frozenset(
     {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"}
@@ -59,8 +62,9 @@ class StreamOptions:
 class Options:
     """The options of a read. Ranges are inclusive; ``now_ms`` None: the time when the read is planned.
 
-    ``start`` and ``end``: where Spark's Kafka source would begin and end; both they and the ranges hold. ``storage``:
-    options for the file system of URLs, without their prefix.
+    ``split_bytes`` None: the size of a task grows with the total. ``start`` and ``end``: where Spark's Kafka source
+    would begin and end; both they and the ranges hold. ``storage``: options for the file system of URLs, without their
+    prefix.
     """
 
     paths: tuple[str, ...] = ()
@@ -70,7 +74,7 @@ class Options:
     earliest_ms: int = FIRST_OFFSET
     latest_ms: int = LAST_TIMESTAMP
     is_committed: bool = False
-    split_bytes: int = SPLIT_BYTES
+    split_bytes: int | None = None
     max_batch_bytes: int = MAX_BATCH_BYTES
     fails_on_damage: bool = False
     pushes_filters: bool = False
@@ -84,6 +88,10 @@ class Options:
     subscription: Subscription = field(default_factory=Subscription)
     stream: StreamOptions = field(default_factory=StreamOptions)
     storage: tuple[tuple[str, str], ...] = ()
+
+    def task_bytes(self, total: int) -> int:
+        """Returns the size of a task if all have ``total`` bytes."""
+        return self.split_bytes or max(SPLIT_BYTES, total // TASKS)
 
 
 @dataclass(frozen=True, slots=True)

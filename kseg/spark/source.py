@@ -13,9 +13,10 @@ from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
 from kseg.spark.filters import Narrowed
-from kseg.spark.modes import module_of
+from kseg.spark.modes import module_of, record_batches
 from kseg.spark.options import Options, parse_options, parse_write_options
-from kseg.spark.schemas import arrow_schema_of, check_schema, schema_of, table_options, with_table_options
+from kseg.spark.schemas import check_schema, schema_of, table_options, with_table_options
+from kseg.spark.stores import stores_at
 
 if TYPE_CHECKING:
     import pyarrow
@@ -87,13 +88,14 @@ class KsegReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Returns the tasks. Raises KsegError for paths that do not exist or are not Kafka's."""
-        tasks = self._mode.plan(self.narrowed.options, self.narrowed.places.keep)
+        options = self.narrowed.options
+        with stores_at(options.paths, options.storage):
+            tasks = self._mode.plan(options, self.narrowed.places.keep)
         return [Part(task) for task in tasks] or [Part(())]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
-        wanted = arrow_schema_of(self._schema)
-        return iter(self._mode.read(partition.value, self.narrowed.options, wanted))
+        return record_batches(partition.value, self.narrowed.options, self._schema)
 
 
 class KsegPushingReader(KsegReader):

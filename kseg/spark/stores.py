@@ -1,175 +1,188 @@
-"""Object stores and other file systems by URL: s3://, gs://, abfs:// with pyarrow, others with fsspec.
+"""Object stores and other file systems by URL, mounted while a read is planned or a task runs (`kseg.stores.trees`).
 
-A task copies the bytes that it needs of a segment (`kseg.spark.ranged`) to a temporary file with a few large requests,
-and reads that file: checksums need all bytes anyway.
+s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anyway, others with fsspec. Ranges of a
+segment are fetched to a temporary file when they are needed.
 """
 
 import fnmatch
 import os
-import tempfile
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+import posixpath
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kseg.errors import KsegError, PathError
-from kseg.segment.files import (
-    SIDE_NAMES,
-    SIDE_SUFFIXES,
-    SegmentFile,
-    parse_partition_name,
-    segment_file,
-    segments_among,
-)
-from kseg.stores.archives.forms import PACKED_SUFFIXES
-from kseg.stores.extent import Extent
-from kseg.stores.source import Source, open_source
-from kseg.stores.stored_object import is_url
+from kseg.errors import KsegError, PathError, text_of
+from kseg.stores import trees
+from kseg.stores.archives.spool import Spool, use_spool
+from kseg.stores.object_urls import Folder, UrlObjects, root_of
+from kseg.stores.stored_object import StoredObject, is_url, shown
+from kseg.stores.url_tree import UrlTree
 
 if TYPE_CHECKING:
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import FileInfo, FileSystem
 
-REQUEST_BYTES = 8 << 20
 Storage = tuple[tuple[str, str], ...]
 """Parameters of the file system: names and values of the options that start with ``storage.``."""
 
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
+_NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
 _WORDS = {"true": True, "false": False}
+_OPEN_FILES = 16
 
 
-class Stored(NamedTuple):
-    """A file in a store: its URL, and its size in bytes."""
+@contextmanager
+def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[None]:
+    """Lets all readers of logs read URLs among the paths. Raises KsegError if a URL or its options are not supported.
 
-    url: str
-    size: int
-
-
-def file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]":
-    """Returns the file system of a URL, and the path in it. Raises KsegError if none supports the URL and these
-    options.
+    The listings of the stores are kept until the block ends, or until `forget_listing`.
     """
-    from pyarrow import fs
+    made: list[str] = []
+    spool = Spool()
+    with use_spool(spool):
+        try:
+            for url in filter(is_url, paths):
+                root = shown(root_of(url))
+                if trees.find(root) is None:
+                    trees.mount(root, UrlTree(_objects(url, storage), spool))
+                    made.append(root)
+            yield
+        finally:
+            for root in made:
+                trees.unmount(root)
 
-    parts = urlsplit(url)
-    scheme = _ALIASES.get(parts.scheme, parts.scheme)
+
+def forget_listing(path: str) -> None:
+    """Frees the listing of a directory in a store."""
+    place = trees.find(path)
+    if place is not None and isinstance(place.tree, UrlTree):
+        place.tree.forget(place.inner)
+
+
+def _objects(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     options: dict[str, Any] = {name: _WORDS.get(value, value) for name, value in storage}
-    native = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
-    try:
-        if scheme in native:
-            if scheme == "abfs" and "@" in parts.netloc:
-                container, _, host = parts.netloc.partition("@")
-                options.setdefault("account_name", host.partition(".")[0])
-                return fs.AzureFileSystem(**options), f"{container}{parts.path}"
-            return getattr(fs, native[scheme])(**options), f"{parts.netloc}{parts.path}"
-        import fsspec
+    root = root_of(url)
+    if _scheme(url) in _NATIVE:
+        return ArrowObjects(root, *file_system(root, options))
+    return UrlObjects(root, options)
 
-        found = fsspec.filesystem(scheme, **options)
-        return fs.PyFileSystem(fs.FSSpecHandler(found)), found._strip_protocol(url)
-    except ModuleNotFoundError as error:
-        raise KsegError(f"{url}: needs {error.name}: pip install {error.name}") from error
+
+def _scheme(url: str) -> str:
+    scheme = urlsplit(url).scheme
+    return _ALIASES.get(scheme, scheme)
+
+
+def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
+    """Returns pyarrow's file system of a URL, and the path in it. Raises KsegError if it rejects these options."""
+    from pyarrow import fs
+
+    parts, scheme = urlsplit(url), _scheme(url)
+    container, _, host = parts.netloc.partition("@")
+    if scheme == "abfs" and host:
+        options = {"account_name": host.partition(".")[0]} | options
+    try:
+        return getattr(fs, _NATIVE[scheme])(**options), f"{container if scheme == 'abfs' else parts.netloc}{parts.path}"
     except (AttributeError, TypeError, ValueError, OSError) as error:
-        raise KsegError(f"{url}: {error}") from error
+        raise KsegError(f"{shown(url)}: {error}") from error
 
 
-def stored_files(url: str, storage: Storage) -> list[list[Stored]]:
-    """Returns the files of a URL: a single file, or the files of each partition directory at or in it; globs are
-    expanded.
+class ArrowObjects:
+    """The objects of a bucket or container in a file system of pyarrow, as `UrlObjects`."""
 
-    Raises PathError if there is nothing.
-    """
-    system, path = file_system(url, storage)
-    prefix = url[: len(url) - len(path)] if url.endswith(path) else f"{urlsplit(url).scheme}://"
-    found = [place for each in _matching(system, path, url) for place in _places(system, each)]
+    def __init__(self, root: str, system: "FileSystem", path: str) -> None:
+        self.root = shown(root).rstrip("/")
+        self._system, self._path = system, path.rstrip("/")
+        self._files: dict[str, Any] = {}
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}" if name else self.root
+
+    def _key(self, name: str) -> str:
+        return f"{self._path}/{name}" if name else self._path
+
+    def folder(self, name: str) -> Folder:
+        """Returns the objects directly in a folder, and the names of its folders, sorted.
+
+        Raises FileNotFoundError if there is no such folder, PathError for any other error.
+        """
+        from pyarrow import fs
+
+        infos = self._call(name, self._system.get_file_info, fs.FileSelector(self._key(name)))
+        files = [self._stored(info) for info in infos if info.type == fs.FileType.File]
+        return sorted(files), sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+
+    def info(self, name: str) -> StoredObject | None:
+        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
+        from pyarrow import fs
+
+        info = self._call(name, self._system.get_file_info, self._key(name))
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(self.path(name))
+        return self._stored(info) if info.type == fs.FileType.File else None
+
+    def _stored(self, info: "FileInfo") -> StoredObject:
+        return StoredObject(info.path.removeprefix(self._path).lstrip("/"), info.size or 0)
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        file = self._files.get(name)
+        if file is None:
+            while len(self._files) >= _OPEN_FILES:
+                self._files.pop(next(iter(self._files)), None)
+            file = self._files[name] = self._call(name, self._system.open_input_file, self._key(name))
+        return bytes(self._call(name, file.read_at, length, start))
+
+    def _call(self, name: str, work: Any, *arguments: Any) -> Any:
+        try:
+            return work(*arguments)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise PathError(f"{self.path(name)}: {text_of(error)}") from error
+
+
+def expand_url(url: str) -> list[str]:
+    """Expands the globs of a URL in a mounted store. Raises PathError if nothing matches."""
+    url = shown(url)
+    root = shown(root_of(url))
+    patterns = [part for part in url.removeprefix(root).split("/") if part]
+    if not any(map(_is_magic, patterns)):
+        return [url.rstrip("/")]
+    found = [root]
+    for pattern in patterns:
+        if _is_magic(pattern):
+            found = [posixpath.join(place, name) for place in found for name in _names(place, pattern)]
+        else:
+            found = [posixpath.join(place, pattern) for place in found]
+    found = [path for path in found if trees.lexists(path)]
     if not found:
-        raise PathError(f"{url}: neither a segment nor a partition nor a log directory")
-    return [[Stored(prefix + name, size) for name, size in place] for place in found]
-
-
-def _matching(system: "FileSystem", path: str, url: str) -> list[str]:
-    from pyarrow import fs
-
-    components = path.split("/")
-    magic = next((i for i, part in enumerate(components) if any(sign in part for sign in "*?[")), None)
-    if magic is None:
-        return [path]
-    base = "/".join(components[:magic])
-    try:
-        infos = system.get_file_info(fs.FileSelector(base, recursive=len(components) - magic > 1))
-    except OSError as error:
-        raise PathError(f"{url}: {error}") from error
-    matches = sorted(info.path for info in infos if _fits(info.path.split("/"), components))
-    if not matches:
         raise PathError(f"{url}: matches nothing")
-    return matches
-
-
-def _fits(names: list[str], patterns: list[str]) -> bool:
-    return len(names) == len(patterns) and all(map(fnmatch.fnmatchcase, names, patterns))
-
-
-def _places(system: "FileSystem", path: str) -> Iterator[list[tuple[str, int]]]:
-    from pyarrow import fs
-
-    info = system.get_file_info(path)
-    if info.type == fs.FileType.File:
-        yield [(path, info.size)]
-        return
-    if info.type != fs.FileType.Directory:
-        raise PathError(f"{path}: no such file or directory")
-    files, directories = _listed(system, path)
-    if files and any(map(_is_ours, files)):
-        yield files
-        return
-    for directory in directories:
-        if parse_partition_name(os.path.basename(directory)):
-            yield _listed(system, directory)[0]
-
-
-def _listed(system: "FileSystem", path: str) -> tuple[list[tuple[str, int]], list[str]]:
-    """Returns files with their sizes, and directories, sorted by name."""
-    from pyarrow import fs
-
-    infos = sorted(system.get_file_info(fs.FileSelector(path)), key=lambda info: info.path)
-    files = [(info.path, info.size) for info in infos if info.type == fs.FileType.File]
-    return files, [info.path for info in infos if info.type == fs.FileType.Directory]
-
-
-def _is_ours(file: tuple[str, int]) -> bool:
-    kind = segment_file(file[0]).kind
-    return bool(kind) and kind not in (*SIDE_SUFFIXES, *SIDE_NAMES, *PACKED_SUFFIXES)
-
-
-def stored_segments(url: str, storage: Storage) -> list[list[tuple[SegmentFile, int]]]:
-    """Returns the segments of each file or partition directory of a URL, with their sizes."""
-    found = []
-    for place in stored_files(url, storage):
-        sizes = {each.url: each.size for each in place}
-        if len(place) == 1 and place[0].url.rstrip("/") == url.rstrip("/"):
-            found.append([(segment_file(url), place[0].size)])
-            continue
-        directory = os.path.dirname(place[0].url) if place else url
-        names = [os.path.basename(each.url) for each in place]
-        files = segments_among(directory, names, own_name=os.path.basename(directory))
-        found.append([(file, sizes[file.path]) for file in files])
     return found
 
 
-def open_path(path: str, storage: Storage) -> Source:
-    """Opens a local path or a URL. Raises PathError if it cannot be read."""
-    if not is_url(path):
-        return open_source(path)
-    system, inside = file_system(path, storage)
+def _is_magic(part: str) -> bool:
+    return any(sign in part for sign in "*?[")
+
+
+def _names(directory: str, pattern: str) -> list[str]:
+    if not trees.isdir(directory):
+        return []
     try:
-        with system.open_input_file(inside) as stored, tempfile.TemporaryFile() as spool:
-            spool_range(stored, spool, 0, stored.size())
-            return Source(Extent(os.dup(spool.fileno())), path)
+        return sorted(name for name in trees.listdir(directory) if fnmatch.fnmatchcase(name, pattern))
+    except FileNotFoundError:
+        return []
     except OSError as error:
-        raise PathError(f"{path}: {error}") from error
+        raise PathError(f"{directory}: {error.strerror}") from error
 
 
-def spool_range(stored: Any, spool: BinaryIO, position: int, end: int) -> None:
-    """Copies bytes of a pyarrow file to the same position of another file."""
-    spool.seek(position)
-    while position < end and (piece := stored.read_at(min(REQUEST_BYTES, end - position), position)):
-        spool.write(piece)
-        position += len(piece)
-    spool.flush()
+def is_stored(path: str) -> bool:
+    """Whether a path is in a mounted store."""
+    place = trees.find(path)
+    return place is not None and isinstance(place.tree, UrlTree)
+
+
+def size_of(path: str) -> int:
+    """Returns the size of a file in bytes. Raises KsegError."""
+    try:
+        return trees.getsize(path)
+    except OSError as error:
+        raise KsegError(f"{path}: {error.strerror or os.fspath(path)}") from error

@@ -12,6 +12,7 @@ stream has passed: with both, the loss of an unread segment is noticed.
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,15 +21,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError, PathError
-from kseg.export.scanning import grouped, logs_around
+from kseg.export.scanning import logs_around
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
-from kseg.spark.modes import module_of
+from kseg.spark.modes import record_batches
 from kseg.spark.options import Options
-from kseg.spark.paths import local_only, places
+from kseg.spark.paths import places
+from kseg.spark.planning import Planner, Whole, cut_into_tasks
 from kseg.spark.positions import Positions
-from kseg.spark.records import Part as RecordsPart
-from kseg.spark.records import Planner, parts_of
-from kseg.spark.schemas import arrow_schema_of
+from kseg.spark.stores import stores_at
 
 if TYPE_CHECKING:
     import pyarrow
@@ -79,7 +79,6 @@ class KsegStreamReader(DataSourceStreamReader):
             raise KsegError("isolation read_committed is for batches: a stream does not know how transactions will end")
         if options.end != Positions():
             raise KsegError("a stream of format kseg has no end: endingOffsets and endingTimestamp are for batches")
-        local_only(options.paths, "a stream")
         self._options = options
         self._schema = schema
 
@@ -96,7 +95,8 @@ class KsegStreamReader(DataSourceStreamReader):
 
     def closed(self) -> Places:
         """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
-        listed = {directory: self._closed(directory) for directory in self._directories()}
+        with self.stores():
+            listed = {directory: self._closed(directory) for directory in self._directories()}
         return {directory: Place(files[-1].next, len(files)) for directory, files in listed.items() if files}
 
     def unread(self, start: Places) -> dict[str, list[ClosedSegment]]:
@@ -123,17 +123,20 @@ class KsegStreamReader(DataSourceStreamReader):
         """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
         before, after = places_of(start), places_of(end)
         planner = Planner(self._options)
-        parts: list[tuple[int, RecordsPart]] = []
-        for directory in sorted(after):
-            files = self._between(directory, before.get(directory, Place()), after[directory])
-            for whole in planner.parts(files, partial(logs_around, directory), is_directory=True):
-                parts += parts_of(whole, self._options.split_bytes)
-        return [Part(task) for task in grouped(parts, self._options.split_bytes)]
+        wholes: list[Whole] = []
+        with self.stores():
+            for directory in sorted(after):
+                files = self._between(directory, before.get(directory, Place()), after[directory])
+                wholes += planner.wholes(files, partial(logs_around, directory), is_directory=True)
+            return [Part(task) for task in cut_into_tasks(wholes, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
-        wanted = arrow_schema_of(self._schema)
-        return iter(module_of(self._options.mode).read(partition.value, self._options, wanted))
+        return record_batches(partition.value, self._options, self._schema)
+
+    def stores(self) -> AbstractContextManager[None]:
+        """Mounts the stores of URLs for the length of a block."""
+        return stores_at(self._options.paths, self._options.storage)
 
     def lose(self, what: str) -> None:
         """Raises KsegError, or with failOnDataLoss false logs a warning."""

@@ -18,14 +18,15 @@ from pyspark.sql.types import StringType, StructType
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.rows_writer import OffsetRange, RowsWriter, codec_target, write_side_files
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.export.arrow_rows import batchable_rows
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
-from kseg.spark.paths import local_only, without_scheme
+from kseg.spark.paths import without_scheme
 from kseg.spark.schemas import RECORDS
 from kseg.stores.no_follow import resolved
+from kseg.stores.stored_object import is_url, shown
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,7 +52,8 @@ class KsegWriter(DataSourceArrowWriter):
             raise KsegError("format kseg removes nothing: mode('append') writes partitions that are not there yet")
         if len(options.paths) != 1:
             raise KsegError("format kseg writes to one path: save('orders-0')")
-        local_only(options.paths, "writing")
+        if is_url(options.paths[0]):
+            raise UnsupportedError(f"{shown(options.paths[0])}: writing takes local paths")
         self._options = options
         self._names = _checked(schema)
         path = os.path.abspath(without_scheme(options.paths[0]))

@@ -4,7 +4,7 @@ Credentials are found by the library that fsspec uses for the scheme. `shown` re
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -33,15 +33,15 @@ def root_of(url: str) -> str:
 
 
 class UrlObjects:
-    """The objects at a URL."""
+    """The objects at a URL. ``settings``: parameters of its file system."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
         self.root = shown(url).rstrip("/")
         scheme = urlsplit(url).scheme
         try:
             import fsspec
 
-            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme))
+            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **(settings or {}))
         except ImportError as error:
             raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
         except (ValueError, TypeError, OSError) as error:

@@ -4,12 +4,14 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from kseg.errors import KsegError, PathError, text_of
 from kseg.stores.archives.spool import Spool
 from kseg.stores.extent import Extent
-from kseg.stores.object_urls import UrlObjects
+from kseg.stores.object_urls import Folder
 from kseg.stores.source import FileBytes, Source
+from kseg.stores.stored_object import StoredObject
 from kseg.stores.trees import DIRECTORY, FILE, Node, Problem
 
 BLOCK_BYTES = 256 << 10
@@ -21,12 +23,24 @@ _KEPT_BYTES = 16 << 20
 """Objects of at most this size are fetched once and kept in the spool: side files are opened again and again."""
 
 
+class ListedObjects(Protocol):
+    """What a tree needs of a store, such as `UrlObjects`. Names are relative to its root, "" is the root."""
+
+    def path(self, name: str) -> str: ...
+
+    def folder(self, name: str) -> Folder: ...
+
+    def info(self, name: str) -> StoredObject | None: ...
+
+    def read(self, name: str, start: int, length: int) -> bytes: ...
+
+
 class UrlTree:
     """The objects of a store."""
 
     is_archive = is_shared = False
 
-    def __init__(self, objects: UrlObjects, spool: Spool) -> None:
+    def __init__(self, objects: ListedObjects, spool: Spool) -> None:
         self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
         self.problems: list[Problem] = []
         self._objects, self._spool = objects, spool
@@ -64,6 +78,10 @@ class UrlTree:
             found |= {os.path.basename(file.name): _node(file.name, file.size) for file in files}
             self._folders[inner] = found
         return self._folders[inner].items()
+
+    def forget(self, inner: str) -> None:
+        """Frees the listing of a folder."""
+        self._folders.pop(inner, None)
 
     def _size(self, inner: str) -> int:
         node = self.node(inner)

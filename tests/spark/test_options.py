@@ -16,7 +16,7 @@ from kseg.spark.options import (
     parse_options,
     parse_write_options,
 )
-from kseg.spark.paths import local_paths, places
+from kseg.spark.paths import expanded_paths, places
 from kseg.spark.positions import Positions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -121,16 +121,16 @@ def test_paths_are_files_directories_and_globs(tmp_path: Path, monkeypatch: pyte
     for name in ("logs/b-0/0.log", "logs/a-0/0.log", "odd[1]/0.log"):
         os.makedirs(os.path.dirname(name))
         Path(name).touch()
-    assert local_paths(["logs/*/*.log"]) == ["logs/a-0/0.log", "logs/b-0/0.log"]
-    assert local_paths(["**/*.log"]) == ["logs/a-0/0.log", "logs/b-0/0.log", "odd[1]/0.log"]
-    assert local_paths(["odd[1]/0.log", f"file://{tmp_path}/logs"]) == ["odd[1]/0.log", f"{tmp_path}/logs"]
+    assert expanded_paths(["logs/*/*.log"]) == ["logs/a-0/0.log", "logs/b-0/0.log"]
+    assert expanded_paths(["**/*.log"]) == ["logs/a-0/0.log", "logs/b-0/0.log", "odd[1]/0.log"]
+    assert expanded_paths(["odd[1]/0.log", f"file://{tmp_path}/logs"]) == ["odd[1]/0.log", f"{tmp_path}/logs"]
     assert list(places(["logs"])) == ["logs/a-0", "logs/b-0"]
     with pytest.raises(PathError, match="matches nothing"):
-        local_paths(["logs/*.kafka"])
+        expanded_paths(["logs/*.kafka"])
     with pytest.raises(PathError, match="no such file"):
         list(places(["nowhere"]))
     with pytest.raises(KsegError, match="needs a path"):
-        local_paths([])
+        expanded_paths([])
 
 
 def test_small_parts_share_a_task() -> None:

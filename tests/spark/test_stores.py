@@ -11,8 +11,9 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 import fsspec
 
 from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.spark.source import KsegDataSource
 from kseg.spark.stores import file_system
-from kseg.stores.stored_object import is_url
+from kseg.spark.streams import offset_of
 from spark.reading import rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -43,6 +44,42 @@ def test_rows_are_those_of_the_files(store: str, inside: str, mode: str) -> None
     assert found == expected
 
 
+@pytest.mark.parametrize("mode", ["findings", "entries"])
+def test_findings_and_entries_are_those_of_the_files(store: str, mode: str) -> None:
+    for inside in ("", "/librdkafka-txn-0", "/librdkafka-*-0"):
+        found = rows_of(store + inside, mode=mode, now="2000000000000")
+        expected = rows_of(f"{CLIENTS}{inside or '/librdkafka-*-0'}", mode=mode, now="2000000000000")
+        for row in (*found, *expected):
+            row["file"] = row["file"].rpartition("/")[2]
+            row.pop("repair", None)
+        assert [row for row in found if row["topic"]] == [row for row in expected if row["topic"]]
+        assert found or mode == "findings"
+
+
+def test_damage_in_a_store_is_found(store: str) -> None:
+    memory = fsspec.filesystem("memory")
+    (log,) = sorted((CLIENTS / "librdkafka-gzip-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[40] ^= 1
+    memory.pipe_file(f"/damaged/librdkafka-gzip-0/{log.name}", bytes(data))
+    found = rows_of("memory://damaged/librdkafka-gzip-0", mode="findings")
+    assert "crc-mismatch" in {row["code"] for row in found if row["severity"] == "error"}
+
+
+def test_a_stream_reads_a_store(store: str) -> None:
+    source = KsegDataSource({"path": "memory://stream/orders-0"})
+    memory = fsspec.filesystem("memory")
+    (log,) = sorted((CLIENTS / "librdkafka-gzip-0").glob("*.log"))
+    memory.pipe_file(f"/stream/orders-0/{log.name}", log.read_bytes())
+    memory.pipe_file(f"/stream/orders-0/{1000:020}.log", b"")
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    end = offset_of(reader.closed())
+    rows = [row for task in reader.partitions(start, end) for batch in reader.read(task) for row in batch.to_pylist()]
+    assert [row["offset"] for row in rows] == [row["offset"] for row in rows_of(log)]
+    assert list(end["partitions"]) == ["memory://stream/orders-0"]
+
+
 def test_one_file_and_what_is_committed(store: str) -> None:
     (segment, *_) = sorted(TRANSACTIONS.glob("*.log"))
     assert rows_of(f"{store}/{TRANSACTIONS.name}/{segment.name}") == rows_of(segment)
@@ -67,19 +104,13 @@ def test_a_missing_path_is_reported(store: str, path: str) -> None:
 def test_a_read_error_is_reported(store: str) -> None:
     with pytest.raises(KsegError, match="nonsense"):
         rows_of("nonsense://bucket/orders-0")
-    with pytest.raises(UnsupportedError, match="mode findings reads local paths"):
-        rows_of(store, mode="findings")
     with pytest.raises(UnsupportedError, match="hold no records"):
         rows_of(f"{store}/{TRANSACTIONS.name}/leader-epoch-checkpoint")
 
 
 def test_storage_options_make_the_file_system() -> None:
-    given = (("access_key", "a"), ("region", "eu-west-1"), ("secret_key", "b"))
+    given = {"access_key": "a", "region": "eu-west-1", "secret_key": "b"}
     system, path = file_system("s3a://bucket/orders-0", given)
     assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "bucket/orders-0")
     with pytest.raises(KsegError, match="regoin"):
-        file_system("s3://bucket/orders-0", (("regoin", "eu-west-1"),))
-
-
-def test_a_url_is_no_local_path() -> None:
-    assert [is_url(path) for path in ("s3://b/a", "file:///a", "/a/b", "orders-0", "a:b")] == [True] + [False] * 4
+        file_system("s3://bucket/orders-0", {"regoin": "eu-west-1"})

@@ -1,0 +1,159 @@
+"""Plans the tasks of modes records and batches: which segments, cut where.
+
+The driver reads names and sizes, several directories at a time, and of at most `INDEXED_AT_MOST` segments the indexes.
+These only decide where segments are cut: the parts of a segment still cover it, and a task finds for itself, and
+verifies, where its records begin. So a wrong index costs time and no rows.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import NamedTuple
+
+from kseg.export.records import Wanted
+from kseg.export.scanning import grouped, is_readable, logs_around, matching
+from kseg.formats.rows import Scratch
+from kseg.segment.files import LAST_OFFSET, SegmentFile
+from kseg.segment.isolation import Transactions
+from kseg.segment.paths import segments_at
+from kseg.segment.seek import Span, index_path, indexed_span
+from kseg.segment.slices import Slice
+from kseg.spark.log_starts import LogStarts
+from kseg.spark.options import Options
+from kseg.spark.paths import places
+from kseg.spark.positions import PartitionEnds, Positions
+from kseg.spark.stores import forget_listing, is_stored, size_of
+from kseg.stores import trees
+from kseg.stores.source import open_source
+
+AT_A_TIME = 32
+"""Directories and indexes read at the same time: most of that is waiting for a store."""
+INDEXED_AT_MOST = 4096
+
+Keep = Callable[[SegmentFile], bool]
+
+
+class Part(NamedTuple):
+    """A part of a segment, and the first and last offset to read of it.
+
+    ``transactions``: those of its partition, if only committed records are requested.
+    """
+
+    file: SegmentFile
+    slice: Slice
+    first_offset: int
+    last_offset: int
+    transactions: Transactions | None = None
+
+
+class Whole(NamedTuple):
+    """A whole segment. ``is_edge``: not all of its records are wanted, so that its indexes lead to less.
+
+    ``is_divisible``: a part can be read without all that is before it. In a store that needs an index.
+    """
+
+    part: Part
+    size: int
+    is_edge: bool
+    is_divisible: bool
+
+
+def tasks_of(options: Options, keep: Keep) -> list[Sequence[Part]]:
+    """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        planner = Planner(options)
+        found = threads.map(lambda place: _in_place(place, planner, keep), places(options.paths))
+        wholes = list(chain.from_iterable(found))
+    return cut_into_tasks(wholes, options)
+
+
+def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]]:
+    """Returns the tasks that read these segments."""
+    limit = options.task_bytes(sum(whole.size for whole in wholes))
+    edges = [whole for whole in wholes if whole.is_edge and whole.is_divisible and whole.size > limit]
+    spans: dict[str, Span] = {}
+    if len(edges) <= INDEXED_AT_MOST:
+        with ThreadPoolExecutor(AT_A_TIME) as threads:
+            found = threads.map(lambda whole: _span(whole, options), edges)
+            spans = {whole.part.file.path: span for whole, span in zip(edges, found, strict=True)}
+    return grouped(
+        (piece for whole in wholes for piece in _pieces(whole, spans.get(whole.part.file.path), limit)), limit
+    )
+
+
+def _span(whole: Whole, options: Options) -> Span:
+    part = whole.part
+    return indexed_span(part.file, whole.size, part.first_offset, part.last_offset, options.earliest_ms)
+
+
+def _pieces(whole: Whole, span: Span | None, limit: int) -> Iterator[tuple[int, Part]]:
+    """Yields the parts of a segment, each with the number of bytes to read of it. They are cut in the span."""
+    start, end = (0, whole.size) if span is None else span[:2]
+    part, wanted = whole.part, max(end - start, 0)
+    count = max(1, round(wanted / limit)) if whole.is_divisible else 1
+    cuts = [start + wanted * i // count for i in range(1, count)]
+    for begin, stop in zip([0, *cuts], [*cuts, None], strict=True):
+        yield wanted // count, part._replace(slice=Slice(begin, stop))
+
+
+def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
+    """Returns the segments of a file or partition directory."""
+    try:
+        files = [file for file in segments_at(place) if is_readable(file) and keep(file)]
+        is_directory = trees.isdir(place)
+        return list(planner.wholes(files, lambda: logs_around(place), is_directory))
+    finally:
+        forget_listing(place)
+
+
+class Planner:
+    """Chooses the segments of partitions, and the offsets to read of them. Threads may share it."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._log_starts = LogStarts(open_source)
+
+    def wholes(
+        self, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool
+    ) -> Iterator[Whole]:
+        """Yields the segments of one place with wanted offsets. ``around`` returns all segments of its partition.
+
+        Raises KsegError if one is gone.
+        """
+        options = self._options
+        files = [file for file in files if options.subscription.has(file.topic, file.partition)]
+        if not files:
+            return
+        first, last = self._offsets(files[0], around)
+        chosen = matching(files, Wanted(first, last), is_directory and options.mode == "records")
+        if first > last or not chosen:
+            return
+        transactions, is_in_store = None, is_stored(chosen[0].path)
+        if options.is_committed:
+            transactions = Transactions.of_segments(_logs(around()), Scratch(options.max_batch_bytes))
+        for i, file in enumerate(chosen):
+            is_last = i + 1 == len(chosen) and last < LAST_OFFSET
+            is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
+            is_divisible = file.kind == ".log" and (not is_in_store or trees.exists(index_path(file, ".index")))
+            part = Part(file, Slice(), first, last, transactions)
+            yield Whole(part, size_of(file.path), is_edge, is_divisible)
+
+    def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
+        """Returns the first and last offset to read in the partition of a segment."""
+        options = self._options
+        first, last = options.first_offset, options.last_offset
+        if file.topic is None or file.partition is None:
+            return first, last
+        place = (file.topic, file.partition)
+        if not options.ignores_log_start:
+            first = max(first, self._log_starts.of(os.path.dirname(os.path.dirname(file.path)), place))
+        if options.start != Positions() or options.end != Positions():
+            ends = PartitionEnds(place, _logs(around()), open_source, Scratch(options.max_batch_bytes))
+            first = max(first, ends.first(options.start, options.fails_without_timestamp))
+            last = min(last, ends.last(options.end))
+        return first, last
+
+
+def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:
+    return [file for file in files if file.kind in (".log", ".kafka") and not file.leftover]

@@ -71,10 +71,20 @@ def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_
     """
     if not trees.isdir(path) or not (names := passed_over(path, is_packed_only)):
         return
-    text = f"passed over: {some(names)} (kseg verify {quote(path)} tells more)"
+    packed = [name for name in names if _is_packed(os.path.join(path, name))]
+    reads = f"; kseg dump {quote(os.path.join(path, packed[0]))} reads a packed segment" if packed else ""
+    text = f"passed over: {some(names)} (kseg verify {quote(path)} tells more{reads})"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
     tell(f"{path}: {text}")
+
+
+def _is_packed(path: str) -> bool:
+    try:
+        with open_source(path) as source:
+            return packing_of(read_head(source)) is not None
+    except PathError:
+        return False
 
 
 def some(names: list[str]) -> str:

@@ -6,10 +6,12 @@ import io
 import lzma
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,31 @@ def tar_bytes(found: Iterable[tuple[str, Path]], form: int = tarfile.PAX_FORMAT)
     return made.getvalue()
 
 
+def zip_with(method: int, pack: Callable[[bytes], bytes]) -> Callable[[list[tuple[str, Path]]], bytes]:
+    """Returns the writer of zip files packed by a method that Python's library does not write."""
+
+    def write(found: list[tuple[str, Path]]) -> bytes:
+        made, facts = io.BytesIO(), {}
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as archive:
+            for name, path in found:
+                if not path.is_dir():
+                    data = path.read_bytes()
+                    facts[name] = struct.pack("<II", zlib.crc32(data), len(data))
+                    archive.writestr(zipfile.ZipInfo(name), pack(data))
+            places = [(info.filename, info.header_offset) for info in archive.infolist()]
+        data = bytearray(made.getvalue())
+        directory = data.index(b"PK\1\2")
+        for name, at in places:  # in the header before the data, and in the directory behind it
+            for start, skipped in ((at, 0), (directory, 2)):
+                struct.pack_into("<H", data, start + 8 + skipped, method)
+                data[start + 14 + skipped : start + 18 + skipped] = facts[name][:4]
+                data[start + 22 + skipped : start + 26 + skipped] = facts[name][4:]
+            directory += 46 + len(name.encode())
+        return bytes(data)
+
+    return write
+
+
 def zip_bytes(found: Iterable[tuple[str, Path]], method: int = zipfile.ZIP_DEFLATED) -> bytes:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", method) as archive:
@@ -76,6 +103,10 @@ ARCHIVES: dict[str, Callable[[list[tuple[str, Path]]], bytes]] = {
     "tar-lz4": lambda found: lz4.frame.compress(tar_bytes(found)),
     "zip": zip_bytes,
     "stored-zip": lambda found: zip_bytes(found, zipfile.ZIP_STORED),
+    "bzip2-zip": lambda found: zip_bytes(found, zipfile.ZIP_BZIP2),
+    "lzma-zip": lambda found: zip_bytes(found, zipfile.ZIP_LZMA),
+    "zstd-zip": zip_with(93, lambda data: zstandard.ZstdCompressor().compress(data)),
+    "xz-zip": zip_with(95, lzma.compress),
 }
 
 

@@ -38,7 +38,10 @@ def test_other_names_and_packed_segments_are_told(command: list[str], logs: Path
     shutil.copy(partition / SEGMENT, logs / "evidence")
     done = kseg(*command, logs)
     names = f"{SEGMENT}.gz, 00000000000000000200.log, segment-old.log.bak"
-    assert f"{partition}: passed over: {names} (kseg verify {partition} tells more)" in done.err
+    packed = partition / f"{SEGMENT}.gz"
+    hints = f"kseg verify {partition} tells more; kseg dump {packed} reads a packed segment"
+    assert f"{partition}: passed over: {names} ({hints})" in done.err
+    assert kseg("dump", packed).status == 0
     assert f"{logs}: passed over: evidence (kseg verify {logs} tells more)" in done.err
 
 

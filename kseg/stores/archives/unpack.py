@@ -4,7 +4,7 @@ Sources: RFC 1952 and 8878, the .xz file format 1.1, the LZ4 frame format 1.6. T
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from kseg.stores.archives.forms import BZIP2, GZIP, LZ4, XZ, ZSTD, is_skippable, packing_name
@@ -12,8 +12,8 @@ from kseg.stores.extent import Extent
 
 _INPUT_BYTES = 256 << 10
 _OUTPUT_BYTES = 256 << 10
-_XZ_MEMORY_BYTES = 256 << 20
-"""Most memory for a dictionary of xz; xz -9 needs 65 MiB."""
+LARGEST_DICTIONARY_BYTES = 256 << 20
+"""Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
 _LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)
 """Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
 _ZSTD_BLOCK_BYTES = 128 << 10
@@ -149,7 +149,7 @@ def _lz4() -> _Decoder:
 def _xz() -> _Decoder:
     import lzma
 
-    return _Pull(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
+    return _Pull(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DICTIONARY_BYTES))
 
 
 def _bzip2() -> _Decoder:
@@ -164,6 +164,18 @@ _DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _Gzip, ZSTD: _Zstd, LZ4: _
 def unpacked(extent: Extent) -> Iterator[bytes]:
     """Yields the decompressed bytes of all frames. Raises UnpackError after all that came before; OSError."""
     return _Frames(extent).read()
+
+
+def frame(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields the decompressed bytes of one frame in pieces of packed bytes. Raises UnpackError without a position."""
+    decoder = _DECODERS[name]()
+    for piece in pieces:
+        try:
+            yield from decoder.decode(piece)
+        except _library_errors() as error:
+            raise UnpackError(0, f"{name}: {_reason(error)}") from error
+        if decoder.eof:
+            return
 
 
 def unpacked_bytes(head: bytes) -> Iterator[bytes]:

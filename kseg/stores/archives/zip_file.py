@@ -14,14 +14,17 @@ from collections.abc import Callable, Iterator
 from io import BufferedReader
 from typing import Any, NamedTuple
 
-from kseg.stores.archives.forms import ZIP_MAGIC
+from kseg.stores.archives.forms import XZ, ZIP_MAGIC, ZSTD
 from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MOST_MEMBERS, Member, Members
+from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, UnpackError, frame
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import Problem
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _ENCRYPTED, _FOLLOWED_BY_SIZES, _UTF8 = 1, 8, 0x800
-STORED, _DEFLATED, _BZIP2 = 0, 8, 12
+STORED, _DEFLATED, _BZIP2, _LZMA, _ZSTD, _XZ = 0, 8, 12, 14, 93, 95
+_LZMA_HEADER = struct.Struct("<2BHBI")
+"""Version of the library, size of what follows, lc lp and pb in one byte, size of the dictionary."""
 _PIECE_BYTES = 256 << 10
 _MOST_DIRECTORY_BYTES = 1 << 28
 
@@ -79,7 +82,11 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
         members.problem(Problem(DAMAGED, position, message, True))
         return
     if info.flag_bits & _ENCRYPTED or info.compress_type not in _METHODS:
-        why = "is encrypted" if info.flag_bits & _ENCRYPTED else f"is packed with method {info.compress_type}"
+        why = (
+            "is encrypted"
+            if info.flag_bits & _ENCRYPTED
+            else f"is packed by method {info.compress_type}, which is not read"
+        )
         members.skip(member, f"{info.filename!r}: {why}")
         return
     *_, name_bytes, extra_bytes = _LOCAL.unpack(head)
@@ -137,7 +144,7 @@ def unpacked(extent: Extent, member: Member) -> Iterator[bytes]:
         for piece in _METHODS[packed.method](extent, member.start, packed.packed_bytes or 0):
             crc, size = zlib.crc32(piece, crc), size + len(piece)
             yield piece
-    except (zlib.error, lzma.LZMAError, EOFError, ValueError) as error:
+    except (zlib.error, lzma.LZMAError, EOFError, ValueError, UnpackError) as error:
         raise DamagedMemberError(f"{packed.name!r}: {error}") from error
     if packed.crc is not None and (crc, size) != (packed.crc, member.size):
         raise DamagedMemberError(f"{packed.name!r}: its CRC or size is not that of the archive's directory")
@@ -173,7 +180,31 @@ def _bunzipped(extent: Extent, start: int, size: int) -> Iterator[bytes]:
     return _pulled(bz2.BZ2Decompressor(), extent, start, size)
 
 
+def _of_lzma(extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    head = extent.pread(_LZMA_HEADER.size, start)
+    if len(head) < _LZMA_HEADER.size:
+        raise EOFError("its header of LZMA is cut off")
+    _, _, header_bytes, properties, dictionary_bytes = _LZMA_HEADER.unpack(head)
+    lp_pb, lc = divmod(properties, 9)
+    pb, lp = divmod(lp_pb, 5)
+    if header_bytes != _LZMA_HEADER.size - 4 or pb > 4:
+        raise ValueError("its header of LZMA is not valid")
+    if dictionary_bytes > LARGEST_DICTIONARY_BYTES:
+        raise ValueError(f"its dictionary has {dictionary_bytes} bytes, more than {LARGEST_DICTIONARY_BYTES}")
+    options = {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": max(dictionary_bytes, 4096)}
+    library = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options])
+    return _pulled(library, extent, start + _LZMA_HEADER.size, size - _LZMA_HEADER.size)
+
+
+def _of_zstd(extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    return frame(ZSTD, _pieces(extent, start, size))
+
+
+def _of_xz(extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    return frame(XZ, _pieces(extent, start, size))
+
+
 _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
-    STORED: _pieces, _DEFLATED: _inflated, _BZIP2: _bunzipped,
+    STORED: _pieces, _DEFLATED: _inflated, _BZIP2: _bunzipped, _LZMA: _of_lzma, _ZSTD: _of_zstd, _XZ: _of_xz,
 }  # fmt: skip
-"""Methods that are read; LZMA and Zstandard in zip files are rare."""
+"""Methods that are read."""

@@ -144,14 +144,33 @@ def test_unknown_and_damaged_members_of_a_zip_file(tmp_path: Path) -> None:
         made.writestr("good", b"good")
         made.writestr("packed", b"x" * 100, zipfile.ZIP_LZMA)
         made.writestr("deflated", b"y" * 5000, zipfile.ZIP_DEFLATED)
-    data = bytearray(path.read_bytes())
+    data = bytearray(path.read_bytes().replace(b"\x0e\0", b"\x62\0"))
     path.write_bytes(data)
     assert dict(mounted_files(path)) == {"good": b"good", "deflated": b"y" * 5000}
-    assert "method 14" in problems(path)[0][1]
+    assert "method 98, which is not read" in problems(path)[0][1]
     at = data.index(b"deflated") + len("deflated") + 3
     data[at] ^= 0x55
     path.write_bytes(data)
     assert ("damaged-archive", True) in [(code, "'deflated'" in message) for code, message in problems(path)]
+
+
+def test_lzma_in_a_zip_file_is_bounded_in_memory_and_damage_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "lzma.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as made:
+        made.writestr("packed", bytes(range(256)) * 400)
+    data = path.read_bytes()
+    at = data.index(b"packed") + len("packed")
+    size = int.from_bytes(data[at + 2 : at + 4], "little")
+    assert size == 5
+    for offset, value, problem in (
+        (5, b"\xff\xff\xff\xff", "dictionary"),
+        (2, b"\x09", "header"),
+        (20, b"\0\0", "'packed'"),
+    ):
+        path.write_bytes(data[: at + offset] + value + data[at + offset + len(value) :])
+        assert dict(mounted_files(path)).keys() == {"packed"}
+        ((code, message),) = problems(path)
+        assert (code, problem in message) == ("damaged-archive", True), message
 
 
 @pytest.mark.parametrize("packing", PACK)

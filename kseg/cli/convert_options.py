@@ -17,6 +17,7 @@ from kseg.cli.options import (
     isolation_option,
     refuse,
     threads_option,
+    topic_option,
     with_options,
 )
 from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, target_of
@@ -74,6 +75,7 @@ _OPTIONS = (
     batch_limit_option,
     threads_option,
     isolation_option,
+    topic_option,
 )  # fmt: skip
 
 
@@ -116,7 +118,7 @@ def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) 
             "--position-header": options.position_header is not None,
             "--isolation": options.read_committed,
         }
-        refuse(for_paths, "does not go with --from jsonl")
+        refuse(for_paths | {"--topic": bool(options.topics)}, "does not go with --from jsonl")
     if options.in_place == bool(options.output):
         raise click.UsageError("give either --output DIR or --in-place")
     if options.output and (keeping.elsewhere or not keeping.keeps):

@@ -5,6 +5,7 @@ import click
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, PathError
 from kseg.export.record_files import GO_ON, ExportOptions, export_records
+from kseg.logdir.topic_selection import of_topics
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_sink
 
@@ -14,6 +15,7 @@ def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presen
 
     Raises UsageError for a table on a terminal.
     """
+    paths = tuple(of_topics(paths, options.topics))
     if options.form is None or options.form == "jsonl":
         return _as_json_lines(paths, options, presentation)
     target = options.target

@@ -66,8 +66,7 @@ def _check_local(
         raise click.UsageError("--from-replica excludes --undelete, --as, --for-cluster and --reset-epochs")
     moves = options.undeletes or remote.name is not None or remote.new_cluster is not None
     if not moves:
-        for_moves = {"--topic": bool(remote.topics), "--reset-epochs": remote.resets_epochs}
-        refuse(for_moves, "is for --from-remote, --undelete, --as and --for-cluster")
+        refuse({"--reset-epochs": remote.resets_epochs}, "is for --from-remote, --undelete, --as and --for-cluster")
 
 
 def recover_from_remote(

@@ -12,6 +12,7 @@ from kseg.changes.driver.undoing import UndoOptions, complete, undo
 from kseg.cli.changing import open_plans
 from kseg.cli.changing_options import common_options, paths_argument
 from kseg.cli.help import Command
+from kseg.cli.options import topic_option
 from kseg.output.changes.changes_list import show_changes, show_purged
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter
@@ -36,9 +37,11 @@ from kseg.stores.no_follow import resolved
     metavar="DIR",
     help="Directory given as --quarantine to the change, if the partition has moved since.",
 )
+@topic_option
 @common_options
 def command(
     paths: tuple[str, ...],
+    topics: tuple[str, ...],
     presentation: Presentation,
     dry_run: bool,
     no_lock: bool,
@@ -58,9 +61,9 @@ def command(
         raise click.UsageError("--change is for --purge")
     if presentation.as_page and (lists or purges):
         raise click.UsageError("--format html is for a dry run of an undo")
-    options = UndoOptions(dry_run, not no_lock, quarantine and resolved(quarantine))
+    options = UndoOptions(dry_run, not no_lock, quarantine and resolved(quarantine), topics)
     if lists:
-        return _list(paths, presentation)
+        return _list(paths, options, presentation)
     if purges:
         return _purge(paths, options, number, presentation)
     return _change(partial(complete if completes else undo, paths, options), options, presentation)
@@ -76,10 +79,10 @@ def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentati
     return outcome.exit_status
 
 
-def _list(paths: tuple[str, ...], presentation: Presentation) -> int:
+def _list(paths: tuple[str, ...], options: UndoOptions, presentation: Presentation) -> int:
     notices = presentation.notices()
     with open_plans(presentation, True, notices.error) as sink:
-        found, status = known_changes(paths, notices)
+        found, status = known_changes(paths, notices, options.topics)
         show_changes(found, presentation.form, presentation.color, sink)
     if not found and not status:
         notices.warning("no change is known")

@@ -16,6 +16,7 @@ from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Requests, is_left_alone, report_losses
 from kseg.conversion.rewriting import Conversion, complete, note_gaps, rewrite, segments_of
 from kseg.errors import PathError
+from kseg.logdir.topic_selection import Topics
 from kseg.segment.files import own_name, parse_partition_name, segment_file
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
@@ -50,7 +51,7 @@ def convert_to_new(
     is_dry, plans, requests = change.is_dry, [], Requests(options, messages)
     model = next(map(resolved, filter(trees.isdir, paths)), "")
     with new_directories(output, change.takes_lock, is_dry, model) as made:
-        for source in _sources(paths, output, messages):
+        for source in _sources(paths, output, options, messages):
             is_file = source.directory is None and source.path != STANDARD_INPUT
             folder = made.add(source.name, is_dry, source.directory or resolved(source.path) * is_file)
             files = [segment_file(source.path)] if source.directory is None else segments_of(source.directory)
@@ -75,13 +76,14 @@ def plan_of_new(directory: str, files: dict[str, int], reason: str) -> Plan:
     return Plan(directory, [Step(CREATE, name, reason, None, size) for name, size in sorted(files.items())])
 
 
-def _sources(paths: Sequence[str], output: str, messages: Messages) -> list[_Source]:
+def _sources(paths: Sequence[str], output: str, options: ConvertOptions, messages: Messages) -> list[_Source]:
     """Returns the source of each new partition. Raises PathError if two have the same name."""
     found: dict[str, _Source] = {}
     for path in paths:
         parts = expand_path(path)
         if parts != [path]:
             tell_passed_over(path, False, messages.warning)
+            parts = Topics(options.topics).named(path, parts)
         for part in parts:
             if path != part and is_left_alone(part, messages):
                 continue

@@ -37,6 +37,8 @@ class ConvertOptions:
     interval_bytes: int | None = None
     max_batch_bytes: int = MAX_BATCH_BYTES
     jobs: int | None = None
+    topics: tuple[str, ...] = ()
+    """Globs: of a log directory only partitions of such topics."""
 
     @property
     def is_export(self) -> bool:

@@ -17,6 +17,7 @@ from kseg.conversion.request import Request
 from kseg.conversion.rewriting import Conversion, Rewritten, copy_owner, plan_rewriting, rewrite, segments_of
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
+from kseg.logdir.topic_selection import Topics
 from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions
 
 _MOST_DAMAGES = 20
@@ -43,7 +44,8 @@ class ConversionPlanner(Planner):
             yield self._plan(directory, staged)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        parts = [path for path in own_partitions(directory) if not is_left_alone(path, self.reporter)]
+        named = Topics(self._options.topics).named(directory, own_partitions(directory))
+        parts = [path for path in named if not is_left_alone(path, self.reporter)]
         parts = [path for path in parts if os.path.basename(path) not in done]
         request = self._options.request
         if not self._is_dry and request.magic in (0, 1) and not request.is_lossy:

@@ -1,16 +1,17 @@
 """Selects the partitions of a log directory that a command is for, by --topic or by the cluster metadata there."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.known_topics import POLICY, KnownTopics, is_compacted
 from kseg.logdir.partition_state import COMPACTED_TOPICS
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.paths import expand_path
 
 _ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
@@ -88,6 +89,13 @@ class Topics:
         place = parse_partition_name(os.path.basename(os.path.abspath(path)))
         return not self._globs or (place is not None and any(fnmatchcase(place[0], glob) for glob in self._globs))
 
+    def named(self, directory: str, paths: Iterable[str]) -> list[str]:
+        """Returns those partitions of a log directory that --topic names. Raises PathError if it names none."""
+        found = [path for path in paths if self.is_named(path)]
+        if self._globs and not found:
+            raise PathError(f"{directory}: no partition of a topic that --topic names")
+        return found
+
     def warn_if_none(self, directory: str, paths: list[str], warn: Warn) -> None:
         """Warns if --topic selects no partition of a log directory, or only the cluster metadata."""
         if not self._globs:
@@ -123,6 +131,16 @@ class Topics:
         path = os.path.realpath(path)
         found, place = self.known(os.path.dirname(path)), parse_partition_name(os.path.basename(path))
         return found, place[0] if place is not None else ""
+
+
+def of_topics(paths: Iterable[str], globs: tuple[str, ...]) -> list[str]:
+    """Returns the paths, each log directory replaced by its partitions that ``globs`` name; unchanged without globs.
+    Raises PathError."""
+    found: list[str] = []
+    for path in paths:
+        parts = expand_path(path) if globs else [path]
+        found += parts if parts == [path] else Topics(globs).named(path, parts)
+    return found
 
 
 def warn_left_alone(directory: str, left: Mapping[str, int], warn: Warn) -> None:

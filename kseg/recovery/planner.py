@@ -90,7 +90,7 @@ class RecoveryPlanner(Planner):
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
-        named = [path for path in own_partitions(directory) if self._globs.is_named(path)]
+        named = self._globs.named(directory, own_partitions(directory))
         root, paths = Root.of(directory, known), self._places.choose(named)
         self._ends.clear()
         self._is_alone = False
@@ -116,7 +116,7 @@ class RecoveryPlanner(Planner):
         failed = {partition_of(place) for place in self.failures.places}
         ends = {key: end for key, end in self._ends.items() if key not in failed}
         root = Root.of(directory, known)
-        plan = root.plan(ends, mends_unreadable=not self._is_alone)
+        plan = root.plan(ends, mends_unreadable=not (self._is_alone or self._options.topics))
         self._places.plan_root(plan, root, is_source=not (self._is_copy and self._is_alone))
         return plan
 

@@ -43,7 +43,7 @@ class ReindexPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: an unreadable partition must not stop the others half-way.
         plans = []
-        for path in filter(self._chosen.is_named, own_partitions(directory)):
+        for path in self._chosen.named(directory, own_partitions(directory)):
             with self.failures.of(path):
                 try:
                     plans.append(self.plan_partition(path, known))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
 from kseg.changes.driver.failures import Failures
-from kseg.changes.driver.paths import is_partition, locked_and_completed
+from kseg.changes.driver.paths import is_partition, locked_and_completed, of_topics
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.undoing import UndoOptions, place_to_change
 from kseg.changes.journal import ABANDONED, DONE, Journal, journals
@@ -37,10 +37,15 @@ class Purged(NamedTuple):
     changes: int
 
 
-def known_changes(paths: Sequence[str], messages: Messages) -> tuple[list[KnownChange], int]:
-    """Returns the changes at the paths, oldest first for each directory, and the exit status."""
+def known_changes(
+    paths: Sequence[str], messages: Messages, topics: tuple[str, ...] = ()
+) -> tuple[list[KnownChange], int]:
+    """Returns the changes at the paths, oldest first for each directory, and the exit status.
+
+    ``topics``: globs, of a log directory only such partitions.
+    """
     found, failures = list[KnownChange](), Failures(messages)
-    for path in paths:
+    for path in of_topics(paths, topics, failures):
         with failures.of(path):
             alone = is_partition(path)
             partitions = [path] if alone else changed_partitions(path)
@@ -62,7 +67,7 @@ def purge_changes(
     ``purged`` gets the result for each path.
     """
     failures, status = Failures(messages), 0
-    for path in paths:
+    for path in of_topics(paths, options.topics, failures):
         with failures.of(path):
             to_lock, real, alone = place_to_change(path, options.takes_lock)
             if options.is_dry:

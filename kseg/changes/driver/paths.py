@@ -13,7 +13,8 @@ from kseg.changes.log_directory import changed_partitions
 from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.roll_forward import complete_interrupted
 from kseg.errors import KsegError, PathError
-from kseg.segment.files import list_partitions, list_segments, own_name
+from kseg.logdir.topic_selection import Topics
+from kseg.segment.files import list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.passed_over import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
@@ -39,6 +40,21 @@ def is_partition(path: str) -> bool:
         return True
     why = hint(path) or ": holds no segment, no directory such as orders-0, no meta.properties"
     raise PathError(f"{path}: neither a partition nor a log directory{why}")
+
+
+def partitions_of_topics(directory: str, globs: tuple[str, ...]) -> list[str]:
+    """Returns the partitions of a log directory that belong to topics of these names. Raises PathError if none do."""
+    return Topics(globs).named(directory, own_partitions(directory))
+
+
+def of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:
+    """Returns the paths; with ``globs`` each log directory is replaced by its partitions of such topics. Paths without
+    any are reported."""
+    found: list[str] = []
+    for path in paths:
+        with failures.of(path):
+            found += partitions_of_topics(path, globs) if globs and not is_partition(path) else [path]
+    return found
 
 
 def without_same_outputs(paths: Sequence[str], output: str | None, failures: Failures) -> list[str]:

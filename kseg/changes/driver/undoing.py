@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.path_run import MARKER_REASON, RunState
-from kseg.changes.driver.paths import interrupted_changes, is_partition, locked_and_completed
+from kseg.changes.driver.paths import (
+    interrupted_changes,
+    is_partition,
+    locked_and_completed,
+    of_topics,
+    partitions_of_topics,
+)
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.run import Outcome
 from kseg.changes.journal import MARKER, Journal
@@ -29,12 +35,13 @@ from kseg.stores.no_follow import resolved
 @dataclass(frozen=True, slots=True)
 class UndoOptions:
     """``quarantine``: where bytes were kept, if not in the partition, and the partition has moved since; "" for
-    the place that the change knows.
+    the place that the change knows. ``topics``: globs, of a log directory only such partitions, each by itself.
     """
 
     is_dry: bool = False
     takes_lock: bool = True
     quarantine: str = ""
+    topics: tuple[str, ...] = ()
 
 
 def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
@@ -42,7 +49,10 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
     failures, state = Failures(reporter), RunState(reporter, options.is_dry)
     for path in paths:
         with failures.of(path):
-            _undo_path(path, options, state)
+            for part in _changed(path, options):
+                with failures.of(part):
+                    _undo_path(part, options, state)
+                state.not_applied()
         state.not_applied()
     would_change = options.is_dry and state.has_plans
     return Outcome(
@@ -56,7 +66,7 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
 def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
     """Completes interrupted changes at each path, or removes those that had changed nothing yet."""
     failures, status, has_changed = Failures(reporter), 0, False
-    for path in paths:
+    for path in of_topics(paths, options.topics, failures):
         with failures.of(path):
             to_lock, real, alone = place_to_change(path, options.takes_lock)
             if options.is_dry:
@@ -65,6 +75,24 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> 
             with locked_and_completed(real, alone, to_lock, reporter.warning) as completed:
                 has_changed |= bool(completed)
     return Outcome(max(status, failures.status), options.is_dry, has_changed, errors=dict(failures.errors))
+
+
+def _changed(path: str, options: UndoOptions) -> list[str]:
+    """Returns the path itself; with topics the partitions of a log directory that have a change. Raises KsegError."""
+    if not options.topics or is_partition(path):
+        return [path]
+    found = [part for part in partitions_of_topics(path, options.topics) if _has_change(part, options.quarantine)]
+    if not found:
+        raise KsegError(f"{path}: there is no change of these topics to undo")
+    return found
+
+
+def _has_change(partition: str, place: str) -> bool:
+    try:
+        last_change(partition, place)
+    except KsegError:
+        return False
+    return True
 
 
 def place_to_change(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:

@@ -1,0 +1,91 @@
+"""``--topic`` on log directories: only these topics are read or changed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli.command import TESTDATA, Kseg
+
+DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+CHANGING = (
+    ("recover",), ("recover", "--mode", "salvage"), ("reindex",), ("convert", "--codec", "gzip", "--in-place"),
+)  # fmt: skip
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A log directory of three topics, each with the same damage."""
+    for name in ("orders-0", "orders-1", "audit-a-0", "audit-b-0"):
+        shutil.copytree(DAMAGED, tmp_path / "logs" / name)
+    return tmp_path / "logs"
+
+
+def content(logs: Path) -> dict[str, dict[str, bytes]]:
+    return {
+        path.name: {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+        for path in logs.iterdir()
+        if path.is_dir() and path.name[0] != "."
+    }
+
+
+def changed(logs: Path, before: dict[str, dict[str, bytes]]) -> set[str]:
+    after = content(logs)
+    return {name for name in before if after[name] != before[name]}
+
+
+@pytest.mark.parametrize("mode", [(), ("--mode", "salvage")])
+def test_recover_changes_only_these_topics(logs: Path, kseg: Kseg, mode: tuple[str, ...]) -> None:
+    before = content(logs)
+    done = kseg("recover", *mode, "--topic", "audit-*", logs)
+    assert done.status in (0, 1)
+    assert changed(logs, before) == {"audit-a-0", "audit-b-0"}
+
+
+def test_undo_restores_only_these_topics(logs: Path, kseg: Kseg) -> None:
+    before = content(logs)
+    kseg("recover", logs)
+    assert changed(logs, before) == set(before)
+    listed = kseg("undo", "--list", "--topic", "orders", "--format", "json", logs).of_type("change")
+    assert {Path(row["directory"]).name for row in listed} == {"orders-0", "orders-1"}
+    assert kseg("undo", "--dry-run", "--topic", "orders", logs).status == 1
+    assert kseg("undo", "--topic", "orders", logs).status == 0
+    assert changed(logs, before) == {"audit-a-0", "audit-b-0"}
+    again = kseg("undo", "--topic", "orders", logs)
+    assert (again.status, "no change of these topics" in again.err) == (3, True)
+    assert kseg("undo", "--purge", "--topic", "audit-a", logs).status == 0
+    assert not kseg("undo", "--list", "--topic", "audit-a", "--format", "json", logs).of_type("change")
+    assert kseg("undo", "--topic", "audit-b", logs).status == 0
+    assert changed(logs, before) == {"audit-a-0"}
+
+
+def test_convert_in_place_and_undo(logs: Path, kseg: Kseg) -> None:
+    kseg("recover", "--mode", "salvage", logs)
+    before = content(logs)
+    assert kseg("convert", "--codec", "gzip", "--in-place", "--topic", "orders", logs).status == 0
+    assert changed(logs, before) == {"orders-0", "orders-1"}
+    assert kseg("undo", "--topic", "orders", logs).status == 0
+    assert changed(logs, before) == set()
+
+
+def test_convert_writes_only_these_topics(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    kseg("recover", "--mode", "salvage", logs)
+    out = tmp_path / "out"
+    assert kseg("convert", "--codec", "gzip", "--topic", "audit-a", "--output", out, logs).status == 0
+    assert {path.name for path in out.iterdir() if path.is_dir()} == {"audit-a-0"}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_exports_hold_only_these_topics(logs: Path, kseg: Kseg, form: str) -> None:
+    kseg("recover", "--mode", "salvage", logs)
+    lines = kseg("convert", "--to", form, "--topic", "audit-b", "-o", "-", logs).out
+    assert lines == kseg("convert", "--to", form, "-o", "-", logs / "audit-b-0").out
+    assert lines
+
+
+@pytest.mark.parametrize("words", [*CHANGING, ("undo",), ("convert", "--to", "csv", "-o", "-")], ids=" ".join)
+def test_a_name_of_no_topic_is_refused(logs: Path, kseg: Kseg, words: tuple[str, ...]) -> None:
+    before = content(logs)
+    done = kseg(*words, "--topic", "none", logs)
+    assert (done.status, "no partition of a topic that --topic names" in done.err) == (3, True)
+    assert changed(logs, before) == set()

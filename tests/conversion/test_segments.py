@@ -245,3 +245,33 @@ def test_impossible_headers_under_a_valid_checksum_are_damage(
     good.mkdir()
     (good / f"{0:020d}.log").write_bytes(bytes(first + last))
     assert records_of(tmp_path / "x-0") == records_of(good)
+
+
+def test_sequences_wrap_where_a_batch_is_split(tmp_path: Path) -> None:
+    source = tmp_path / "y-0"
+    source.mkdir()
+    first = next(
+        bytearray(batch)
+        for batch in entries((TESTDATA / "verify/4.3.1-transactions/dtxn-0" / f"{0:020d}.log").read_bytes())
+        if struct.unpack_from(">i", batch, 57)[0] >= 3 and struct.unpack_from(">i", batch, 53)[0] >= 0
+    )
+    count = struct.unpack_from(">i", first, 57)[0]
+    struct.pack_into(">i", first, 53, (1 << 31) - 2)
+    struct.pack_into(">I", first, 17, crc32c(bytes(first[21:]), 0))
+    (source / f"{0:020d}.log").write_bytes(bytes(first))
+    convert(source, tmp_path / "x-0", batch_bytes=1)
+    sequences = [batch.header.base_sequence for batch in batches_of(tmp_path / "x-0")]
+    assert sequences == [(1 << 31) - 2, (1 << 31) - 1, *range(count - 2)]
+
+
+def test_an_empty_last_segment_keeps_its_snapshot(tmp_path: Path) -> None:
+    source, end = tmp_path / "y-0", 0
+    shutil.copytree(TESTDATA / V2[0], source)
+    batches = batches_of(source)
+    end = batches[-1].last_offset + 1
+    for suffix in (".log", ".index", ".timeindex"):
+        (source / f"{end:020d}{suffix}").write_bytes(b"")
+    convert(source, tmp_path / "x-0", batch_bytes=3000)
+    made = {path.name for path in (tmp_path / "x-0").iterdir()}
+    assert f"{end:020d}.log" in made
+    assert f"{end:020d}.snapshot" in made

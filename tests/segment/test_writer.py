@@ -60,6 +60,26 @@ def test_without_a_folder_all_is_counted_and_nothing_written(tmp_path: Path, mon
     assert list(tmp_path.iterdir()) == []
 
 
+def test_each_file_is_synced_once_it_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: dict[tuple[int, int], int] = {}
+    sync = os.fsync
+
+    def note(descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        synced[status.st_dev, status.st_ino] = status.st_size
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    stem = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000005"
+    writer = SegmentWriter(str(tmp_path), 5, 1024)
+    writer.append(stem.with_suffix(".log").read_bytes())
+    writer.add_aborted(stem.with_suffix(".txnindex").read_bytes())
+    written = writer.finish()
+    assert sorted(written.paths) == [".index", ".log", ".timeindex", ".txnindex"]
+    found = map(os.stat, written.paths.values())
+    assert synced == {(status.st_dev, status.st_ino): status.st_size for status in found}
+
+
 def test_old_messages_are_taken_too() -> None:
     data = sample("v0-v1-v2")
     writer = SegmentWriter(None, 0)

@@ -86,6 +86,17 @@ def test_older_brokers_recover_a_swap(partition: Path, version: str) -> None:
     assert not list(partition.glob("*.swap"))
 
 
+@pytest.mark.parametrize("version", ["0.9.0", "1.1", "2.0", "2.8"])
+def test_older_brokers_keep_the_segment_below_a_swap(partition: Path, version: str) -> None:
+    batches = SECOND[:2] if version != "0.9.0" else []
+    (partition / f"{NEXT}.log.swap").write_bytes(b"".join(batches))
+    recover(partition, era=era_of(version), was_clean=True)
+    assert {path.name: path.read_bytes() for path in partition.glob("*.log*")} == {
+        f"{STEM}.log": b"".join(FIRST),
+        f"{NEXT}.log": b"".join(batches),
+    }
+
+
 def test_a_swap_from_the_lowest_cleaned_on_goes(partition: Path) -> None:
     before = contents(partition)
     (partition / f"{NEXT}.log.swap").write_bytes(b"".join(SECOND[:2]))

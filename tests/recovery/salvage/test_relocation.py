@@ -99,6 +99,17 @@ def test_without_another_candidate_a_batch_gets_the_gap_behind_its_neighbour(tmp
     assert segment.cuts == []
 
 
+def test_of_two_batches_for_one_offset_that_of_a_segment_comes_before_that_of_a_copy(tmp_path: Path) -> None:
+    segment, copy = Draft(tmp_path / "0.log", 0), Draft(tmp_path / "0.log.bak", 0, is_named=False)
+    segment.keep(0, 9)
+    segment.keep(11, 19)
+    own, copied = segment.stray((10, b"x")), copy.stray((10, b"y"))
+    placed(segment, others=(copy,))
+    assert segment.put == [(10, 10, own.start)]
+    assert segment.draft.extra[0].path == ""
+    assert (segment.cuts, copy.cuts) == ([], [copied.start])
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_no_segment_grows_beyond_what_an_index_can_point_to(
     is_full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ import zstandard
 
 from kseg.errors import KsegError
 from kseg.stores import trees
-from kseg.stores.archives import members, tar_file
+from kseg.stores.archives import members, tar_file, zip_file
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import UnpackError, unpacked_bytes
@@ -240,3 +240,27 @@ def test_archives_with_random_damage_end(form: str, tmp_path: Path) -> None:
         except (KsegError, OSError):
             pass
     assert os.listdir(tmp_path) == ["archive"]
+
+
+def zstd_frame(exponent: int, data: bytes) -> bytes:
+    """A frame of one stored block that asks for a window of 2 to the power of 10 + ``exponent`` bytes."""
+    return b"\x28\xb5\x2f\xfd\0" + bytes([exponent << 3]) + (len(data) << 3 | 1).to_bytes(3, "little") + data
+
+
+def test_a_zstd_frame_gets_a_window_of_at_most_128_mib() -> None:
+    assert b"".join(unpacked_bytes(zstd_frame(17, b"stored"))) == b"stored"
+    for exponent in (18, 20, 31):
+        with pytest.raises(UnpackError, match=r"zstd: .*"):
+            b"".join(unpacked_bytes(zstd_frame(exponent, b"stored")))
+
+
+def test_a_zip_file_is_read_up_to_the_limit_of_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zip_file, "MOST_MEMBERS", 3)
+    for count in (3, 4, 7):
+        path = tmp_path / f"{count}.zip"
+        with zipfile.ZipFile(path, "w") as made:
+            for number in range(count):
+                made.writestr(f"file-{number}", b"x")
+        assert sorted(name for name, _ in mounted_files(path)) == ["file-0", "file-1", "file-2"]
+        told = [] if count == 3 else [("damaged-archive", "has more than 3 members")]
+        assert problems(path) == told

@@ -1,0 +1,43 @@
+"""What producer snapshots prove of the offset of a batch."""
+
+from pathlib import Path
+
+import pytest
+
+from kseg.formats.record_batch import parse_header
+from kseg.recovery.salvage.offset_evidence import OffsetEvidence
+from kseg.recovery.salvage.parts import Part
+from kseg.recovery.workspace import Workspace
+from kseg.sidefiles.producer_snapshot import ProducerStateEntry, build_producer_snapshot
+from kseg.stores.source import open_source
+from recovery.partitions import TRANSACTIONS, copy_of
+from segment.segments import entries
+
+
+def proven(directory: Path, log: Path, data: bytes, position: int) -> int | None:
+    head = parse_header(data)
+    part = Part(position, position + len(data), head.base_offset, head.last_offset)
+    with open_source(str(log)) as source:
+        return OffsetEvidence(Workspace(str(directory))).proven_offset(source, part)
+
+
+@pytest.mark.parametrize(("others", "expected"), [([], 0), ([0], 0), ([7], None), ([0, 7], None)])
+def test_snapshots_that_contradict_each_other_prove_nothing(
+    others: list[int], expected: int | None, tmp_path: Path
+) -> None:
+    """``others``: how far the offset of the same batch lies from its own in further snapshots."""
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    log = min(directory.glob("*.log"))
+    batches = entries(log.read_bytes())
+    number = next(i for i, batch in enumerate(batches) if parse_header(batch).producer_id >= 0)
+    head = parse_header(batches[number])
+    for path in directory.glob("*.snapshot"):
+        path.unlink()
+    for k, shift in enumerate([0, *others]):
+        entry = ProducerStateEntry(
+            head.producer_id, head.producer_epoch, head.last_sequence, head.last_offset + shift,
+            head.last_offset_delta, head.max_timestamp, -1, -1,
+        )  # fmt: skip
+        (directory / f"{1000 + k:020d}.snapshot").write_bytes(build_producer_snapshot([entry]))
+    found = proven(directory, log, batches[number], sum(map(len, batches[:number])))
+    assert found == (None if expected is None else head.base_offset)

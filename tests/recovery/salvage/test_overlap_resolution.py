@@ -1,0 +1,37 @@
+"""Which of two batches that claim the same offsets stays, if nothing but they themselves can tell."""
+
+from pathlib import Path
+
+import pytest
+
+from kseg.formats.rows import Scratch
+from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict
+from kseg.recovery.salvage.parts import Part, Parts
+from kseg.stores.source import open_source
+from recovery.partitions import keyed_batch
+
+
+def settled(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, Verdict]:
+    """The verdict on two batches, given by first offset and keys, that leave no room in offsets 10 to 12."""
+    data, parts = b"", Parts(10)
+    for first, keys in batches:
+        batch = keyed_batch(first, keys)
+        parts.append(Part(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        data += batch
+    path.write_bytes(data)
+    with open_source(str(path)) as source:
+        return OverlapResolution(source, parts, 10, 12, None, Scratch()).settle([chosen], {1 - chosen: Verdict()})
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_of_two_with_as_many_records_the_chosen_one_stays(chosen: int, tmp_path: Path) -> None:
+    found = settled(tmp_path / "10.log", [(10, b"ab"), (11, b"cd")], chosen)
+    assert list(found) == [1 - chosen]
+    assert "which is ambiguous" in found[1 - chosen].doubt
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_the_one_with_more_records_stays(chosen: int, tmp_path: Path) -> None:
+    found = settled(tmp_path / "10.log", [(10, b"ab"), (10, b"cde")], chosen)
+    assert list(found) == [0]
+    assert "which is ambiguous" in found[0].doubt

@@ -56,10 +56,9 @@ class Scan:
         reader = PartReader(request, self.columns, 1, report, usable_cores())
         with readable(request.paths):
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
-            for part in parts:
+            for part, chunk in reader.chunks_of(parts):
                 constants = {"topic": _valid_text(part.file.topic), "partition": part.file.partition}
-                for chunk in reader.chunks(part):
-                    yield record_batch(chunk, wanted, constants)
+                yield record_batch(chunk, wanted, constants)
 
     def with_columns(self, columns: Sequence[str]) -> "Scan":
         """Returns the scan of other columns of the same records, at least one."""

@@ -98,9 +98,8 @@ class Log:
 
 def _records(_log: Log, request: ScanRequest, reader: PartReader) -> Iterator[Record]:
     """Keeps the log, and with it its archives, until the end."""
-    for _, part in parts_of_scan(request):
-        for chunk in reader.chunks(part):
-            yield from records_of_chunk(chunk, part.file)
+    for part, chunk in reader.chunks_of(part for _, part in parts_of_scan(request)):
+        yield from records_of_chunk(chunk, part.file)
 
 
 def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:

@@ -1,36 +1,47 @@
-"""Decodes runs of a segment on threads, without the GIL, and returns the chunks in order.
+"""Decodes segments on threads, without the GIL, and returns the chunks in order.
 
-A decoder works on one run until all of its chunks are taken. A thread takes chunks up to a size limit; the rest is
-decoded when its turn comes, so that memory does not depend on the compression ratio.
+A decoder works on one task, a run of a large segment or a whole small one, until all of its chunks are taken. A thread
+takes chunks up to a size limit; the rest is decoded when its turn comes, so that memory does not depend on the
+compression ratio.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Generic, Protocol, TypeVar
 
-from kseg.export.chunk import Chunk
-from kseg.export.decoding import Decoder, LeftOut, Tell
-from kseg.formats.rows import int64s
-from kseg.kernel.layout.rows import FRAME_WIDTH
+from kseg.export.decoding import LeftOut, Tell
 from kseg.runtime.threads import Outcome, Threads
-from kseg.segment.reader import Run
 
 AHEAD_BYTES = 2 << 20
 RUN_BYTES = 2 << 20
 """Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
 
 
-class _Decoded:
-    """The chunks of one decoder, and between them the ranges that it skipped."""
+class Sized(Protocol):
+    """Decoded records of ``size`` bytes."""
 
-    def __init__(self, make: Callable[[Tell], Decoder]) -> None:
+    @property
+    def size(self) -> int: ...
+
+
+D = TypeVar("D")
+C = TypeVar("C", bound=Sized)
+
+
+Items = Generator[C | LeftOut, None, None]
+
+
+class _Slot(Generic[D, C]):
+    """A decoder, and the ranges that it has skipped since its last chunk."""
+
+    def __init__(self, make: Callable[[Tell], D]) -> None:
         self._left_out: list[LeftOut] = []
         self._decoder = make(self._left_out.append)
 
-    def items(self, run: Run) -> Iterator[Chunk | LeftOut]:
-        for chunks in (self._decoder.take(run), self._decoder.rest()):
-            for chunk in chunks:
-                yield from self._reported()
-                yield chunk
+    def items(self, read: Callable[[D], Iterator[C]]) -> Items[C]:
+        for chunk in read(self._decoder):
+            yield from self._reported()
+            yield chunk
         yield from self._reported()
 
     def _reported(self) -> Iterator[LeftOut]:
@@ -39,64 +50,65 @@ class _Decoded:
         yield from told
 
 
-class ChunkPrefetcher:
-    """Yields the chunks of all runs in order, and reports skipped ranges in their place.
+_Task = tuple[_Slot[D, C] | None, Tell, Items[C], Outcome[list[C | LeftOut]] | None]
 
-    ``make``: creates a decoder that reports to the given function. Use it as a context manager while the segment is
-    open.
+
+class ChunkPrefetcher(Generic[D, C]):
+    """Yields the chunks of all tasks in order, and reports skipped ranges in their place.
+
+    ``make``: creates a decoder that reports to the given function. Use it as a context manager, in which all that the
+    tasks read stays open.
     """
 
-    def __init__(self, jobs: int, make: Callable[[Tell], Decoder], tell: Tell) -> None:
+    def __init__(self, jobs: int, make: Callable[[Tell], D]) -> None:
         self._threads: Threads[None] = Threads(jobs, lambda: None)
-        self._make, self._tell = make, tell
-        self._free: list[_Decoded] = []
+        self._make = make
+        self._free: list[_Slot[D, C]] = []
         self._made, self._most = 0, jobs + 1
-        self._pending: deque[
-            tuple[_Decoded | None, Iterator[Chunk | LeftOut], Outcome[list[Chunk | LeftOut]] | None]
-        ] = deque()
+        self._pending: deque[_Task[D, C]] = deque()
 
-    def __enter__(self) -> "ChunkPrefetcher":
+    def __enter__(self) -> "ChunkPrefetcher[D, C]":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._threads.close()
+        for _slot, _tell, items, _outcome in self._pending:
+            items.close()
 
-    def leave_out(self, left_out: LeftOut) -> None:
+    def leave_out(self, left_out: LeftOut, tell: Tell) -> None:
         """Reports a range that needs no decoder."""
-        self._pending.append((None, iter([left_out]), None))
+        self._pending.append((None, tell, (each for each in (left_out,)), None))
 
-    def take(self, run: Run) -> Iterator[Chunk]:
-        """Adds a run, whose rows the reader may overwrite afterwards. Yields the finished chunks."""
+    def take(self, read: Callable[[D], Iterator[C]], tell: Tell) -> Iterator[C]:
+        """Adds a task for a decoder. Yields the finished chunks. ``tell`` is called for the ranges that it skips."""
         while not self._free and self._made == self._most:
             yield from self._first()
         if not self._free:
-            self._free.append(_Decoded(self._make))
+            self._free.append(_Slot(self._make))
             self._made += 1
-        decoder = self._free.pop()
-        rows = int64s(run.count * FRAME_WIDTH)
-        rows[:] = run.rows[: run.count * FRAME_WIDTH]
-        items = decoder.items(Run(rows, run.count))
-        self._pending.append((decoder, items, self._threads.begin(lambda _: _some(items))))
+        slot = self._free.pop()
+        items = slot.items(read)
+        self._pending.append((slot, tell, items, self._threads.begin(lambda _: _some(items))))
 
-    def rest(self) -> Iterator[Chunk]:
+    def rest(self) -> Iterator[C]:
         """Yields all remaining chunks."""
         while self._pending:
             yield from self._first()
 
-    def _first(self) -> Iterator[Chunk]:
-        decoder, items, outcome = self._pending.popleft()
+    def _first(self) -> Iterator[C]:
+        slot, tell, items, outcome = self._pending.popleft()
         for found in (() if outcome is None else outcome.result(), items):
             for item in found:
                 if isinstance(item, LeftOut):
-                    self._tell(item)
+                    tell(item)
                 else:
                     yield item
-        if decoder is not None:
-            self._free.append(decoder)
+        if slot is not None:
+            self._free.append(slot)
 
 
-def _some(items: Iterator[Chunk | LeftOut]) -> list[Chunk | LeftOut]:
-    found: list[Chunk | LeftOut] = []
+def _some(items: Items[C]) -> list[C | LeftOut]:
+    found: list[C | LeftOut] = []
     held = 0
     for item in items:
         found.append(item)

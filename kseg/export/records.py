@@ -5,13 +5,13 @@ skipped because of damage is reported.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
 from kseg.export.decoding import EVER, Decoder, LeftOut, Tell
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.rows import FRAME_MAGIC
 from kseg.kernel.records import columns as kernel
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
@@ -22,6 +22,10 @@ from kseg.segment.slices import Slice, runs_of
 from kseg.segment.stop import OffsetStop
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
 from kseg.stores.buffers import Buffers
+from kseg.stores.source import Source
+
+_HEAD_BYTES = 23
+"""A batch up to the codec in its attributes."""
 
 
 class Wanted(NamedTuple):
@@ -104,13 +108,14 @@ class RecordColumns:
         yield from decoder.rest()
 
     def _prefetched(self, plain: Decoder) -> Iterator[Chunk]:
-        with ChunkPrefetcher(self._jobs, self._another_decoder, self._tell) as prefetcher:
+        prefetcher: ChunkPrefetcher[Decoder, Chunk] = ChunkPrefetcher(self._jobs, self._another_decoder)
+        with prefetcher:
             for item in self._items():
                 if isinstance(item, LeftOut):
-                    prefetcher.leave_out(item)
-                elif self._is_compressed(item):
+                    prefetcher.leave_out(item, self._tell)
+                elif self._reader.era_07 or begins_compressed(self._reader.source, item.position):
                     yield from plain.rest()
-                    yield from prefetcher.take(item)
+                    yield from prefetcher.take(partial(_all_chunks, run=item.copied()), self._tell)
                 else:
                     yield from prefetcher.rest()
                     yield from plain.take(item)
@@ -119,12 +124,6 @@ class RecordColumns:
 
     def _another_decoder(self, tell: Tell) -> Decoder:
         return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
-
-    def _is_compressed(self, run: Run) -> bool:
-        """Whether the first batch is compressed. Copying uncompressed records is not worth a thread."""
-        at = 22 if run.rows[FRAME_MAGIC] == 2 else 17
-        position = run.position + at
-        return bool(self._reader.era_07 or self._reader.buffer[position : position + 1][0] & 7)
 
     def _decoder(self, scratch: Scratch, chunks: Chunks, tell: Tell) -> Decoder:
         return Decoder(self._reader, scratch, chunks, tell, self._wanted, self._is_all, self._key)
@@ -167,3 +166,14 @@ def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: 
     if earliest_ms > 0:
         start = max(start, seek_time(reader, file, earliest_ms).position)
     return part if start == part.start else part._replace(start=start, is_certain=False)
+
+
+def _all_chunks(decoder: Decoder, run: Run) -> Iterator[Chunk]:
+    yield from decoder.take(run)
+    yield from decoder.rest()
+
+
+def begins_compressed(source: Source, position: int = 0) -> bool:
+    """Whether the batch at a position, not of 0.7, is compressed. Copying plain records is not worth a thread."""
+    head = bytes(source.buffer[position : position + _HEAD_BYTES])
+    return len(head) == _HEAD_BYTES and bool(head[22 if head[16] == 2 else 17] & 7)

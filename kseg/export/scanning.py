@@ -6,6 +6,7 @@ because they repeat records of the log.
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,14 +16,16 @@ from typing import NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import LeftOut
+from kseg.export.decoding import LeftOut, Tell
 from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
-from kseg.export.records import RecordColumns, Wanted
+from kseg.export.prefetch import ChunkPrefetcher
+from kseg.export.records import RecordColumns, Wanted, begins_compressed
 from kseg.formats.rows import Scratch
+from kseg.kernel import COMPILED
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
 from kseg.segment.isolation import Transactions
-from kseg.segment.parts import is_worth_parts
+from kseg.segment.parts import PART_BYTES, is_worth_parts
 from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice, slices
@@ -30,6 +33,8 @@ from kseg.stores.source import STANDARD_INPUT, Source, open_source
 
 T = TypeVar("T")
 
+MEDIUM_BYTES = 256 << 10
+"""Segments from this size on are worth a thread of their own."""
 TASK_BYTES = 1 << 18
 """Cost of opening a file, in bytes read."""
 _LOGGED_AT_MOST = 10
@@ -153,6 +158,36 @@ class PartReader:
         self._tell, self._jobs, self._chunk_bytes = tell, jobs, chunk_bytes
         self._scratch = Scratch(request.max_batch_bytes)
 
+    def chunks_of(self, parts: Iterable[Part]) -> Iterator["PartChunk"]:
+        """Yields the chunks of all parts in order. Threads decode ahead: parts of large segments, or whole ones."""
+        prefetcher: ChunkPrefetcher[PartReader, PartChunk] = ChunkPrefetcher(self._jobs, self._another)
+        opened: deque[Source] = deque(maxlen=self._jobs + 2)  # more than the prefetcher holds
+        try:
+            with prefetcher:
+                for part in parts:
+                    opened.append(open_source(part.file.path))
+                    if self._is_worth_a_thread(opened[-1]):
+                        read = partial(_chunks_in, part=part, source=opened[-1])
+                        yield from prefetcher.take(read, partial(self._tell, part.file))
+                    else:
+                        yield from prefetcher.rest()
+                        yield from _chunks_in(self, part, opened[-1])
+                yield from prefetcher.rest()
+        finally:
+            for source in opened:
+                source.close()
+
+    def _is_worth_a_thread(self, source: Source) -> bool:
+        """Whether a thread should decode the whole segment: larger ones are read in parts."""
+        is_medium = MEDIUM_BYTES <= source.size <= PART_BYTES
+        return COMPILED and self._jobs > 1 and is_medium and begins_compressed(source)
+
+    def _another(self, tell: Tell) -> "PartReader":
+        """Returns a reader with buffers of its own, for a thread."""
+        return PartReader(
+            self._request, self._columns, self._scale, lambda _, left_out: tell(left_out), 1, self._chunk_bytes
+        )
+
     def chunks(self, part: Part, source: Source | None = None) -> Iterator[Chunk]:
         """Yields the chunks of a part. ``source``: its segment, if it is open already."""
         if source is None:
@@ -172,6 +207,23 @@ class PartReader:
             transactions=part.transactions,
         )
         yield from RecordColumns(reader, file, chunks, partial(self._tell, file), wanted, part.slice, jobs)
+
+
+class PartChunk(NamedTuple):
+    """A chunk, and the part that it is from."""
+
+    part: Part
+    chunk: Chunk
+
+    @property
+    def size(self) -> int:
+        return self.chunk.size
+
+
+def _chunks_in(reader: PartReader, part: Part, source: Source) -> Iterator[PartChunk]:
+    with source:
+        for chunk in reader.chunks(part, source):
+            yield PartChunk(part, chunk)
 
 
 class DamageLog:

@@ -70,6 +70,12 @@ class Run:
         """Returns the frames ``first`` to ``stop`` (exclusive)."""
         return Run(self.rows[first * FRAME_WIDTH :], stop - first)
 
+    def copied(self) -> "Run":
+        """Returns a run that stays valid."""
+        rows = int64s(self.count * FRAME_WIDTH)
+        rows[:] = self.rows[: self.count * FRAME_WIDTH]
+        return Run(rows, self.count)
+
 
 def unreadable(ranges: list[Range], position: int, end: int) -> Damage:
     """Returns the damage that covers ``[position, end)`` and overlaps the unreadable ``ranges``."""

@@ -1,11 +1,13 @@
 """Speed of kseg.scan beside its peers: ``python -m benchmarks.scans`` in tests/.
 
 All columns to Arrow, against a loop over aiokafka's parser into pyarrow, and pyarrow reading the same rows from
-uncompressed Parquet; and a count by DuckDB, against a full check. Only the ratios mean something elsewhere. Needs
-pyarrow, aiokafka and duckdb.
+uncompressed Parquet; and a count by DuckDB, against a full check. ``--memory`` prints what a process holds that scans a
+segment of the size, and one of four times the size. Only the ratios mean something elsewhere. Needs pyarrow, aiokafka
+and duckdb.
 """
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +20,12 @@ import pyarrow.parquet as pq
 from aiokafka.record.memory_records import MemoryRecords
 
 import kseg
+from benchmarks.process import timed
 from benchmarks.segments import SEEDS, grown
 
 KINDS = ("100b", "1k", "zstd")
 CHUNK_RECORDS = 16384
+SCAN = "import sys, kseg\nfor batch in kseg.scan(sys.argv[1]).batches(): pass"
 
 
 def scanned(path: Path) -> int:
@@ -77,6 +81,17 @@ def best(measures: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
     return found
 
 
+def print_memory(options: argparse.Namespace) -> None:
+    """Prints the most anonymous memory of processes that scan all columns."""
+    print(f"| input | {options.mib} MiB | {4 * options.mib} MiB |\n|---|---|---|")
+    for kind in options.kinds.split(","):
+        peaks = []
+        for mib in (options.mib, 4 * options.mib):
+            path = grown(SEEDS, kind, mib, options.folder)
+            peaks.append(max(timed([sys.executable, "-c", SCAN, str(path)])[1] for _ in range(options.rounds)))
+        print(f"| {kind} | {peaks[0] >> 20} | {peaks[1] >> 20} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scans", description=__doc__)
     parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
@@ -84,7 +99,11 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
     folder = Path(tempfile.gettempdir(), "kseg-benchmarks")
     parser.add_argument("--folder", type=Path, default=folder, help="where segments are kept")
+    parser.add_argument("--memory", action="store_true", help="print memory instead of speed")
     options = parser.parse_args()
+    if options.memory:
+        print_memory(options)
+        return
     print("| input | scan, GB/s | aiokafka : scan | scan : read_table | DuckDB : verify |\n|---|---|---|---|---|")
     for kind in options.kinds.split(","):
         path = grown(SEEDS, kind, options.mib, options.folder)

@@ -50,6 +50,7 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
             "Every record, with a page for a browser",
             "kseg verify --level deep --format html -o report.html /kafka-logs",
         ),
+        ("One line for each partition, the worst first", "kseg verify --sort errors /kafka-logs"),
         ("The meaning of a finding", "kseg verify --explain crc-mismatch"),
     ),
     "dump": (

@@ -375,3 +375,13 @@ def test_interrupted(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Captur
     assert ended.value.code == 130
     assert [row["type"] for row in rows] == ["finding", "summary"]
     assert rows[-1]["ok"] is False
+
+
+def test_damage_names_the_offset_to_seek_to(kseg: Kseg) -> None:
+    partition = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+    rows = kseg("verify", "--format", "json", partition).objects
+    (found,) = [row for row in rows if row.get("code") == "crc-mismatch"]
+    behind = found["details"]["nextGoodOffset"]
+    assert behind == found["details"]["lastOffset"] + 1
+    (line,) = [line for line in kseg("verify", partition).lines if "crc-mismatch" in line]
+    assert f"; next readable offset: {behind} [offset {found['offset']}]" in line

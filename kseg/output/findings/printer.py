@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, TOPIC_ID, WARNING
-from kseg.output.notices import Notices
+from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.verification.report import Finding, Report
 
@@ -33,3 +33,9 @@ class FindingsPrinter:
 
     def finish(self, report: Report, notices: Notices) -> None:
         raise NotImplementedError
+
+
+def text_of(finding: Finding) -> str:
+    """Returns the message on one line, with the offset to which a consumer can seek behind damage."""
+    behind = finding.details.get("nextGoodOffset")
+    return on_one_line(finding.message if behind is None else f"{finding.message}; next readable offset: {behind}")

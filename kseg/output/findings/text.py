@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kseg.findings.table import FROM_REPLICA, KINDS
-from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter
+from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, text_of
 from kseg.output.findings.totals import show_totals
 from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import Notices, on_one_line
@@ -47,7 +47,7 @@ class TextFindings(FindingsPrinter):
         severity = self._paint(finding.severity, COLORS[finding.severity], bold=True)
         size = "" if finding.length is None else f" ({finding.length} bytes)"
         offset = "" if finding.offset is None else f" [offset {finding.offset}]"
-        text = f"{on_one_line(finding.message)}{offset}{size}"
+        text = f"{text_of(finding)}{offset}{size}"
         place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
         self._put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n")
 

@@ -1,6 +1,6 @@
 """A new log directory that is written partition by partition; the same command continues an interrupted run.
 
-Each partition is written to a hidden folder and renamed: it is there whole or not at all. A record in the directory
+Each partition is written to a hidden folder and renamed: it appears completely or not at all. A record in the directory
 holds what was asked for and which partitions are done; it is removed at the end. Only a directory with that record, or
 an empty one, is taken.
 """

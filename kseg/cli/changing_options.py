@@ -38,7 +38,7 @@ _OUTPUT_OPTION = click.option(
     "--output",
     type=click.Path(),
     metavar="DIR",
-    help="Write the result to DIR/PARTITION, whole or not at all; PATH is only read.",
+    help="Write the result to DIR/PARTITION, completely or not at all; PATH is only read.",
 )
 
 
@@ -64,7 +64,7 @@ def common_options(command: Callable[..., Any], has_short_report: bool = True) -
         "--report",
         type=click.Path(readable=False),
         metavar="FILE",
-        help="Write the plan of a dry run to FILE instead, whole or not at all.",
+        help="Write the plan of a dry run to FILE instead, completely or not at all.",
     )
     return with_options(with_presentation, (*_OPTIONS, report_option))
 

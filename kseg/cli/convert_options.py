@@ -69,7 +69,7 @@ _OPTIONS = (
     click.option("--in-place", is_flag=True, help="Replace the segments; kseg undo restores the old ones."),
     click.option(
         "-o", "--output", type=click.Path(), metavar="PATH",
-        help="Segments: write DIR/PARTITION, whole or not at all. Exports: the file, - is standard output.",
+        help="Segments: write DIR/PARTITION, completely or not at all. Exports: the file, - is standard output.",
     ),
     interval_option,
     batch_limit_option,

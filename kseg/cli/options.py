@@ -124,7 +124,7 @@ _OUTPUT_OPTIONS = (
         "--output",
         type=click.Path(readable=False),
         metavar="FILE",
-        help="Write to FILE instead, whole or not at all; - is standard output.",
+        help="Write to FILE instead, completely or not at all; - is standard output.",
     ),
     color_option("Colour on standard error"),
     quiet_option,

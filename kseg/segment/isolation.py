@@ -6,7 +6,7 @@ everything from its first offset on. Source: Kafka's ProducerStateManager and Co
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
@@ -40,8 +40,9 @@ class Transactions:
     ``last_stable_offset`` is None if no transaction is open at the end.
     """
 
-    def __init__(self) -> None:
-        self._open: dict[int, int] = {}
+    def __init__(self, open_before: Mapping[int, int] | None = None) -> None:
+        """``open_before``: first offsets of the transactions that are open before the first segment, by producer id."""
+        self._open: dict[int, int] = dict(open_before or {})
         self._aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     @classmethod
@@ -64,8 +65,27 @@ class Transactions:
         """Adds the partition's next segment."""
         for run in reader.runs():
             if not isinstance(run, Damage):
-                for _, batch in _marked_in(reader, run, TRANSACTIONAL | CONTROL):
-                    self._add(batch)
+                self.read_run(reader, run)
+
+    def read_run(self, reader: SegmentReader, run: Run) -> None:
+        """Adds the next batches."""
+        for _, batch in _marked_in(reader, run, TRANSACTIONAL | CONTROL):
+            self._add(batch)
+
+    def end_in(self, reader: SegmentReader, run: Run) -> None:
+        """Ends transactions by the markers of the next batches; transactions that begin in them are not added."""
+        for _, batch in _marked_in(reader, run, CONTROL):
+            if batch.is_control:
+                self._add(batch)
+
+    def has_open(self) -> bool:
+        """Whether a transaction has no marker yet."""
+        return bool(self._open)
+
+    def add_open(self, later: "Transactions") -> None:
+        """Adds the transactions that a reader of later segments has found open at the end of the log."""
+        for producer_id, first in later._open.items():
+            self._open[producer_id] = min(first, self._open.get(producer_id, first))
 
     def aborted_in(self, reader: SegmentReader, run: Run) -> Iterator[int]:
         """Yields the indexes of frames in a run that a read_committed consumer skips."""

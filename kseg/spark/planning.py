@@ -8,17 +8,17 @@ verifies, where its records begin. So a wrong index costs time and no rows.
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from kseg.export.records import Wanted
 from kseg.export.scanning import grouped, is_readable, logs_around, matching
 from kseg.formats.rows import Scratch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
-from kseg.segment.isolation import Transactions
 from kseg.segment.paths import segments_at
 from kseg.segment.seek import Span, index_path, indexed_span
 from kseg.segment.slices import Slice
+from kseg.spark.committed import Tail, tail_of
 from kseg.spark.log_starts import LogStarts
 from kseg.spark.options import Options
 from kseg.spark.paths import places
@@ -37,14 +37,14 @@ Keep = Callable[[SegmentFile], bool]
 class Part(NamedTuple):
     """A part of a segment, and the first and last offset to read of it.
 
-    ``transactions``: those of its partition, if only committed records are requested.
+    ``tail``: that of its partition, if only committed records are requested.
     """
 
     file: SegmentFile
     slice: Slice
     first_offset: int
     last_offset: int
-    transactions: Transactions | None = None
+    tail: Tail | None = None
 
 
 class Whole(NamedTuple):
@@ -77,9 +77,22 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]
         with ThreadPoolExecutor(AT_A_TIME) as threads:
             found = threads.map(lambda whole: _span(whole, options), edges)
             spans = {whole.part.file.path: span for whole, span in zip(edges, found, strict=True)}
-    return grouped(
-        (piece for whole in wholes for piece in _pieces(whole, spans.get(whole.part.file.path), limit)), limit
-    )
+    pieces = [piece for whole in wholes for piece in _pieces(whole, spans.get(whole.part.file.path), limit)]
+    return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), limit)]
+
+
+def _inseparable(pieces: list[tuple[int, Part]]) -> Iterator[tuple[int, list[Part]]]:
+    """Yields the parts of a tail as one, because each task would have to read all of it; others alone."""
+    for tail, some in groupby(pieces, lambda piece: piece[1].tail if _is_in_tail(piece[1]) else None):
+        if tail is None:
+            yield from ((size, [part]) for size, part in some)
+        else:
+            parts = list(some)
+            yield sum(size for size, _ in parts), [part for _, part in parts]
+
+
+def _is_in_tail(part: Part) -> bool:
+    return part.tail is not None and part.tail.has(part.file)
 
 
 def _span(whole: Whole, options: Options) -> Span:
@@ -102,7 +115,7 @@ def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
     try:
         files = [file for file in segments_at(place) if is_readable(file) and keep(file)]
         is_directory = trees.isdir(place)
-        return list(planner.wholes(files, lambda: logs_around(place), is_directory))
+        return list(planner.wholes(place, files, lambda: logs_around(place), is_directory))
     finally:
         forget_listing(place)
 
@@ -115,9 +128,9 @@ class Planner:
         self._log_starts = LogStarts(open_source)
 
     def wholes(
-        self, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool
+        self, place: str, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool
     ) -> Iterator[Whole]:
-        """Yields the segments of one place with wanted offsets. ``around`` returns all segments of its partition.
+        """Yields the segments of a file or directory with wanted offsets. ``around`` returns all of its partition.
 
         Raises KsegError if one is gone.
         """
@@ -129,14 +142,14 @@ class Planner:
         chosen = matching(files, Wanted(first, last), is_directory and options.mode == "records")
         if first > last or not chosen:
             return
-        transactions, is_in_store = None, is_stored(chosen[0].path)
-        if options.is_committed:
-            transactions = Transactions.of_segments(_logs(around()), Scratch(options.max_batch_bytes))
+        is_in_store = is_stored(chosen[0].path)
+        logs = [log for log in around() if log.kind == ".log"] if options.is_committed else []
+        tail = tail_of(place, logs) if logs else None
         for i, file in enumerate(chosen):
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
             is_divisible = file.kind == ".log" and (not is_in_store or trees.exists(index_path(file, ".index")))
-            part = Part(file, Slice(), first, last, transactions)
+            part = Part(file, Slice(), first, last, tail)
             yield Whole(part, size_of(file.path), is_edge, is_divisible)
 
     def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanRequest, pl
 from kseg.export.scanning import Part as ScanPart
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
+from kseg.spark.committed import Committed
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, Part, tasks_of
 from kseg.stores.source import Source, open_source
@@ -37,11 +38,15 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
     """Yields the columns of the schema for the parts of one task."""
     tell = _fail if options.fails_on_damage else DamageLog(_log)
     reader = PartReader(_request(options), schema.names, _MICROSECONDS, tell)
+    committed = Committed(options.max_batch_bytes)
     for part in parts:
         constants = {"topic": part.file.topic, "partition": part.file.partition}
         offsets = Offsets(part.first_offset, part.last_offset)
         with opened_for(part, options) as source:
-            for chunk in reader.chunks(ScanPart(part.file, part.slice, part.transactions, offsets), source):
+            hidden = None
+            if part.tail is not None:
+                hidden = committed.transactions(part.file, part.slice, part.tail, source)
+            for chunk in reader.chunks(ScanPart(part.file, part.slice, hidden, offsets), source):
                 yield record_batch(chunk, schema, constants)
 
 

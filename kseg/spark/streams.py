@@ -127,7 +127,7 @@ class KsegStreamReader(DataSourceStreamReader):
         with self.stores():
             for directory in sorted(after):
                 files = self._between(directory, before.get(directory, Place()), after[directory])
-                wholes += planner.wholes(files, partial(logs_around, directory), is_directory=True)
+                wholes += planner.wholes(directory, files, partial(logs_around, directory), is_directory=True)
             return [Part(task) for task in cut_into_tasks(wholes, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:

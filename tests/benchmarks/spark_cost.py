@@ -1,0 +1,142 @@
+"""What the source costs on Spark beside Parquet of the same records: ``python -m benchmarks.spark_cost`` in tests/.
+
+Five million records of 100 bytes, a warm session, local[2], each case in turn. The best round of each counts.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.process import adopt_orphans, spent_so_far
+from benchmarks.segments import SEEDS, grown
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SEGMENT_MIB = 64
+
+
+def session(folder: Path) -> Any:
+    """A session on two cores."""
+    from pyspark.sql import SparkSession
+
+    import kseg.spark
+
+    os.environ |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.local.dir": str(folder),
+        "spark.sql.warehouse.dir": str(folder),
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    kseg.spark.register(spark)
+    return spark
+
+
+class Cases:
+    """The same records as segments and as Parquet."""
+
+    def __init__(self, spark: Any, folder: Path, millions: float) -> None:
+        self._spark, self._log, self._parquet = spark, str(folder / "rows-0"), str(folder / "parquet")
+        segment = grown(SEEDS, "100b", SEGMENT_MIB, folder)
+        each = self._read("offset bigint", path=str(segment)).count()
+        Path(self._log).mkdir()
+        for k in range(round(millions * 1e6 / each)):
+            shutil.copy(segment, Path(self._log) / f"{k * 10_000_000:020}.log")
+        begun = time.monotonic()
+        # The segments repeat their records, which a dictionary would make small.
+        plain = {"compression": "none", "parquet.enable.dictionary": "false"}
+        self._read().write.options(**plain).parquet(self._parquet)
+        size = sum(file.stat().st_size for file in Path(self._parquet).glob("*.parquet"))
+        print(f"records {self.count_offsets()}, segments of {segment.stat().st_size} bytes")
+        print(f"written as Parquet in {time.monotonic() - begun:.1f} s, {size} bytes", flush=True)
+
+    def _read(self, columns: str = "", path: str = "", **options: str) -> Any:
+        reader = self._spark.read.format("kseg").options(**options)
+        return (reader.schema(columns) if columns else reader).load(path or self._log)
+
+    def parquet_all(self) -> None:
+        drain(self._spark.read.parquet(self._parquet))
+
+    def all(self) -> None:
+        drain(self._read())
+
+    def parquet_offset(self) -> None:
+        drain(self._spark.read.parquet(self._parquet).select("offset"))
+
+    def offset(self) -> None:
+        drain(self._read("offset bigint"))
+
+    def parquet_value(self) -> None:
+        drain(self._spark.read.parquet(self._parquet).select("value"))
+
+    def value(self) -> None:
+        drain(self._read("value binary"))
+
+    def value_without_schema(self) -> None:
+        drain(self._read().select("value"))
+
+    def parquet_count(self) -> int:
+        return int(self._spark.read.parquet(self._parquet).count())
+
+    def count(self) -> int:
+        return int(self._read().count())
+
+    def count_offsets(self) -> int:
+        return int(self._read("offset bigint").count())
+
+
+PAIRS = (
+    ("all", "parquet_all"), ("offset", "parquet_offset"), ("value", "parquet_value"),
+    ("value_without_schema", "parquet_value"), ("count", "parquet_count"), ("count_offsets", "parquet_count"),
+)  # fmt: skip
+
+
+def drain(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--millions", type=float, default=5, help="of records")
+    parser.add_argument("--rounds", type=int, default=4, help="of which the first is left out")
+    given = parser.parse_args()
+    adopt_orphans()
+    with tempfile.TemporaryDirectory(prefix="kseg-bench-") as name:
+        spark = session(Path(name))
+        cases = Cases(spark, Path(name), given.millions)
+        best: dict[str, tuple[float, float]] = {}
+        for turn in range(max(given.rounds, 2)):
+            for case in dict.fromkeys(name for pair in PAIRS for name in pair):
+                seconds, used = taken(getattr(cases, case))
+                if turn:
+                    before = best.get(case, (seconds, used))
+                    best[case] = min(before[0], seconds), min(before[1], used)
+                print(f"{case:>20} {seconds:6.2f} s {used:6.2f} s of the processor", flush=True)
+        spark.stop()
+    for case, other in PAIRS:
+        wall, used = (mine / theirs for mine, theirs in zip(best[case], best[other], strict=True))
+        print(f"{case:>20} : {other:<15} {wall:5.2f} {used:5.2f} of the processor")
+
+
+def taken(case: Callable[[], object]) -> tuple[float, float]:
+    """(wall seconds, processor's seconds) of a case, with those of the JVM and the workers."""
+    used, begun = spent_so_far(os.getpid()), time.monotonic()
+    case()
+    return time.monotonic() - begun, spent_so_far(os.getpid()) - used
+
+
+if __name__ == "__main__":
+    main()

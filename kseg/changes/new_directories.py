@@ -11,9 +11,10 @@ from contextlib import contextmanager, suppress
 
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME, locked
-from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, text_of
 from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
+from kseg.stores.stored_object import is_url, shown
 
 _STAGED, _COMPLETE = ".kseg-output.new", ".kseg-output.complete"
 
@@ -80,6 +81,12 @@ class NewDirectories:
             os.close(descriptor)
 
 
+def check_local(output: str) -> None:
+    """Raises UnsupportedError for an output in an object store."""
+    if is_url(output):
+        raise UnsupportedError(f"{shown(output)}: only recover --from-remote writes to object stores")
+
+
 @contextmanager
 def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: str = "") -> Iterator[NewDirectories]:
     """Creates ``output`` if necessary and holds its lock. If the block raises, nothing is left behind.
@@ -87,6 +94,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
     ``model``: the directory whose owner and mode a new ``output`` gets. With ``is_dry`` nothing is created. Raises
     KsegError if the output cannot be written.
     """
+    check_local(output)
     disk, output = Disk(), os.path.abspath(resolved(output))
     if is_dry:
         yield NewDirectories(output, output, disk)

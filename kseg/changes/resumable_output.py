@@ -34,15 +34,16 @@ class ResumableOutput:
     def load(self) -> None:
         """Reads the record of an interrupted run. Raises KsegError if it was of another request."""
         try:
-            record = json.loads(read_file(os.path.join(self.directory, RECORD), MAX_MANIFEST_BYTES)[0])
-            request, done = record["request"], dict(record["done"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            content = read_file(os.path.join(self.directory, RECORD), MAX_MANIFEST_BYTES)[0]
+        except OSError as error:
             raise KsegError(f"{self.directory}: the record of an interrupted run cannot be read: {error}") from error
-        if request != self._request:
-            raise KsegError(
-                f"{self.directory}: was begun with other options: repeat that command, or give another --output"
-            )
+        done = parsed_record(self.directory, content, self._request)
         self.done = {name: facts for name, facts in done.items() if is_directory(os.path.join(self.directory, name))}
+
+    @property
+    def work_directory(self) -> str:
+        """Where partitions are made."""
+        return self.directory
 
     @contextmanager
     def partition(self, name: str) -> Iterator[str]:
@@ -95,6 +96,18 @@ class ResumableOutput:
     def _drop(self, staged: str) -> None:
         if is_directory(staged):
             self.disk.remove_tree(staged)
+
+
+def parsed_record(directory: str, content: bytes, request: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Returns the facts about the finished partitions in a record. Raises KsegError if it is of another request."""
+    try:
+        record = json.loads(content)
+        begun, done = record["request"], dict(record["done"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise KsegError(f"{directory}: the record of an interrupted run cannot be read: {error}") from error
+    if begun != request:
+        raise KsegError(f"{directory}: was begun with other options: repeat that command, or give another --output")
+    return done
 
 
 @contextmanager

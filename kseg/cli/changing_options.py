@@ -12,6 +12,7 @@ from kseg.cli.options import color_option, quiet_option, with_options
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.stores.no_follow import resolved
+from kseg.stores.stored_object import is_url
 
 _OPTIONS = (
     click.option(
@@ -88,6 +89,10 @@ def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return common_options(keeping_options(_OUTPUT_OPTION(with_change)))
 
 
+def _resolved(output: str | None) -> str | None:
+    return output if output is None or is_url(output) else resolved(output)
+
+
 def change_options(
     dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None = None
 ) -> ChangeOptions:
@@ -96,4 +101,4 @@ def change_options(
         raise click.UsageError("--quarantine and --no-quarantine exclude each other")
     if output and (quarantine or no_quarantine):
         raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
-    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output and resolved(output))
+    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), _resolved(output))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 import click
 
@@ -9,6 +10,7 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.resumable_output import resumable_output
+from kseg.changes.resumable_store_output import resumable_store_output
 from kseg.cli.options import refuse
 from kseg.cli.remote_options import RebuildOptions
 from kseg.errors import RequestError
@@ -16,13 +18,15 @@ from kseg.output.changes.rebuilds import LeftOutRow, RebuildPrinter, RebuiltRow,
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import RecoverOptions
-from kseg.recovery.remote.rebuild import Outcome, Rebuild
+from kseg.recovery.remote.rebuild import Outcome, Output, Rebuild
 from kseg.recovery.remote.request import RemoteRequest
 from kseg.recovery.remote.selection import LeftOut
 from kseg.runtime.cores import usable_cores
+from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.names import is_topic
 from kseg.stores.remote.storage import open_storage
+from kseg.stores.stored_object import is_url, shown
 
 
 def check_options(
@@ -99,20 +103,28 @@ def recover_from_remote(
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
-    steps = Steps(request.output, request.new_cluster or "", request.topic_id is not None, request.resets_epochs)
+    steps = Steps(shown(request.output), request.new_cluster or "", request.topic_id is not None, request.resets_epochs)
     with open_report(change.is_dry, notices.error) as sink:
         printer = rebuild_printer(presentation.form, sink, notices, steps, change.is_dry)
         printer.left_out(_left_out(rebuild.left_out), "")
         if change.is_dry:
             for outcome in rebuild.plans():
-                _show(outcome, request.output, printer, failures)
+                _show(outcome, shown(request.output), printer, failures)
         else:
-            with resumable_output(request.output, request.facts, change.takes_lock) as output:
+            with _output(request, change) as output:
                 for outcome in rebuild.carry_out(output):
                     _show(outcome, output.directory, printer, failures)
         printer.finish(sorted(failures.places))
     would_change = change.is_dry and printer.count > 0
     return max(failures.status, int(printer.has_damage or would_change))
+
+
+def _output(request: RemoteRequest, change: ChangeOptions) -> AbstractContextManager[Output]:
+    if not is_url(request.output):
+        return resumable_output(request.output, request.facts, change.takes_lock)
+    from kseg.stores.object_urls import UrlObjects  # and fsspec
+
+    return resumable_store_output(UrlObjects(request.output), current_spool().directory, request.facts)
 
 
 def _show(outcome: Outcome, output: str, printer: RebuildPrinter, failures: Failures) -> None:

@@ -132,7 +132,8 @@ def command(
     options = _options(records, **given)
     check_options(paths, change, remote, options, records)
     if remote.store is not None:
-        return recover_from_remote(paths, change, presentation, remote, options)
+        with use_spool(spool):
+            return recover_from_remote(paths, change, presentation, remote, options)
     options = replace(
         options,
         topics=remote.topics,

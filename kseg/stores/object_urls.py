@@ -125,6 +125,17 @@ class UrlObjects:
                 break
         return bytes(found)
 
+    def write(self, name: str, content: bytes) -> None:
+        """Writes an object; one that exists is replaced."""
+        self._call(name, self._system.pipe_file, self._key(name), content)
+
+    def upload(self, name: str, path: str) -> None:
+        """Writes an object with the bytes of a local file."""
+        self._call(name, self._system.put_file, path, self._key(name))
+
+    def remove(self, name: str) -> None:
+        self._call(name, self._system.rm_file, self._key(name))
+
     def _call(self, name: str, work: Any, *arguments: Any, **options: Any) -> Any:
         """Calls the library. Raises FileNotFoundError, PathError for any other error."""
         try:

@@ -1,7 +1,9 @@
 """Logs in a real S3 server on loopback: the rows and findings of the files, and ranges where positions are known."""
 
 import gzip
+import json
 import re
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,10 @@ pytest.importorskip("boto3", reason="boto3 is not installed")
 import boto3
 
 from cli.command import TESTDATA, Kseg, Outcome
+from kseg.changes.resumable_output import RECORD
+from kseg.errors import PathError
+from kseg.stores.object_urls import UrlObjects
+from stores.remote.stores import KEY_OPTIONS, store_of
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 PARTITION = LOGS / "dplain-0"
@@ -168,3 +174,77 @@ def test_credentials_of_a_url_are_not_shown(kseg: Kseg) -> None:
     done = kseg("dump", f"http://user:secret@127.0.0.1:{free_port()}/orders-0/0.log?signature=secret")
     assert done.status == 3
     assert "secret" not in done.err
+
+
+def uploaded(store: Store, prefix: str) -> dict[str, bytes]:
+    pages = store.client.get_paginator("list_objects_v2").paginate(Bucket="bucket", Prefix=prefix)
+    keys = [found["Key"] for page in pages for found in page.get("Contents", [])]
+    return {key.removeprefix(prefix): store.client.get_object(Bucket="bucket", Key=key)["Body"].read() for key in keys}
+
+
+KEYS = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
+
+
+@pytest.fixture
+def tiered(tmp_path: Path) -> Path:
+    """Remote storage with three topics: plain, compressed, and compressed and encrypted."""
+    pytest.importorskip("cryptography", reason="cryptography is not installed")
+    for variant in ("plain", "zstd", "both"):
+        shutil.copytree(store_of(variant), tmp_path / "tiered", dirs_exist_ok=True)
+    return tmp_path / "tiered"
+
+
+def rebuilt(kseg: Kseg, tiered: Path, output: Path) -> tuple[Outcome, dict[str, bytes]]:
+    """The outcome of a rebuild in a local directory, and its files."""
+    done = kseg("recover", "--from-remote", tiered, *KEYS, "--output", output, "--format", "json")
+    files = {str(path.relative_to(output)): path for path in output.rglob("*")}
+    return done, {name: path.read_bytes() for name, path in files.items() if path.is_file() and name != ".lock"}
+
+
+def test_remote_storage_is_rebuilt_from_and_to_a_store(tiered: Path, store: Store, tmp_path: Path, kseg: Kseg) -> None:
+    for path in tiered.rglob("*"):
+        if path.is_file():
+            store.put(f"tiered/{path.relative_to(tiered)}", path.read_bytes())
+    plain, wanted = rebuilt(kseg, tiered, tmp_path / "local")
+    url = "s3://bucket/rebuilt"
+    words = ["recover", "--from-remote", "s3://bucket/tiered", *KEYS, "--output", url]
+    done = kseg(*words, "--format", "json")
+    assert done.status == plain.status, done.err
+    assert uploaded(store, "rebuilt/") == wanted
+    names = {name.split("/")[0] for name in wanted if "/" in name}
+    assert len(names) == 3
+    assert {row["directory"] for row in done.of_type("rebuilt")} == {f"{url}/{name}" for name in names}
+    again = kseg(*words)
+    assert (again.status, f"{url}: already exists; nothing was written" in again.err) == (3, True)
+
+
+def test_an_interrupted_upload_goes_on(
+    tiered: Path, store: Store, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["recover", "--from-remote", tiered, *KEYS, "--jobs", "1", "--output", "s3://bucket/continued"]
+    upload, partitions = UrlObjects.upload, list[str]()
+
+    def failing(self: UrlObjects, name: str, path: str) -> None:
+        partitions.append(name.partition("/")[0])
+        if partitions[-1] != partitions[0]:
+            raise PathError(f"{self.path(name)}: the network is down")
+        upload(self, name, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UrlObjects, "upload", failing)
+        done = kseg(*words)
+    assert (done.status, "the network is down" in done.err) == (3, True)
+    begun = uploaded(store, "continued/")
+    assert set(json.loads(begun[RECORD])["done"]) == {partitions[0]}
+    other = kseg(*words, "--reset-epochs")
+    assert (other.status, "was begun with other options" in other.err) == (3, True)
+    plain, wanted = rebuilt(kseg, tiered, tmp_path / "local")
+    assert kseg(*words).status == plain.status
+    assert uploaded(store, "continued/") == wanted
+
+
+@pytest.mark.parametrize("command", [["recover"], ["compact"], ["convert", "--codec", "none"]], ids=" ".join)
+def test_other_commands_write_to_no_store(command: list[str], store: Store, kseg: Kseg) -> None:
+    done = kseg(*command, "--output", "s3://bucket/out", PARTITION)
+    assert done.status == 3
+    assert "only recover --from-remote writes to object stores" in done.err

@@ -15,6 +15,7 @@ from kseg.changes.driver.paths import (
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.lock import directories_to_lock
+from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
@@ -51,6 +52,7 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
 
     Raises RequestError for options that contradict each other or the paths.
     """
+    check_local(options.output or "")
     planner, state = make_planner(options, reporter), RunState(reporter, options.is_dry)
     failures = planner.failures
     reporter.begin(planner.at_once)

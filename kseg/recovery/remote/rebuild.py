@@ -6,6 +6,7 @@ from functools import partial
 
 from kseg.changes.apply import check_free
 from kseg.changes.resumable_output import ResumableOutput
+from kseg.changes.resumable_store_output import ResumableStoreOutput
 from kseg.errors import KsegError, PathError
 from kseg.logdir.local_logs import LocalLogs
 from kseg.recovery.destination import Destination, LogBounds
@@ -19,6 +20,8 @@ from kseg.stores.buffers import Buffers
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
+
+Output = ResumableOutput | ResumableStoreOutput
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ class Rebuild:
         for partition in self.partitions:
             yield self._attempt(partition, self._selected)
 
-    def carry_out(self, output: ResumableOutput) -> Iterator[Outcome]:
+    def carry_out(self, output: Output) -> Iterator[Outcome]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
         with Threads(self._request.jobs, lambda: None) as threads:
@@ -87,7 +90,7 @@ class Rebuild:
         if not failed:
             output.close()
 
-    def _task(self, partition: RemotePartition, output: ResumableOutput, _: None) -> Outcome:
+    def _task(self, partition: RemotePartition, output: Output, _: None) -> Outcome:
         return self._attempt(partition, partial(self._built, output))
 
     def _attempt(self, partition: RemotePartition, work: Callable[[RemotePartition, Outcome], None]) -> Outcome:
@@ -105,7 +108,7 @@ class Rebuild:
         outcome.selection = select(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
 
-    def _built(self, output: ResumableOutput, partition: RemotePartition, outcome: Outcome) -> None:
+    def _built(self, output: Output, partition: RemotePartition, outcome: Outcome) -> None:
         if outcome.name in output.done:
             facts = output.done[outcome.name]
             outcome.rebuilt, outcome.topic_id, outcome.was_done = Rebuilt(**facts["rebuilt"]), facts["topicId"], True
@@ -115,14 +118,14 @@ class Rebuild:
         selection = outcome.selection
         if selection is None or not (selection.pieces or selection.local):
             return
-        check_free(output.directory, selection.new_bytes)
+        check_free(output.work_directory, selection.new_bytes)
         with output.partition(outcome.name) as folder:
             builder = PartitionBuilder(selection, folder, self._request.interval_bytes, output.disk)
             outcome.rebuilt = builder.build(outcome.topic_id, self._request.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
             output.finish_partition(outcome.name, folder, {**facts, "place": outcome.place})
 
-    def _write_checkpoints(self, output: ResumableOutput) -> None:
+    def _write_checkpoints(self, output: Output) -> None:
         bounds = {
             (facts["place"][0], facts["place"][1]): LogBounds(
                 facts["rebuilt"]["first_base"], facts["logStart"], facts["rebuilt"]["end"]

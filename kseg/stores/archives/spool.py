@@ -34,6 +34,13 @@ class Spool:
         self._lock = Lock()
 
     @property
+    def directory(self) -> str:
+        """Where the file is made."""
+        import tempfile
+
+        return self._directory or tempfile.gettempdir()
+
+    @property
     def used_bytes(self) -> int:
         """Bytes written by all processes."""
         return sum(memoryview(self._used).cast("q"))

@@ -4,6 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import RLock
 
+from kseg.changes.driver.reporter import Reporter
+from kseg.segment.paths import places_of
+from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 
@@ -24,6 +27,16 @@ def readable(paths: Sequence[str]) -> Iterator[None]:
     finally:
         for path in taken:
             _leave(path)
+
+
+@contextmanager
+def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list[str]]:
+    """Yields the paths, archives as the log directories and partitions in them. Reports the archives' problems."""
+    with readable(paths):
+        yield places_of(paths)
+        for path, problem in trees.problems():
+            where = "" if problem.position is None else f" at position {problem.position}"
+            reporter.warning(f"{path}: {problem.code}{where}: {problem.message}")
 
 
 def _take(path: str) -> None:

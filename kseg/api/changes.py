@@ -11,10 +11,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TypedDict, Unpack, get_type_hints
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_type_hints
 
-from kseg.api.arguments import Path, Paths, paths_of, words_of
+from kseg.api.archives import places_for_output
+from kseg.api.arguments import ISOLATIONS, Path, Paths, is_second, paths_of, words_of
 from kseg.api.plans import Plan, Summaries, plan_of
+from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.run import MakePlanner, Outcome
 from kseg.changes.driver.undoing import UndoOptions
@@ -22,6 +24,9 @@ from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import RequestError
 from kseg.releases.recovery import Era, era_of
 from kseg.stores.no_follow import resolved
+
+if TYPE_CHECKING:
+    from kseg.conversion.options import ConvertOptions
 
 
 class KeepingArguments(TypedDict, total=False):
@@ -36,6 +41,12 @@ class ChangeArguments(KeepingArguments, total=False):
 
     era: str | None
     now: int | None
+    output: Path | None
+
+
+class ConvertArguments(KeepingArguments, total=False):
+    """``output`` too."""
+
     output: Path | None
 
 
@@ -67,7 +78,7 @@ def _plan(
     path: Paths,
     command: str,
     make_planner: MakePlanner,
-    change: KeepingArguments | ChangeArguments,
+    change: KeepingArguments | ChangeArguments | ConvertArguments,
     summaries: Summaries | None = None,
 ) -> Plan:
     output: Path | None = change.get("output")  # type: ignore[assignment]
@@ -192,18 +203,17 @@ def convert(
     lossy: bool = False,
     skip_damage: bool = False,
     index_interval_bytes: int | None = None,
-    **change: Unpack[KeepingArguments],
+    **change: Unpack[ConvertArguments],
 ) -> Plan:
-    """Plans the conversion of partitions in place. ``to``: format v0, v1 or v2; ``codec``: as in `writer`.
+    """Plans the conversion of partitions, in place or to new ones below ``output``.
 
-    ``batch_bytes`` and ``segment_bytes``: records are regrouped to this size. ``lossy``: information that the format
-    cannot represent may be lost; ``skip_damage``: damage is omitted. None means no change.
+    ``to``: format v0, v1 or v2; ``codec``: as in `writer`. ``batch_bytes`` and ``segment_bytes``: records are regrouped
+    to this size. ``lossy``: information that the format cannot represent may be lost; ``skip_damage``: damage is left
+    out. None keeps what is there. Segments and archives can only be converted to an output.
     """
-    from kseg.api.arguments import ISOLATIONS, is_second
     from kseg.conversion.options import FORMATS, ConvertOptions, target_of
-    from kseg.conversion.planner import ConversionPlanner
 
-    _check(change, KeepingArguments)
+    _check(change, ConvertArguments)
     if to is not None and to not in FORMATS:
         raise RequestError(f"to={to!r}: is none of {', '.join(FORMATS)}")
     try:
@@ -211,14 +221,34 @@ def convert(
             target_of(codec)
     except ValueError as error:
         raise RequestError(f"codec: {error}") from error
-    if to is None and codec is None and batch_bytes is None and segment_bytes is None:
-        raise RequestError("convert: give to, codec, batch_bytes or segment_bytes")
+    output, keep = change.get("output"), change.get("keep", True)
+    if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
+        raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
     options = ConvertOptions(
         to, codec=codec, batch_bytes=batch_bytes, segment_bytes=segment_bytes,
         read_committed=is_second("isolation", isolation, ISOLATIONS), is_lossy=lossy, skips_damage=skip_damage,
-        in_place=True, interval_bytes=index_interval_bytes,
+        in_place=output is None, interval_bytes=index_interval_bytes,
     )  # fmt: skip
+    options.check()
+    if output is not None:
+        if keep is not True:
+            raise RequestError("convert: an output removes nothing that keep could keep")
+        return _converted_to(paths_of(path), os.fspath(output), options, change.get("lock", True))
+    from kseg.conversion.planner import ConversionPlanner
+
     return _plan(path, "convert", partial(ConversionPlanner, options), change)
+
+
+def _converted_to(paths: tuple[str, ...], output: str, options: "ConvertOptions", lock: bool) -> Plan:
+    from kseg.conversion.new_partitions import check_output, run_to_new
+
+    check_output(output)
+
+    def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
+        with places_for_output(paths, reporter) as places:
+            return run_to_new(places, output, options, ChangeOptions(is_dry, lock), reporter)
+
+    return Plan("convert", paths, run_command, keeps=False)
 
 
 def undo(path: Paths, *, quarantine: Path | None = None, lock: bool = True) -> Plan:
@@ -232,4 +262,4 @@ def undo(path: Paths, *, quarantine: Path | None = None, lock: bool = True) -> P
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
         return undo_paths(paths, replace(options, is_dry=is_dry), reporter)
 
-    return Plan("undo", run_command, keeps=False)
+    return Plan("undo", paths, run_command, keeps=False)

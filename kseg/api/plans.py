@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Paths, paths_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
@@ -75,8 +76,11 @@ class Plan:
     ``damage_remains``, ``errors`` and ``warnings`` are those of `Result`.
     """
 
-    def __init__(self, command: str, run_command: Run, keeps: bool, summaries: Summaries | None = None) -> None:
-        self._command, self._run, self._keeps, self._summaries = command, run_command, keeps, summaries
+    def __init__(
+        self, command: str, paths: Sequence[str], run_command: Run, keeps: bool, summaries: Summaries | None = None
+    ) -> None:
+        self._command, self._paths, self._run = command, paths, run_command
+        self._keeps, self._summaries = keeps, summaries
         self._recording = Recording()
         self._outcome = run_command(True, self._recording)
         if self._outcome.errors and not any(self._recording.plans):
@@ -117,7 +121,8 @@ class Plan:
         directory, StoppedHalfwayError if a change could not be completed, and the error of the first partition if none
         could be changed.
         """
-        check_unchanged(self._recording.plans)
+        with readable(self._paths):
+            check_unchanged(self._recording.plans)
         recording = Recording()
         outcome = self._run(False, recording)
         halfway = [error for error in outcome.errors.values() if isinstance(error, StoppedHalfwayError)]
@@ -175,6 +180,10 @@ def plan_of(
     keeping = keeping_of(keep)
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
-        return run(paths, make_planner, ChangeOptions(is_dry, lock, keeping, target), reporter)
+        change = ChangeOptions(is_dry, lock, keeping, target)
+        if target is None:
+            return run(paths, make_planner, change, reporter)
+        with places_for_output(paths, reporter) as places:
+            return run(places, make_planner, change, reporter)
 
-    return Plan(command, run_command, keeping.keeps, summaries)
+    return Plan(command, paths, run_command, keeping.keeps, summaries)

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,11 +12,12 @@ from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.html_table import html_table
-from kseg.runtime.cores import usable_cores
-from kseg.verification.check import LEVELS, Check
+from kseg.output.sink import open_sink
+from kseg.verification.check import LEVELS
+from kseg.verification.options import VerifyOptions
 from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.run import verify as check
 
 
 class Summary(NamedTuple):
@@ -100,23 +100,43 @@ def verify(
             raise RequestError(f"ignore: no finding has the code {code!r}")
     if level not in LEVELS:
         raise RequestError(f"level={level!r}: is none of {', '.join(LEVELS)}")
-    paths = paths_of(path)
-    findings: list[Finding] = []
-    comparisons: list[Comparison] = []
-    now_ms = int(time.time() * 1000) if now is None else now
-    settings = Settings(LEVELS.index(level), now_ms, usable_cores(), max_batch_bytes, live)
-    # A program with threads must not fork: all partitions are judged by this process.
-    check = Check(paths, settings, findings.append, ignored, is_alone=True)
     other = None if against is None else os.fspath(against)
-    with readable(paths if other is None else (*paths, other)):
-        for each in paths:
-            check.judge(each)
-            if other is not None:
-                check.compare(each, other, comparisons.append)
-        report = check.finish()
+    options = VerifyOptions(
+        paths_of(path), level, other, ignored=ignored, now_ms=now, max_batch_bytes=max_batch_bytes, is_live=live
+    )
+    found = _Findings()
+    with readable(options.paths if other is None else (*options.paths, other)):
+        # A program with threads must not fork: this process checks all partitions.
+        check(options, found, open_sink, is_alone=True)
+    report = found.report
     if report.failures and not report.totals.files:
         raise PathError("; ".join(report.failures))
-    return _verdict(report, findings, comparisons)
+    return _verdict(report, found.findings, found.comparisons)
+
+
+class _Findings:
+    """A `kseg.verification.run.CheckReporter` that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.comparisons: list[Comparison] = []
+        self.report: Report
+        self.finding, self.compared = self.findings.append, self.comparisons.append
+
+    def begin(self, path: str) -> None:
+        """Needs nothing."""
+
+    def advance(self, count: int) -> None:
+        """Shows no progress."""
+
+    def failed(self, message: str) -> None:
+        """The report has the failures."""
+
+    def noted(self, message: str) -> None:
+        """Nothing is noted without a manifest."""
+
+    def finish(self, report: Report) -> None:
+        self.report = report
 
 
 def _verdict(report: Report, findings: list[Finding], comparisons: list[Comparison]) -> Verdict:

@@ -23,6 +23,7 @@ from kseg.segment.files import file_names, segment_file
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
 from kseg.sidefiles.producer_state import ProducerStates
+from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
 
@@ -98,7 +99,7 @@ def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
             found.append((file.base_offset, file.path))
     for offset, path in sorted(found, reverse=True):
         try:
-            if os.path.getsize(path) > MAX_ROOT_FILE_BYTES:
+            if trees.getsize(path) > MAX_ROOT_FILE_BYTES:
                 continue
             items = list(read_producer_snapshot(read_regular(path, MAX_ROOT_FILE_BYTES)))
         except OSError as error:

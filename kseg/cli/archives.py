@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from kseg.cli.options import ByteCount, Command, with_options
-from kseg.errors import KsegError
 from kseg.output.notices import Notices
-from kseg.segment.paths import roots_of
+from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
@@ -55,17 +54,6 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
     with mounted(paths, spool) as found:
         status = work(tuple(places_of(found)))
         return max(status, int(report_problems(notices)))
-
-
-def places_of(paths: Sequence[str]) -> list[str]:
-    """Returns the paths; archives are replaced by their log directories and partitions."""
-    places: list[str] = []
-    for path in paths:
-        try:
-            places += roots_of(path)
-        except KsegError:
-            places.append(path)  # the command reports it
-    return places
 
 
 def report_problems(notices: Notices) -> bool:

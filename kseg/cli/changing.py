@@ -10,13 +10,14 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.run import MakePlanner, Outcome, run
 from kseg.changes.plan import Plan
-from kseg.cli.archives import places_of, report_problems
+from kseg.cli.archives import report_problems
 from kseg.errors import RequestError
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, SummaryPrinter
 from kseg.output.notices import Notices
 from kseg.output.presentation import Presentation
 from kseg.output.sink import Sink, open_report, open_sink
+from kseg.segment.paths import places_of
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
 

@@ -8,9 +8,10 @@ import click
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.archives import over_archives, spool_options
 from kseg.cli.changing_options import change_options, common_options, keeping_options
-from kseg.cli.convert_options import check_output, check_usage, convert_options
+from kseg.cli.convert_options import check_usage, convert_options
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
+from kseg.conversion.new_partitions import check_output
 from kseg.conversion.options import ConvertOptions
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.presentation import Presentation
@@ -45,7 +46,8 @@ def command(
     options = ConvertOptions(form=to, **given)
     change = change_options(dry_run, no_lock, quarantine, no_quarantine)
     check_usage(options, change, engine)
-    check_output(options.output)
+    if options.output not in (None, "-"):
+        check_output(options.output)
     if (options.is_export or options.from_lines) and (presentation.as_page or presentation.report):
         raise click.UsageError("--format html and --report are for conversions to segments")
     if options.in_place:

@@ -1,6 +1,5 @@
 """The options of ``kseg convert``, and which of them exclude each other."""
 
-import os
 from typing import Any
 
 import click
@@ -21,8 +20,7 @@ from kseg.cli.options import (
     with_options,
 )
 from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, target_of
-from kseg.errors import PathError
-from kseg.segment.files import LOG_DIRECTORY_FILES, file_names, holds_segments
+from kseg.errors import RequestError
 
 
 class Codec(click.ParamType):  # type: ignore[type-arg]
@@ -125,16 +123,7 @@ def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) 
         raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
     if options.position_header and form in ("v0", "v1"):
         raise click.UsageError("--position-header needs --to v2: older formats have no headers")
-    if options.codec and options.codec.startswith("zstd") and form in ("v0", "v1"):
-        raise click.UsageError(f"--to {form} has no zstd: gzip, snappy or lz4")
-
-
-def check_output(output: str | None) -> None:
-    """Raises PathError if the output would lie in a partition or log directory, among the files of brokers."""
-    if output is None or output == "-":
-        return
-    place = os.path.realpath(output)
-    folder = place if os.path.isdir(place) else os.path.dirname(place)
-    if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
-        kind = "partition" if holds_segments(folder) else "log directory"
-        raise PathError(f"{output}: lies in the {kind} {folder}; nothing was written: choose a place outside of it")
+    try:
+        options.check()
+    except RequestError as error:
+        raise click.UsageError(str(error)) from error

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from kseg.changes.copies import write_root_copy
 from kseg.changes.driver.paths import is_partition
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.driver.reporter import Messages
+from kseg.changes.driver.reporter import Messages, Reporter
+from kseg.changes.driver.run import Outcome
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.conversion.disk_space import check_space
@@ -17,7 +18,14 @@ from kseg.conversion.planner import Requests, is_left_alone, report_losses
 from kseg.conversion.rewriting import Conversion, complete, note_gaps, rewrite, segments_of
 from kseg.errors import PathError
 from kseg.logdir.topic_selection import Topics
-from kseg.segment.files import own_name, parse_partition_name, segment_file
+from kseg.segment.files import (
+    LOG_DIRECTORY_FILES,
+    file_names,
+    holds_segments,
+    own_name,
+    parse_partition_name,
+    segment_file,
+)
 from kseg.segment.passed_over import tell_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.stores import trees
@@ -69,6 +77,26 @@ def convert_to_new(
             if trees.isdir(path) and not is_partition(path) and not is_dry:
                 write_root_copy(resolved(path), {}, made.folder)
     return plans
+
+
+def run_to_new(
+    paths: Sequence[str], output: str, options: ConvertOptions, change: ChangeOptions, reporter: Reporter
+) -> Outcome:
+    """Runs `convert_to_new`, and reports its plans as other changes do."""
+    plans = convert_to_new(paths, output, options, change, reporter)
+    for plan in plans:
+        reporter.plan(plan)
+    reporter.applied()
+    return Outcome(int(change.is_dry and bool(plans)), change.is_dry, not change.is_dry and bool(plans))
+
+
+def check_output(output: str) -> None:
+    """Raises PathError if the output would lie in a partition or log directory, among the files of brokers."""
+    place = os.path.realpath(output)
+    folder = place if os.path.isdir(place) else os.path.dirname(place)
+    if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
+        kind = "partition" if holds_segments(folder) else "log directory"
+        raise PathError(f"{output}: lies in the {kind} {folder}; nothing was written: choose a place outside of it")
 
 
 def plan_of_new(directory: str, files: dict[str, int], reason: str) -> Plan:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kseg.conversion.request import Request
+from kseg.errors import RequestError
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
 from kseg.limits import MAX_BATCH_BYTES
@@ -43,6 +44,11 @@ class ConvertOptions:
     @property
     def is_export(self) -> bool:
         return self.form in EXPORTS
+
+    def check(self) -> None:
+        """Raises RequestError for a codec that the format lacks."""
+        if self.codec and self.codec.startswith("zstd") and self.form in ("v0", "v1"):
+            raise RequestError(f"{self.form} has no zstd: gzip, snappy or lz4")
 
     @property
     def target(self) -> Target | None:

@@ -78,6 +78,17 @@ def roots_of(path: str) -> list[str]:
     return list(_roots_in(path)) or [path]
 
 
+def places_of(paths: Iterable[str]) -> list[str]:
+    """Returns the paths; archives are replaced by their log directories and partitions."""
+    places: list[str] = []
+    for path in paths:
+        try:
+            places += roots_of(path)
+        except KsegError:
+            places.append(path)  # whoever reads it reports it
+    return places
+
+
 def _roots_in(path: str) -> Iterator[str]:
     places = [os.path.join(path, name) for name in sorted(names_in(path)[1])]
     inside = [place for place in places if trees.isdir(place)]

@@ -40,15 +40,19 @@ class CheckReporter(Protocol):
 
 
 def verify(
-    options: VerifyOptions, reporter: CheckReporter, open_output: "OpenOutput", together: "Together | None" = None
+    options: VerifyOptions,
+    reporter: CheckReporter,
+    open_output: "OpenOutput",
+    together: "Together | None" = None,
+    is_alone: bool = False,
 ) -> int:
     """Checks all paths. Returns the exit status.
 
-    ``open_output``: opens a new manifest; ``together``: checks partitions elsewhere. After an interrupt the findings so
-    far are reported.
+    ``open_output``: opens a new manifest; ``together``: checks partitions elsewhere; ``is_alone``: in no process but
+    this one. After an interrupt the findings so far are reported.
     """
     check = Check(
-        options.paths, options.settings(), reporter.finding, options.ignored, together, progress=reporter.advance
+        options.paths, options.settings(), reporter.finding, options.ignored, together, is_alone, reporter.advance
     )
     failed = False
     try:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,62 @@ def test_an_output_leaves_the_source_alone(tmp_path: Path) -> None:
     assert kseg.verify(tmp_path / "new" / path.name).ok
 
 
+def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: Path) -> None:
+    path, new, other = copied(HEALTHY, tmp_path), tmp_path / "new", tmp_path / "other"
+    before = contents(path)
+    plan = kseg.convert(path, codec="zstd", output=new)
+    assert plan
+    assert not new.exists()
+    _, rows = told("convert", "--codec", "zstd", "--dry-run", "--format", "json", "-o", new, path)
+    assert [untimed(json.loads(line)) for line in plan.to_json().splitlines()] == list(map(untimed, rows))
+    assert [(each.action, each.file) for each in plan.actions] == [
+        (row["action"], row["file"]) for row in rows if row["type"] == "action"
+    ]
+    result = plan.apply()
+    assert (result.changed, result.kept) == (True, ())
+    told("convert", "--codec", "zstd", "--format", "json", "-o", other, path)
+    assert contents(new) == contents(other)
+    assert contents(path) == before
+    with pytest.raises(kseg.PathError):
+        plan.apply()
+    with pytest.raises(kseg.PathError, match="already exists"):
+        kseg.convert(path, codec="zstd", output=new)
+
+
+def test_an_output_lies_outside_of_logs(tmp_path: Path) -> None:
+    path = copied(HEALTHY, tmp_path)
+    with pytest.raises(kseg.PathError, match="lies in the partition"):
+        kseg.convert(path, output=path / "new")
+    with pytest.raises(kseg.RequestError, match="keep"):
+        kseg.convert(path, output=tmp_path / "new", keep=False)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path, **change: kseg.recover(path, mode="salvage", **change),
+        kseg.reindex,
+        lambda path, **change: kseg.compact(path, topics="orders", force_policy=True, now=NOW, **change),
+        lambda path, **change: kseg.retain(path, topics="orders", retention_ms=1, policy="delete", now=NOW, **change),
+        lambda path, **change: kseg.convert(path, codec="zstd", **change),
+    ],
+    ids=["recover", "reindex", "compact", "retain", "convert"],
+)
+def test_archives_are_changed_to_an_output_only(tmp_path: Path, make: Make) -> None:
+    path = tmp_path / "logs.tar.gz"
+    with tarfile.open(path, "w:gz") as made:
+        made.add(COMPACTED, "logs/orders-0")
+    for place in (path, "s3://bucket/logs"):
+        with pytest.raises(kseg.PathError, match="never changed: give --output"):
+            make(place)
+    plan = make(path, output=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert plan.apply().changed == bool(plan)
+    if plan:
+        rows = {(r.offset, r.key, r.value) for r in kseg.open(COMPACTED).records()}
+        assert {(r.offset, r.key, r.value) for r in kseg.open(tmp_path / "new/orders-0").records()} <= rows
+
+
 @pytest.mark.parametrize("action", ["replace", "create"])
 def test_a_plan_is_not_applied_to_other_files(tmp_path: Path, action: str) -> None:
     path = copied(FLIPPED, tmp_path)
@@ -164,6 +221,7 @@ def test_a_plan_is_not_applied_to_other_files(tmp_path: Path, action: str) -> No
         lambda path: kseg.convert(path),
         lambda path: kseg.convert(path, to="v9"),
         lambda path: kseg.convert(path, codec="brotli"),
+        lambda path: kseg.convert(path, codec="zstd", to="v1"),
     ],
 )
 def test_arguments_that_mean_nothing_are_refused(make: Make) -> None:

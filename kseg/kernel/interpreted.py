@@ -10,6 +10,8 @@ from re import MULTILINE, findall
 
 import kseg.kernel.cython as cython
 
+_HEADERS = __file__.replace("interpreted.py", "native/{}")
+
 
 class InterpretedLoader(SourceFileLoader):
     """Runs a kernel module from its .py file."""
@@ -36,10 +38,21 @@ def definitions(path):
     except FileNotFoundError:
         return {}
     found = {name: int(value, 0) for name, value in findall(r"^    ([A-Z]\w*) = (-?\w+)$", text, MULTILINE)}
+    for header, body in findall(r'^cdef extern from "(\S+)".*:\n((?:    .*\n|\n)+)', text, MULTILINE):
+        found |= _enumerators(header, dict(findall(r'^        ([A-Z]\w*) "(\w+)"$', body, MULTILINE)))
     for _, name, body in findall(r'^( *)\w+ struct (\w+)(?: ".+")?:\n((?:\1    .+\n)+)', text, MULTILINE):
         fields = findall(r"^ *(.*?) ?\b(\w+)$", body, MULTILINE)
         found[name] = _struct(name, {field: _maker(kind, found, text) for kind, field in fields})
     return found
+
+
+def _enumerators(header, names):
+    """Values of the enumerators that a C header of kseg/kernel/native has under other ``names``."""
+    if not names:
+        return {}
+    with open(_HEADERS.format(header), encoding="ascii") as file:
+        values = dict(findall(r"^    (KSEG_\w+) = (-?\w+)\b", file.read(), MULTILINE))
+    return {name: int(values[in_c], 0) for name, in_c in names.items()}
 
 
 def _maker(kind, found, text):

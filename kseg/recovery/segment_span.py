@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
-from kseg.kernel.scan.frame_scan import CRC_RIGHT
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.recovery.broker.epoch_cache import EpochChanges
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, BatchProblem, Headers, SegmentSurvey

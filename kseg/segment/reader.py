@@ -16,10 +16,18 @@ from typing import Any
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import (
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+)
 from kseg.kernel.scan import frames as kernel
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.frame_scan import CRC_RIGHT, IRREGULAR, WALK_RECORDS, FrameScan
+from kseg.kernel.scan.frame_scan import IRREGULAR, WALK_RECORDS, FrameScan
 from kseg.kernel.scan.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch

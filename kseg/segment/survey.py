@@ -17,12 +17,15 @@ from kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
     FRAME_WIDTH,
+    NULL_KEYS,
+    RECORDS_RIGHT,
 )
-from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, CRC_RIGHT, NULL_KEYS, RECORDS_RIGHT, WALK_RECORDS
+from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage

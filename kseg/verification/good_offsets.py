@@ -9,8 +9,9 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
+    RECORDS_RIGHT,
 )
-from kseg.kernel.scan.frame_scan import CRC_RIGHT, RECORDS_RIGHT
 from kseg.segment.survey import DEEP, Headers
 from kseg.verification.report import Details
 

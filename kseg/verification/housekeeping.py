@@ -15,8 +15,9 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
+    NULL_KEYS,
 )
-from kseg.kernel.scan.frame_scan import CRC_RIGHT, NULL_KEYS
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
 from kseg.verification.rule import Rule

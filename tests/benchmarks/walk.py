@@ -13,8 +13,7 @@ from threading import Thread
 from time import perf_counter
 
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.scan.frame_scan import RECORDS_RIGHT
+from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.segment.batches import RecordBatch
 from kseg.segment.parts import in_parts
 from kseg.stores.buffers import Buffers

@@ -6,10 +6,11 @@ compressed batch: a reader that STATE tells that the CRC is right does not look 
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, ExpansionBuffer, expand_batch
-from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
+from cython.cimports.kseg.kernel.layout.headers import CODEC, MAGIC_V2, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -18,7 +19,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be32,
 )
 from cython.cimports.kseg.kernel.records.columns import is_outside
-from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
@@ -28,7 +28,7 @@ NO_CODEC = cython.declare(cython.int, 0xF8)
 
 
 def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
-    """How many of the frames are expanded; NO_ROOM where ``capacity`` is too small for the first."""
+    """How many of the frames are expanded; BUFFER_FULL where ``capacity`` is too small for the first."""
     at: cython.Py_ssize_t
     size: cython.Py_ssize_t
     held: cython.Py_ssize_t
@@ -38,7 +38,7 @@ def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
     while i < count:
         at = frames[i * FRAME_WIDTH + FRAME_POSITION]
         size = frames[i * FRAME_WIDTH + FRAME_SIZE]
-        if not frames[i * FRAME_WIDTH + FRAME_STATE] & CRC_RIGHT or frames[i * FRAME_WIDTH + FRAME_MAGIC] != 2:
+        if not frames[i * FRAME_WIDTH + FRAME_STATE] & CRC_RIGHT or frames[i * FRAME_WIDTH + FRAME_MAGIC] != MAGIC_V2:
             return i
         if size <= V2_HEADER_BYTES or not p[at + V2_FLAGS] & CODEC:
             return i
@@ -46,7 +46,7 @@ def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
             return i
         # Where the largest so far would not fit, the next may not either, and what is decoded of it would be lost.
         if capacity - filled < V2_HEADER_BYTES + largest:
-            return i if i else NO_ROOM
+            return i if i else BUFFER_FULL
         if cython.compiled:
             held = 0
             if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
@@ -54,7 +54,7 @@ def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
                     p, at, size, out + filled + V2_HEADER_BYTES, capacity - filled - V2_HEADER_BYTES, zstd
                 )
             if held < 0:
-                return i if i or held != NO_ROOM else NO_ROOM
+                return i if i or held != BUFFER_FULL else BUFFER_FULL
             memcpy(out + filled, p + at, V2_HEADER_BYTES)
             out[filled + V2_FLAGS] &= NO_CODEC
             laid[i * FRAME_WIDTH + FRAME_POSITION] = filled
@@ -109,7 +109,7 @@ def lay_open(
                     p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, expansion.capacity,
                     expansion.zstd, opened,
                 )  # fmt: skip
-            if found != NO_ROOM:
+            if found != BUFFER_FULL:
                 return found
             if not expansion.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
                 return 0

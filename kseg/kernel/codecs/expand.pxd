@@ -1,7 +1,8 @@
-cpdef enum:
-    # Returned instead of a number of bytes. NO_ROOM: a larger output, a codec's library or a zstd context may help.
-    REFUSED = -1
-    NO_ROOM = -2
+cdef extern from "expand.h" nogil:
+    # Returned instead of a number of bytes; expand.h explains them.
+    enum:
+        REFUSED "KSEG_EXPAND_REFUSED"
+        BUFFER_FULL "KSEG_EXPAND_BUFFER_FULL"
 
 cdef Py_ssize_t expand_batch(
     const unsigned char* p, Py_ssize_t at, long long size, unsigned char* out, Py_ssize_t capacity, void* zstd

@@ -6,7 +6,7 @@ everything is refused.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CODEC, LZ4, V2_FLAGS, V2_HEADER_BYTES, ZSTD
+from cython.cimports.kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2, V2_FLAGS, V2_HEADER_BYTES, ZSTD
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.codecs import decoders as codecs
@@ -19,12 +19,12 @@ _asked = set()
 
 
 def expand_area(codec, magic, p, n, out, capacity, zstd):
-    """Bytes written to out, REFUSED or NO_ROOM."""
+    """Bytes written to out, REFUSED or BUFFER_FULL."""
     if cython.compiled:
         if codec == LZ4:
             return codecs.lz4(p, n, magic != 0, out, capacity)
-        if codec == ZSTD and magic == 2:
-            return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else NO_ROOM
+        if codec == ZSTD and magic == MAGIC_V2:
+            return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else BUFFER_FULL
     return REFUSED
 
 
@@ -100,7 +100,7 @@ class ExpansionBuffer:
                     )
                 if size >= 0:
                     return memoryview(self._buffer)[:size]
-                if size != NO_ROOM or not self.extend(codec):
+                if size != BUFFER_FULL or not self.extend(codec):
                     return None
 
 

@@ -3,13 +3,15 @@ around the area once it is packed again.
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
 from cython.cimports.kseg.kernel.codecs.packing import pack_area
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     CONTROL,
     ENTRY_OVERHEAD,
     ENTRY_SIZE,
+    HIGHEST_CODEC,
+    MAGIC_V2,
     V2_ATTRIBUTES,
     V2_BASE_OFFSET,
     V2_COUNT,
@@ -17,10 +19,10 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_FLAGS,
     V2_HEADER_BYTES,
     V2_LAST_OFFSET_DELTA,
-    ZSTD,
 )
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -94,7 +96,7 @@ def can_recode(
     codec: cython.int = p[at + V2_FLAGS] & CODEC
     if size < V2_HEADER_BYTES or p[at + V2_FLAGS] & CONTROL or be32(p, at + V2_COUNT) <= 0:
         return False
-    return could_be_frame(p, at, size, False) and codec != kept and codec <= ZSTD
+    return could_be_frame(p, at, size, False) and codec != kept and codec <= HIGHEST_CODEC
 
 
 def count_selected(selection, p, frames, first, stop, kept, most_bytes):
@@ -108,7 +110,11 @@ def count_selected(selection, p, frames, first, stop, kept, most_bytes):
         frame = i * FRAME_WIDTH
         at = frames[frame + FRAME_POSITION]
         size = frames[frame + FRAME_SIZE]
-        if frames[frame + FRAME_MAGIC] != 2 or not frames[frame + FRAME_STATE] & 1 or not can_recode(p, at, size, kept):
+        if (
+            frames[frame + FRAME_MAGIC] != MAGIC_V2
+            or not frames[frame + FRAME_STATE] & CRC_RIGHT
+            or not can_recode(p, at, size, kept)
+        ):
             return i
         base = be64(p, at + V2_BASE_OFFSET)
         delta = be32(p, at + V2_LAST_OFFSET_DELTA)
@@ -257,7 +263,7 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
                     repacking.expansion.capacity, repacking.expansion.zstd,
                 )  # fmt: skip
                 if held < 0:
-                    return NEEDS_BUFFER if held == NO_ROOM else LEFT
+                    return NEEDS_BUFFER if held == BUFFER_FULL else LEFT
                 records = cython.address(repacking.expansion.out[0])
             if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
                 return LEFT

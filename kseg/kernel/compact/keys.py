@@ -3,7 +3,7 @@
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
-from cython.cimports.kseg.kernel.layout.headers import CONTROL
+from cython.cimports.kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -120,7 +120,7 @@ def hash_window(reader, window, hashes, offsets):
     capacity: cython.Py_ssize_t = min(len(offsets), len(hashes) // 2)
     for i in range(reader.batch, window.count):
         reader.batch = i
-        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == 2:
+        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == MAGIC_V2:
             status = hash_batch(reader, window, i, capacity, hashes, offsets)
         else:
             status = hash_message(reader, window, i, capacity, hashes, offsets)

@@ -17,6 +17,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     ENTRY_SIZE,
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
+    MAGIC_V2,
     TRANSACTIONAL,
     V2_BASE_TIMESTAMP,
     V2_HEADER_BYTES,
@@ -123,7 +124,7 @@ def write_window(survivors, window, output):
     status: cython.int
     for i in range(survivors.batch, window.count):
         survivors.batch = i
-        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == 2:
+        if window.batches[i * BATCH_WIDTH + BATCH_MAGIC] == MAGIC_V2:
             status = write_batch(survivors, window, i, output)
         else:
             status = write_message(survivors, window, i, output)

@@ -1,62 +1,69 @@
-# Where fields lie in the headers of batches and messages. kseg.formats.record_batch and message_set show the tables.
-cdef enum:
-    # Of every entry since 0.8.
-    ENTRY_OFFSET = 0
-    ENTRY_SIZE = 8
-    ENTRY_MAGIC = 16
-    # Bytes that the size does not count: the offset's and its own.
-    ENTRY_OVERHEAD = 12
+# Positions of fields in the headers of batches and messages. kseg.formats.record_batch and message_set show the tables.
+cdef extern from "header_layout.h" nogil:
+    # What C needs too.
+    enum:
+        MAGIC_V2 "KSEG_MAGIC_V2"
+        HIGHEST_CODEC "KSEG_HIGHEST_CODEC"
+        CODEC "KSEG_CODEC"
+        ENTRY_OFFSET "KSEG_ENTRY_OFFSET"
+        ENTRY_SIZE "KSEG_ENTRY_SIZE"
+        ENTRY_MAGIC "KSEG_ENTRY_MAGIC"
+        ENTRY_OVERHEAD "KSEG_ENTRY_OVERHEAD"
+        V2_FLAGS "KSEG_V2_FLAGS"
+        V2_LAST_OFFSET_DELTA "KSEG_V2_LAST_OFFSET_DELTA"
+        V2_PRODUCER_ID "KSEG_V2_PRODUCER_ID"
+        V2_BASE_SEQUENCE "KSEG_V2_BASE_SEQUENCE"
+        V2_COUNT "KSEG_V2_COUNT"
+        V2_HEADER_BYTES "KSEG_V2_HEADER_BYTES"
+        V0_HEADER_BYTES "KSEG_V0_HEADER_BYTES"
+        V1_TIMESTAMP_BYTES "KSEG_V1_TIMESTAMP_BYTES"
+        SIZES_BYTES "KSEG_SIZES_BYTES"
+        V07_SIZE_BYTES "KSEG_V07_SIZE_BYTES"
+        V07_MAGIC "KSEG_V07_MAGIC"
+        V07_LEAST_BYTES "KSEG_V07_LEAST_BYTES"
 
-    # Of a v2 batch. FLAGS is the low byte of the attributes: all bits that have a meaning.
+cdef enum:
+    # Of a v2 batch.
     V2_BASE_OFFSET = 0
     V2_LEADER_EPOCH = 12
     V2_CRC = 17
     V2_ATTRIBUTES = 21
-    V2_FLAGS = 22
-    V2_LAST_OFFSET_DELTA = 23
     V2_BASE_TIMESTAMP = 27
     V2_MAX_TIMESTAMP = 35
-    V2_PRODUCER_ID = 43
     V2_PRODUCER_EPOCH = 51
-    V2_BASE_SEQUENCE = 53
-    V2_COUNT = 57
-    V2_HEADER_BYTES = 61
 
-    # Of a v0 or v1 message; the key's size is the first field behind its header.
+    # Of a v0 or v1 message. The size of the key follows the header.
     LEGACY_CRC = 12
     LEGACY_FLAGS = 17
     V1_TIMESTAMP = 18
-    V0_HEADER_BYTES = 18
     V1_HEADER_BYTES = 26
 
-    # Attributes.
-    CODEC = 7
+    # Bits of attributes.
     LOG_APPEND_TIME = 8
     TRANSACTIONAL = 16
     CONTROL = 32
     DELETE_HORIZON = 64
 
-    # Bit of LOG_APPEND_TIME, and codecs.
+    # Number of the bit LOG_APPEND_TIME; codecs.
     LOG_APPEND_SHIFT = 3
     GZIP = 1
     SNAPPY = 2
     LZ4 = 3
     ZSTD = 4
 
-    # Timestamp types, as kseg.segment.items.TIMESTAMP_TYPES orders them.
+    # Timestamp types, in the order of kseg.segment.items.TIMESTAMP_TYPES.
     NO_TIME = 0
     CREATE_TIME = 1
     APPEND_TIME = 2
 
 cdef enum:
-    # Of a message of 0.7, which begins with its size; one of magic 1 has attributes before its CRC.
-    V07_MAGIC = 4
+    # Of a message of 0.7.
     V07_ATTRIBUTES = 5
-    V07_LEAST_BYTES = 9
     V07_CODEC = 3
     CRC_BYTES = 4
 
-    # Of an entry of an offset index: a relative offset and a position; of a time index: a timestamp and that offset.
+    # Of an index entry. Offset index: int32 relative offset, int32 position. Time index: int64 timestamp, int32
+    # relative offset.
     OFFSET_ENTRY_BYTES = 8
     OFFSET_ENTRY_POSITION = 4
     TIME_ENTRY_BYTES = 12

@@ -1,4 +1,4 @@
-# Rows of int64, which one kernel module hands to the next: rows.py tells what each column means.
+# Columns of the int64 tables that kernel modules share. rows.py explains each column.
 cdef enum:
     FRAME_POSITION = 0
     FRAME_SIZE = 1
@@ -45,7 +45,19 @@ cdef enum:
     BATCH_COORDINATOR_EPOCH = 15
     BATCH_WIDTH = 16
 
-# In C. Interpreted, the same functions come from rows.py.
+cdef enum:
+    # Bits of FRAME_STATE and BATCH_STATE. RECORDS_RIGHT is set only by a walk over the records: none has a problem. A
+    # frame without it must be opened to know. NULL_KEYS is set with it: a record has no key.
+    CRC_RIGHT = 1
+    RECORDS_RIGHT = 2
+    NULL_KEYS = 4
+
+    # Parts of ROW_CHECK: the bit that the CRC is right, and the timestamp type.
+    CHECK_VALID_SHIFT = 32
+    CHECK_KIND_SHIFT = 33
+    CHECK_KIND_BITS = 3
+
+# In C. Interpreted, rows.py defines the same functions.
 cdef extern from "native.h" nogil:
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     long long be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
@@ -60,13 +72,13 @@ cdef extern from "native.h" nogil:
         unsigned char* out, Py_ssize_t at, const unsigned char* p, long long start, long long size
     )
     void prefetch "kseg_prefetch"(const long long* p, long long i)
-    # Once in each module that computes checksums, when it is imported.
+    # Each module that computes checksums calls this once, when it is imported.
     void native_setup "kseg_native_setup"()
     unsigned int crc32c "kseg_crc32c"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
     unsigned int crc32 "kseg_crc32"(unsigned int crc, const unsigned char* p, Py_ssize_t start, Py_ssize_t end)
     unsigned int crc32c_range "kseg_crc32c_range"(unsigned int before, unsigned int through, unsigned long long n)
     unsigned int crc32_range "kseg_crc32_range"(unsigned int before, unsigned int through, unsigned long long n)
-    # For tests: any of the path_count ways that this processor has, by number.
+    # For tests: one of the path_count implementations that this processor can run, by number.
     int path_count "kseg_path_count"
     const char* path_name "kseg_path_name"(int path)
     unsigned int crc32c_by "kseg_crc32c_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)

@@ -2,7 +2,7 @@
  *
  * Every function writes at out[o] and returns the position behind what it wrote. Those that take a limit check before
  * each step that o has not passed it, and pass it by less than KSEG_STEP bytes; where it is passed they return
- * KSEG_NO_ROOM, and what lies behind the o they were given is garbage. The others write less than KSEG_STEP bytes.
+ * KSEG_OUTPUT_FULL, and what lies behind the o they were given is garbage. The others write less than KSEG_STEP bytes.
  */
 #ifndef KSEG_ESCAPE_H
 #define KSEG_ESCAPE_H
@@ -37,7 +37,12 @@ static __forceinline unsigned kseg_lowest(unsigned bits) {
 
 #include "shuffle.h"
 
-enum { KSEG_STEP = 128, KSEG_NO_ROOM = -1, KSEG_NOT_UTF8 = -2 };
+enum {
+    KSEG_STEP = 128,
+    /* Returned instead of a position: the output ends too soon, or the bytes are not UTF-8. */
+    KSEG_OUTPUT_FULL = -1,
+    KSEG_NOT_UTF8 = -2
+};
 
 KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
     memcpy(out + o, text, (size_t)size);
@@ -214,7 +219,7 @@ KSEG_APART static Py_ssize_t kseg_put_visible(unsigned char *out, Py_ssize_t o, 
     while (i <= n) {
         int length, control = -1;
         if (o > limit)
-            return KSEG_NO_ROOM;
+            return KSEG_OUTPUT_FULL;
         if (i == n)
             break;
         length = kseg_sequence(p, i, n);
@@ -302,11 +307,11 @@ KSEG_LOCAL Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t
     Py_ssize_t i = 0;
     int length;
     if (o > limit)
-        return KSEG_NO_ROOM;
+        return KSEG_OUTPUT_FULL;
     out[o++] = '"';
     while (i < n) {
         if (o > limit)
-            return KSEG_NO_ROOM;
+            return KSEG_OUTPUT_FULL;
 #ifdef KSEG_SSE2
         if (n - i >= 16) {
             int used = kseg_json16(out, &o, p + i, n - i >= 32);
@@ -337,7 +342,7 @@ KSEG_LOCAL Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     Py_ssize_t i = 0;
     if (o > limit)
-        return KSEG_NO_ROOM;
+        return KSEG_OUTPUT_FULL;
 #ifdef KSEG_SHUFFLES
     while (kseg_can_shuffle && n - i >= 16) {
         const Py_ssize_t groups = (limit - o) / 16 + 1, bytes = n - i - 4 < 12 * groups ? n - i : 12 * groups + 4;
@@ -345,13 +350,13 @@ KSEG_LOCAL Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize
         i += used;
         o += used / 3 * 4;
         if (o > limit)
-            return KSEG_NO_ROOM;
+            return KSEG_OUTPUT_FULL;
     }
 #endif
     for (; n - i >= 3; i += 3, o += 4) {
         const unsigned bits = (unsigned)p[i] << 16 | (unsigned)p[i + 1] << 8 | p[i + 2];
         if (o > limit)
-            return KSEG_NO_ROOM;
+            return KSEG_OUTPUT_FULL;
         out[o] = (unsigned char)letters[bits >> 18];
         out[o + 1] = (unsigned char)letters[bits >> 12 & 63];
         out[o + 2] = (unsigned char)letters[bits >> 6 & 63];

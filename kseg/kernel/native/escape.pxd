@@ -1,7 +1,7 @@
 # What the renderers reach in C: escape.h.
 cdef extern from "escape.h" nogil:
     enum:
-        NO_ROOM "KSEG_NO_ROOM"
+        OUTPUT_FULL "KSEG_OUTPUT_FULL"
         NOT_UTF8 "KSEG_NOT_UTF8"
     ctypedef struct Near "kseg_near":
         long long base

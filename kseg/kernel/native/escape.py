@@ -1,14 +1,12 @@
 """The interpreted twin of escape.h: what the renderers write a line with.
 
 All write at out[o] and return the position behind. ``put`` and those of numbers leave it to the caller to see to the
-room; ``put_limited`` gives NO_ROOM where it would pass a limit. `java`, `visible`, `json_value` say what to write.
+room; ``put_limited`` gives OUTPUT_FULL where it would pass a limit. `java`, `visible`, `json_value` say what to write.
 """
 
 import re
 from binascii import b2a_base64
 from json.encoder import encode_basestring
-
-NO_ROOM = -1
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
@@ -34,7 +32,7 @@ def put_near(_kept, out, o, value):
 
 
 def put_limited(out, o, limit, text):
-    return NO_ROOM if o + len(text) > limit else put(out, o, text, len(text))
+    return OUTPUT_FULL if o + len(text) > limit else put(out, o, text, len(text))
 
 
 def java(raw):

@@ -1,10 +1,12 @@
-/* What decoders that expand a compressed area answer where they have no bytes to give. */
+/* Results of the decoders of compressed areas, beside the number of bytes written. */
 #ifndef KSEG_EXPAND_H
 #define KSEG_EXPAND_H
 
 enum {
-    KSEG_EXPAND_REFUSED = -1, /* bad, or a form that only a library reads */
-    KSEG_EXPAND_NO_ROOM = -2  /* may well be good: try again with more room */
+    /* The area is malformed, or in a form that only the Python libraries read. */
+    KSEG_EXPAND_REFUSED = -1,
+    /* The output is too small, or the codec's library or context is missing: extend the buffer and try again. */
+    KSEG_EXPAND_BUFFER_FULL = -2
 };
 
 #endif

@@ -93,7 +93,7 @@ KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_put_java_shuffled(unsigned char
         uint32_t raw, gone;
         __m256i x;
         if (o > limit)
-            return KSEG_NO_ROOM;
+            return KSEG_OUTPUT_FULL;
         x = size < KSEG_BLOCK ? kseg_load_last(p, size) : _mm256_loadu_si256((const __m256i *)p);
         if (_mm256_movemask_epi8(x) == 0) {
             _mm256_storeu_si256((__m256i *)(out + o), x);
@@ -126,7 +126,7 @@ KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t 
 #endif
     while (i < n) {
         if (o > limit)
-            return KSEG_NO_ROOM;
+            return KSEG_OUTPUT_FULL;
 #ifdef KSEG_SSE2
         if (n - i >= 16) {
             int used = kseg_java16(out, &o, p + i);
@@ -154,11 +154,11 @@ KSEG_LOCAL Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t
     Py_ssize_t i = 0;
     int ascii = 1;
     if (o > limit)
-        return KSEG_NO_ROOM;
+        return KSEG_OUTPUT_FULL;
     if (n >= 32) {
         while (n - i >= 32) {
             if (o > limit)
-                return KSEG_NO_ROOM;
+                return KSEG_OUTPUT_FULL;
             if (!kseg_ascii32(out + o, p + i))
                 return kseg_put_java_mixed(out, o, limit, p + i, n - i);
             i += 32;

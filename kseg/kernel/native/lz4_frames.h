@@ -98,7 +98,7 @@ static ptrdiff_t kseg_lz4_blocks(void *context, const uint8_t *p, size_t at, siz
         made += some;
         at += taken;
         if (left == 0) return n - at == behind ? (ptrdiff_t)made : KSEG_EXPAND_REFUSED;
-        if (some == 0 && taken == 0) return made == capacity ? KSEG_EXPAND_NO_ROOM : KSEG_EXPAND_REFUSED;
+        if (some == 0 && taken == 0) return made == capacity ? KSEG_EXPAND_BUFFER_FULL : KSEG_EXPAND_REFUSED;
     }
     return KSEG_EXPAND_REFUSED;
 }
@@ -110,7 +110,7 @@ static ptrdiff_t kseg_lz4(const uint8_t *p, size_t n, int verify_header, uint8_t
     ptrdiff_t held;
     void *context;
     if (!checksum_at) return KSEG_EXPAND_REFUSED;
-    if (!kseg_lz4_is_known()) return KSEG_EXPAND_NO_ROOM;
+    if (!kseg_lz4_is_known()) return KSEG_EXPAND_BUFFER_FULL;
     if (verify_header && !kseg_lz4_header_is_right(p, n)) return KSEG_EXPAND_REFUSED;
     context = kseg_lz4_create();
     if (!context) return KSEG_EXPAND_REFUSED;

@@ -9,11 +9,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "header_layout.h"
 #include "native.h"
 
 enum {
     KSEG_LANES = 64,
-    KSEG_HEADER_BYTES = 61,
     KSEG_REPEATS_SHARE = 8,
     KSEG_PREFIX_BLOCK = 256
 };
@@ -27,7 +27,7 @@ enum {
 /* A length of fewer bytes than the least entry has, or of more than are left (its first byte tells), a negative offset
  * or a magic of no format rule a position out. */
 KSEG_SEARCH_INLINE unsigned char kseg_could_begin(const unsigned char *p, unsigned char most) {
-    unsigned char fits = (p[16] <= 2) & (p[8] <= most) & (p[0] < 128);
+    unsigned char fits = (p[KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[8] <= most) & (p[0] < 128);
     unsigned char holds_header = ((unsigned char)(p[8] | p[9] | p[10]) > 0) | (p[11] > 13);
     return fits & holds_header;
 }
@@ -74,30 +74,34 @@ KSEG_SEARCH_INLINE int kseg_first_set(uint64_t bits) {
 static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrdiff_t end, int v07) {
     int64_t size;
     int magic;
+    int64_t least;
     if (v07) {
-        if (end - i < 9) return 0;
-        magic = p[i + 4];
-        size = kseg_be32(p, i);
-        return magic > 1 || size < 5 + magic || size > end - i - 4 ? 0 : size + 4;
+        if (end - i < KSEG_V07_LEAST_BYTES) return 0;
+        magic = p[i + KSEG_V07_MAGIC];
+        size = KSEG_V07_SIZE_BYTES + kseg_be32(p, i);
+        return magic > 1 || size < KSEG_V07_LEAST_BYTES + magic || size > end - i ? 0 : size;
     }
-    if (end - i < 26) return 0;
-    magic = p[i + 16];
-    if (magic > 2) return 0;
-    size = kseg_be32(p, i + 8);
-    return size > end - i - 12 || size < (magic == 2 ? 49 : 14 + 8 * magic) ? 0 : size + 12;
+    if (end - i < KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES) return 0;
+    magic = p[i + KSEG_ENTRY_MAGIC];
+    if (magic > KSEG_MAGIC_V2) return 0;
+    size = KSEG_ENTRY_OVERHEAD + kseg_be32(p, i + KSEG_ENTRY_SIZE);
+    least = magic == KSEG_MAGIC_V2 ? KSEG_V2_HEADER_BYTES
+                                   : KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES + KSEG_V1_TIMESTAMP_BYTES * magic;
+    return size > end - i || size < least ? 0 : size;
 }
 
 /* What is cheap to tell of a frame found by search: fields that no writer ever filled so. */
 static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64_t size, int v07) {
     ptrdiff_t fields;
     int64_t key_size, value_size, rest;
-    if (v07) return size > 9 + p[i + 4];
+    if (v07) return size > KSEG_V07_LEAST_BYTES + p[i + KSEG_V07_MAGIC];
     if (p[i] & 128) return 0;
-    if (p[i + 16] == 2)
-        return (p[i + 22] & 7) <= 4 && !(p[i + 23] & 128) && kseg_be64(p, i + 43) >= -1 && kseg_be32(p, i + 53) >= -1 &&
-               !(p[i + 57] & 128);
-    fields = i + 18 + 8 * p[i + 16];
-    rest = i + size - fields - 8;
+    if (p[i + KSEG_ENTRY_MAGIC] == KSEG_MAGIC_V2)
+        return (p[i + KSEG_V2_FLAGS] & KSEG_CODEC) <= KSEG_HIGHEST_CODEC && !(p[i + KSEG_V2_LAST_OFFSET_DELTA] & 128) &&
+               kseg_be64(p, i + KSEG_V2_PRODUCER_ID) >= -1 && kseg_be32(p, i + KSEG_V2_BASE_SEQUENCE) >= -1 &&
+               !(p[i + KSEG_V2_COUNT] & 128);
+    fields = i + KSEG_V0_HEADER_BYTES + KSEG_V1_TIMESTAMP_BYTES * p[i + KSEG_ENTRY_MAGIC];
+    rest = i + size - fields - KSEG_SIZES_BYTES;
     key_size = kseg_be32(p, fields);
     if (key_size < 0) key_size = 0;
     if (key_size > rest) return 0;
@@ -113,7 +117,7 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
  * look at them anew. */
 static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                      uint64_t marks, ptrdiff_t *repeats) {
-    int64_t longest = KSEG_HEADER_BYTES;
+    int64_t longest = KSEG_V2_HEADER_BYTES;
     for (; marks; marks &= marks - 1) {
         int64_t size = KSEG_LANES + kseg_frame_bytes(p, i + kseg_first_set(marks), end, v07);
         if (size > longest) longest = size;
@@ -140,10 +144,11 @@ typedef uint64_t (*kseg_marking)(const unsigned char *p, unsigned char most, int
 /* Marks of the positions [i, i + 64) that are before stop; behind stop 17 bytes are there, in a file of 0.7 five. */
 KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                        kseg_marking marks_of_all) {
-    ptrdiff_t most = (end - i - (v07 ? 4 : 12)) >> 24, count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
+    ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;
+    ptrdiff_t count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
     uint64_t bits;
     if (most > 127) most = 127;
-    if (end - i < KSEG_LANES + KSEG_HEADER_BYTES) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
+    if (end - i < KSEG_LANES + KSEG_V2_HEADER_BYTES) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
     bits = marks_of_all(p + i, (unsigned char)most, v07);
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }

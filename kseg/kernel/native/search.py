@@ -2,6 +2,26 @@
 
 import re
 
+from kseg.kernel.layout.headers import (
+    CODEC,
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    HIGHEST_CODEC,
+    MAGIC_V2,
+    SIZES_BYTES,
+    V0_HEADER_BYTES,
+    V07_LEAST_BYTES,
+    V07_MAGIC,
+    V07_SIZE_BYTES,
+    V1_TIMESTAMP_BYTES,
+    V2_BASE_SEQUENCE,
+    V2_COUNT,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+    V2_PRODUCER_ID,
+)
 from kseg.kernel.layout.rows import be32, be64
 
 # A magic of 0-2 sixteen bytes on, an offset that is not negative, and a length that is neither negative nor under 14
@@ -15,36 +35,35 @@ _CHUNK_BYTES = 1 << 16
 def frame_bytes(p, i, end, v07):
     """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
     if v07:
-        if end - i < 9:
+        if end - i < V07_LEAST_BYTES:
             return 0
-        magic = p[i + 4]
-        size = be32(p, i)
-        return 0 if magic > 1 or size < 5 + magic or size > end - i - 4 else size + 4
-    if end - i < 26:
+        magic = p[i + V07_MAGIC]
+        size = V07_SIZE_BYTES + be32(p, i)
+        return 0 if magic > 1 or size < V07_LEAST_BYTES + magic or size > end - i else size
+    if end - i < V0_HEADER_BYTES + SIZES_BYTES:
         return 0
-    magic = p[i + 16]
-    size = be32(p, i + 8)
-    if magic > 2 or size > end - i - 12 or size < (49 if magic == 2 else 14 + 8 * magic):
-        return 0
-    return size + 12
+    magic = p[i + ENTRY_MAGIC]
+    size = ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE)
+    least = V2_HEADER_BYTES if magic == MAGIC_V2 else V0_HEADER_BYTES + SIZES_BYTES + V1_TIMESTAMP_BYTES * magic
+    return 0 if magic > MAGIC_V2 or size > end - i or size < least else size
 
 
 def could_be_frame(p, i, size, v07):
-    """What is cheap to tell of a frame found by search: fields that no writer ever filled so."""
+    """A cheap check of a frame found by search: whether its fields hold values that a writer can have set."""
     if v07:
-        return size > 9 + p[i + 4]
+        return size > V07_LEAST_BYTES + p[i + V07_MAGIC]
     if p[i] >= 128:
         return False
-    if p[i + 16] == 2:
+    if p[i + ENTRY_MAGIC] == MAGIC_V2:
         return (
-            (p[i + 22] & 7) <= 4
-            and p[i + 23] < 128
-            and be64(p, i + 43) >= -1
-            and be32(p, i + 53) >= -1
-            and p[i + 57] < 128
+            (p[i + V2_FLAGS] & CODEC) <= HIGHEST_CODEC
+            and p[i + V2_LAST_OFFSET_DELTA] < 128
+            and be64(p, i + V2_PRODUCER_ID) >= -1
+            and be32(p, i + V2_BASE_SEQUENCE) >= -1
+            and p[i + V2_COUNT] < 128
         )
-    fields = i + 18 + 8 * p[i + 16]
-    rest = i + size - fields - 8
+    fields = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    rest = i + size - fields - SIZES_BYTES
     key_size = max(be32(p, fields), 0)
     return key_size <= rest and key_size + max(be32(p, fields + 4 + key_size), 0) == rest
 

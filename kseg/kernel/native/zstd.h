@@ -10,7 +10,7 @@
 
 #include "expand.h"
 
-enum { KSEG_ZSTD_NO_ROOM = 70 }; /* ZSTD_error_dstSize_tooSmall */
+enum { KSEG_ZSTD_DST_TOO_SMALL = 70 }; /* ZSTD_error_dstSize_tooSmall */
 
 static struct {
     void *(*create)(void);
@@ -123,7 +123,8 @@ static ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *o
         if (!kseg_zstd_is_known(p + at, size)) return KSEG_EXPAND_REFUSED;
         held = kseg_libzstd.decompress(context, out + made, capacity - made, p + at, size);
         if (kseg_libzstd.is_error(held))
-            return kseg_libzstd.error_code(held) == KSEG_ZSTD_NO_ROOM ? KSEG_EXPAND_NO_ROOM : KSEG_EXPAND_REFUSED;
+            return kseg_libzstd.error_code(held) == KSEG_ZSTD_DST_TOO_SMALL ? KSEG_EXPAND_BUFFER_FULL
+                                                                           : KSEG_EXPAND_REFUSED;
         if (held > capacity - made) return KSEG_EXPAND_REFUSED;
         made += held;
         at += size;

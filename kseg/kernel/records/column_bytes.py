@@ -12,7 +12,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
 
 
-NO_ROOM = cython.declare(cython.Py_ssize_t, -1)
+DATA_FULL = cython.declare(cython.Py_ssize_t, -1)
 OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
@@ -30,7 +30,7 @@ def gather_bytes(payload, length, fields, count, width, data, capacity, ends, va
             if position < 0 or size > length or position > length - size:
                 return OUTSIDE
             if size > capacity - filled:
-                return NO_ROOM
+                return DATA_FULL
             if size > 0:
                 if cython.compiled:
                     memcpy(data + filled, payload + position, size)

@@ -21,6 +21,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     ENTRY_OFFSET,
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
+    MAGIC_V2,
     NO_TIME,
     V1_TIMESTAMP,
     V2_BASE_OFFSET,
@@ -30,6 +31,9 @@ from cython.cimports.kseg.kernel.layout.headers import (
 )
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    CHECK_KIND_BITS,
+    CHECK_KIND_SHIFT,
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_STATE,
@@ -53,10 +57,7 @@ from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, 
 
 from kseg.kernel.records.plain import check_frames
 
-INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK
-KIND_SHIFT = cython.declare(cython.int, 33)
-KIND_BITS = cython.declare(cython.int, 3)
 PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
@@ -65,7 +66,7 @@ def is_outside(p, frame, wanted):
     """Whether no record of an intact frame is asked for, by its header; control records never are."""
     at: cython.Py_ssize_t = frame[FRAME_POSITION]
     first: cython.longlong
-    if frame[FRAME_MAGIC] == 2:
+    if frame[FRAME_MAGIC] == MAGIC_V2:
         first = be64(p, at + V2_BASE_OFFSET)
         return (
             (p[at + V2_FLAGS] & CONTROL) != 0
@@ -86,11 +87,11 @@ def is_outside(p, frame, wanted):
 
 def check_of(kind):
     """ROW_CHECK of a valid row."""
-    return VALID + (kind << KIND_SHIFT)
+    return VALID + (kind << CHECK_KIND_SHIFT)
 
 
 def kind_of(check):
-    return (check >> KIND_SHIFT) & KIND_BITS
+    return (check >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
 
 
 class Collector(Progress):
@@ -155,7 +156,7 @@ def collect_rows(collector, stop, wanted):
     while collector.frame < stop:
         at = collector.frame * FRAME_WIDTH
         frame = plain.frames + at if cython.compiled else plain.frames[at : at + FRAME_WIDTH]
-        if collector.position == 0 and frame[FRAME_STATE] & INTACT and is_outside(plain.p, frame, wanted):
+        if collector.position == 0 and frame[FRAME_STATE] & CRC_RIGHT and is_outside(plain.p, frame, wanted):
             collector.frame += 1
             continue
         if plain.table.row_count >= plain.table.row_capacity:
@@ -165,7 +166,7 @@ def collect_rows(collector, stop, wanted):
             return FULL
         if status != DONE:
             return status
-        if frame[FRAME_MAGIC] == 2:
+        if frame[FRAME_MAGIC] == MAGIC_V2:
             check = check_of(
                 APPEND_TIME if plain.p[frame[FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
             )

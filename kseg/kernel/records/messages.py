@@ -38,6 +38,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
 )
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    CHECK_KIND_SHIFT,
     ROW_CHECK,
     ROW_HEADER_COUNT,
     ROW_HEADERS,
@@ -67,7 +68,6 @@ REASONS = {
 # As C variables: Cython takes literals of more than 31 bits for Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK, as the kind above it
-KIND_SHIFT = cython.declare(cython.int, 33)
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
 # What the size of an entry counts before its key: two sizes and what stands before them.
 LEAST_V0 = cython.declare(cython.longlong, 14)
@@ -228,7 +228,9 @@ def put_row(
     rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.manner == STRICT else message.value_size
     rows[row + ROW_HEADERS] = 0
     rows[row + ROW_HEADER_COUNT] = 0
-    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after) | (kind << KIND_SHIFT)
+    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after) | (
+        kind << CHECK_KIND_SHIFT
+    )
     walk.row_count += 1
 
 

@@ -5,7 +5,7 @@
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
@@ -72,7 +72,7 @@ def open_batch(window, at):
     elif cython.compiled:
         held = expand_batch(window.p, position, size, window.expanded, window.expanded_bytes, window.zstd)
         if held < 0:
-            return NEEDS_BUFFER if held == NO_ROOM else NEEDS_OPENING
+            return NEEDS_BUFFER if held == BUFFER_FULL else NEEDS_OPENING
         window.payload, window.first, window.end = window.expanded, 0, held
     else:
         return NEEDS_OPENING

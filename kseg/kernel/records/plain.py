@@ -13,9 +13,11 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     CREATE_TIME,
     ENTRY_OFFSET,
+    HIGHEST_CODEC,
     LEGACY_CRC,
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
+    MAGIC_V2,
     NO_TIME,
     V0_HEADER_BYTES,
     V1_HEADER_BYTES,
@@ -23,9 +25,9 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_COUNT,
     V2_FLAGS,
     V2_HEADER_BYTES,
-    ZSTD,
 )
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -60,7 +62,6 @@ from cython.cimports.kseg.kernel.records.records import (
     walk_records,
 )
 
-INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key or value
@@ -155,11 +156,13 @@ def has_plain_header(p, frames, at):
     position: cython.Py_ssize_t = frames[at + FRAME_POSITION]
     size: cython.Py_ssize_t = frames[at + FRAME_SIZE]
     magic: cython.longlong = frames[at + FRAME_MAGIC]
-    if not frames[at + FRAME_STATE] & INTACT:
+    if not frames[at + FRAME_STATE] & CRC_RIGHT:
         return False
-    if magic == 2:
+    if magic == MAGIC_V2:
         return (
-            size >= V2_HEADER_BYTES and (p[position + V2_FLAGS] & CODEC) <= ZSTD and be32(p, position + V2_COUNT) >= 0
+            size >= V2_HEADER_BYTES
+            and (p[position + V2_FLAGS] & CODEC) <= HIGHEST_CODEC
+            and be32(p, position + V2_COUNT) >= 0
         )
     if magic == 0 or magic == 1:
         return is_legacy_plain(p, position, size, cython.cast(cython.int, magic))
@@ -171,7 +174,7 @@ def next_rows(plain, at):
     position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
     magic: cython.int = cython.cast(cython.int, plain.frames[at + FRAME_MAGIC])
     row: cython.Py_ssize_t = plain.table.row_count * ROW_WIDTH
-    if magic >= 2:
+    if magic >= MAGIC_V2:
         return append_records(
             plain.p, position + plain.frames[at + FRAME_SIZE], cython.address(plain.cursor),
             cython.address(plain.header), cython.address(plain.table),
@@ -192,9 +195,9 @@ def open_frame(plain, at):
     size: cython.Py_ssize_t = plain.frames[at + FRAME_SIZE]
     magic: cython.longlong = plain.frames[at + FRAME_MAGIC]
     status: cython.int
-    if not plain.frames[at + FRAME_STATE] & INTACT:
+    if not plain.frames[at + FRAME_STATE] & CRC_RIGHT:
         return -1
-    if magic == 2:
+    if magic == MAGIC_V2:
         if size < V2_HEADER_BYTES or plain.p[position + V2_FLAGS] & plain.refused:
             return -1
         read_records_header(plain.p, position, cython.address(plain.header))
@@ -244,7 +247,7 @@ def enter(plain, at, progress, left):
         status = open_frame(plain, at)
     else:
         plain.header.count = 1
-        if plain.frames[at + FRAME_MAGIC] >= 2:
+        if plain.frames[at + FRAME_MAGIC] >= MAGIC_V2:
             read_records_header(plain.p, plain.frames[at + FRAME_POSITION], cython.address(plain.header))
         begin_records(cython.address(plain.cursor), progress.position, 0)
         plain.cursor.index = progress.record

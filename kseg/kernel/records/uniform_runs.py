@@ -7,6 +7,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CREATE_TIME,
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
+    MAGIC_V2,
     NO_TIME,
     V1_TIMESTAMP,
     V2_ATTRIBUTES,
@@ -19,6 +20,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
 )
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -81,12 +83,12 @@ def count_alike(run, p, frames, first, stop):
         frame = i * FRAME_WIDTH
         at = frames[frame + FRAME_POSITION]
         size = frames[frame + FRAME_SIZE]
-        if frames[frame + FRAME_MAGIC] != magic or not frames[frame + FRAME_STATE] & 1:
+        if frames[frame + FRAME_MAGIC] != magic or not frames[frame + FRAME_STATE] & CRC_RIGHT:
             return i
         delta = 0
         kind = NO_TIME
         time = -1
-        if magic == 2:
+        if magic == MAGIC_V2:
             if not is_plain_batch(p, at, size):
                 return i
             delta = be32(p, at + V2_LAST_OFFSET_DELTA)

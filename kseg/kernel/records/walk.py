@@ -6,16 +6,17 @@ the caller must open gzip, snappy, compressed v0 and v1 messages, and malformed 
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import NO_ROOM, expand_batch
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,
+    MAGIC_V2,
     V0_HEADER_BYTES,
     V1_HEADER_BYTES,
     V2_FLAGS,
     V2_HEADER_BYTES,
 )
-from cython.cimports.kseg.kernel.layout.rows import be32
+from cython.cimports.kseg.kernel.layout.rows import NULL_KEYS, RECORDS_RIGHT, be32
 from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
 from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
 from cython.cimports.kseg.kernel.records.records import (
@@ -29,7 +30,6 @@ from cython.cimports.kseg.kernel.records.records import (
     read_records_header,
     walk_records,
 )
-from cython.cimports.kseg.kernel.scan.frame_scan import NULL_KEYS, RECORDS_RIGHT, TOO_SMALL
 
 
 def walk_message(scan, p, i, size):
@@ -46,14 +46,14 @@ def walk_message(scan, p, i, size):
 def walk_frame(scan, p, i, size):
     """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
 
-    TOO_SMALL where the expansion buffer is: the caller extends it, or counts the frame as not found right.
+    BUFFER_FULL where the expansion buffer is: the caller extends it, or counts the frame as not found right.
     """
     header: RecordsHeader
     cursor: RecordCursor
     codec: cython.int
     held: cython.Py_ssize_t
     status: cython.int
-    if p[i + ENTRY_MAGIC] < 2:
+    if p[i + ENTRY_MAGIC] < MAGIC_V2:
         return walk_message(scan, p, i, size)
     if size < V2_HEADER_BYTES:
         return 0
@@ -71,7 +71,7 @@ def walk_frame(scan, p, i, size):
     elif cython.compiled and scan.out != cython.NULL:
         held = expand_batch(p, i, size, scan.out, scan.out_bytes, scan.zstd)
         if held < 0:
-            return TOO_SMALL if held == NO_ROOM else 0
+            return BUFFER_FULL if held == BUFFER_FULL else 0
         begin_records(cython.address(cursor), 0, -1)
         status = walk_records(scan.out, held, cython.address(cursor), cython.address(header))
     else:

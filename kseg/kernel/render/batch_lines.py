@@ -17,6 +17,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
     LZ4,
+    MAGIC_V2,
     NO_TIME,
     SNAPPY,
     TRANSACTIONAL,
@@ -35,6 +36,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     ZSTD,
 )
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -47,7 +49,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
 from cython.cimports.kseg.kernel.native.escape import put, put_int
 from cython.cimports.kseg.kernel.records.plain import sequence_after
 
-INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
@@ -126,12 +127,14 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     """
     out: cython.pointer[cython.uchar] = line.out
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
-    is_valid: cython.bint = frames[frame + FRAME_STATE] & INTACT and 0 <= magic <= 2
-    attributes: cython.int = p[at + V2_FLAGS] if magic >= 2 else p[at + LEGACY_FLAGS]
-    timestamp: cython.longlong = -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= 2 else V1_TIMESTAMP))
-    crc: cython.longlong = be32(p, at + (V2_CRC if magic >= 2 else LEGACY_CRC))
+    is_valid: cython.bint = frames[frame + FRAME_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2
+    attributes: cython.int = p[at + V2_FLAGS] if magic >= MAGIC_V2 else p[at + LEGACY_FLAGS]
+    timestamp: cython.longlong = (
+        -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= MAGIC_V2 else V1_TIMESTAMP))
+    )
+    crc: cython.longlong = be32(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
     crc &= LOW_32_BITS
-    if magic >= 2:
+    if magic >= MAGIC_V2:
         o = put_text_v2(out, o, p, at)
     else:
         o = put(out, o, b"offset: ", 8)
@@ -233,7 +236,7 @@ def put_json_batch(line, o, p, frames, frame, origin):
     out: cython.pointer[cython.uchar] = line.out
     at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
-    crc: cython.longlong = be32(p, at + (V2_CRC if magic == 2 else LEGACY_CRC))
+    crc: cython.longlong = be32(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
     crc &= LOW_32_BITS
     o = put(out, o, line.context.batch, line.context.batch_size)
     o = put_int(out, o, at + origin)
@@ -241,7 +244,7 @@ def put_json_batch(line, o, p, frames, frame, origin):
     o = put_int(out, o, frames[frame + FRAME_SIZE])
     o = put(out, o, b',"magic":', 9)
     o = put_int(out, o, magic)
-    o = put_json_v2(out, o, p, at) if magic == 2 else put_json_legacy(out, o, p, at, magic)
+    o = put_json_v2(out, o, p, at) if magic == MAGIC_V2 else put_json_legacy(out, o, p, at, magic)
     o = put(out, o, b',"crc":', 7)
     o = put_int(out, o, crc)
     return put(out, o, b',"isValid":true,"problems":[]}\n', 31)

@@ -107,7 +107,7 @@ def put_marker(job, rows, row, is_bare, o):
 def put_decoded(job, rows, row, is_bare, o):
     """Key and value of the record whose columns begin at ``row``, or what a control record says.
 
-    NO_ROOM or NOT_PLAIN as in `kseg.kernel.render.schema`.
+    OUTPUT_FULL or NOT_PLAIN as in `kseg.kernel.render.schema`.
     """
     record_type: cython.longlong
     if job.is_control:

@@ -6,7 +6,10 @@ that is unset is null.
 """
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import MAGIC_V2
 from cython.cimports.kseg.kernel.layout.rows import (
+    CHECK_KIND_BITS,
+    CHECK_KIND_SHIFT,
     HEADER_KEY,
     HEADER_KEY_SIZE,
     HEADER_VALUE,
@@ -34,10 +37,6 @@ if cython.compiled:
     escape.shuffle_setup()
 else:
     from kseg.kernel.native.escape import json_value, put_limited
-
-
-KIND_SHIFT = cython.declare(cython.int, 33)  # of ROW_CHECK
-KIND_BITS = cython.declare(cython.int, 3)
 
 
 @cython.cfunc
@@ -100,13 +99,13 @@ def put_fields(line, row, o):
     o = put_int(out, o, line.position)
     o = put(out, o, line.context.place, line.context.place_size)
     o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
-    if line.magic < 2:
-        kind = (rows[row + ROW_CHECK] >> KIND_SHIFT) & KIND_BITS
+    if line.magic < MAGIC_V2:
+        kind = (rows[row + ROW_CHECK] >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
     if kind:
         o = put(out, o, b',"timestamp":', 13)
         o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
         o = put_json_kind(out, o, kind)
-    if line.magic >= 2:
+    if line.magic >= MAGIC_V2:
         o = put(out, o, b',"sequence":', 12)
         if rows[row + ROW_SEQUENCE] == -1:
             o = put(out, o, b"null", 4)
@@ -116,7 +115,7 @@ def put_fields(line, row, o):
     o = put_int(out, o, rows[row + ROW_KEY_SIZE])
     o = put(out, o, b',"valueSize":', 13)
     o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
-    if line.magic >= 2:
+    if line.magic >= MAGIC_V2:
         o = put_headers(line, row, o)
         if o < 0:
             return o

@@ -25,7 +25,7 @@ cdef struct Context:
     Py_ssize_t place_size
 
 # Records, as rows of what lies in ``p``, and the output. A line is begun only where there are ``margin`` bytes left; a
-# position in ``out`` that passes ``limit`` is NO_ROOM. ``position`` is that of the batch in its file, ``kind`` its
+# position in ``out`` that passes ``limit`` is OUTPUT_FULL. ``position`` is that of the batch in its file, ``kind`` its
 # timestamp type.
 cdef struct Line:
     unsigned char* out

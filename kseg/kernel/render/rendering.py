@@ -13,12 +13,14 @@ from cython.cimports.kseg.kernel.layout.headers import (
     ENTRY_OVERHEAD,
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
+    MAGIC_V2,
     NO_TIME,
     V2_FLAGS,
     V2_HEADER_BYTES,
 )
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_STATE,
@@ -54,7 +56,6 @@ if cython.compiled:
 from kseg.kernel.records.plain import check_frames
 
 LEAST_OUTPUT_BYTES = 4096
-INTACT = cython.declare(cython.longlong, 1)  # of FRAME_STATE, see kseg.kernel.scan.frames
 NOBODYS = cython.declare(cython.Py_ssize_t, -1)
 PADDED_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 64)
 # Bytes that must be there to begin a line, besides the context's, and those kept behind its limit.
@@ -237,13 +238,13 @@ def begin_lines(renderer, at):
     """Notes what the lines of a frame's records have in common."""
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
-    attributes: cython.int = renderer.p[position + (V2_FLAGS if magic >= 2 else LEGACY_FLAGS)]
+    attributes: cython.int = renderer.p[position + (V2_FLAGS if magic >= MAGIC_V2 else LEGACY_FLAGS)]
     renderer.line.magic = cython.cast(cython.int, magic)
     renderer.line.kind = NO_TIME
     if magic:
         renderer.line.kind = APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
     renderer.line.position = position + renderer.origin
-    renderer.is_control = magic == 2 and (attributes & CONTROL) != 0
+    renderer.is_control = magic == MAGIC_V2 and (attributes & CONTROL) != 0
 
 
 @cython.cfunc
@@ -319,7 +320,7 @@ def write_batches(renderer, stop):
         elif renderer.line.is_json:
             if not has_plain_header(renderer.p, renderer.frames, at):
                 return NOT_PLAIN
-        elif not renderer.frames[at + FRAME_STATE] & INTACT and not renderer.flags & LINE_ONLY:
+        elif not renderer.frames[at + FRAME_STATE] & CRC_RIGHT and not renderer.flags & LINE_ONLY:
             return NOT_PLAIN
         if renderer.position == 0:
             if renderer.written + renderer.line.margin > renderer.line.capacity:
@@ -332,7 +333,7 @@ def write_batches(renderer, stop):
                 continue
             renderer.record = 0
             renderer.position = renderer.plain.frames[at + FRAME_POSITION] + (
-                V2_HEADER_BYTES if renderer.frames[at + FRAME_MAGIC] >= 2 else ENTRY_OVERHEAD
+                V2_HEADER_BYTES if renderer.frames[at + FRAME_MAGIC] >= MAGIC_V2 else ENTRY_OVERHEAD
             )
         begin_lines(renderer, at)
         reached = write_rows(renderer, 0, renderer.plain.table.row_count)

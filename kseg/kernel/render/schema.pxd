@@ -32,13 +32,14 @@ cpdef enum:
     IS_DEFAULT_NULL = 4
     TAGS = 16
     PADDING = 32
-    NO_ROOM = -1
+    OUTPUT_FULL = -1
     NOT_PLAIN = -3
 
-# What is read (``p`` from ``at`` to ``end``), by what program (``code``, ``names``), and printed where. NO_ROOM follows
-# where a position in ``out`` passes ``limit``, behind which there must be 512 bytes. So many ``items`` of arrays were
-# met; ``is_switched``: the last SWITCH was what it looks for; ``as_jackson``: texts are as Jackson writes them, which
-# differs in some control characters; ``is_control``: of a control batch.
+# The state of a decoding: input ``p`` from ``at`` to ``end``, program ``code`` and ``names``, output ``out``. Functions
+# return OUTPUT_FULL once a position in ``out`` passes ``limit``, behind which 512 bytes must lie. ``items``: number of
+# array elements so far. ``is_switched``: whether the last SWITCH had the text that it is compared with. ``as_jackson``:
+# write texts as Jackson does, which differs in some control characters. ``is_control``: the record is of a control
+# batch.
 cdef struct Job:
     const long long* code
     const unsigned char* names

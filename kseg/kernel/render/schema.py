@@ -134,14 +134,14 @@ def put_string(job, size, o):
     if cython.compiled:
         after = put_json(job.out, o, job.limit, job.p + at, size)
         if after < 0:
-            return NO_ROOM if after == escape.NO_ROOM else NOT_PLAIN
+            return OUTPUT_FULL if after == escape.OUTPUT_FULL else NOT_PLAIN
     else:
         text = utf8(bytes(job.p[at : at + size]))
         if text is None:
             return NOT_PLAIN
         quoted = encode_basestring(text).encode()
         if o + len(quoted) > job.limit:
-            return NO_ROOM
+            return OUTPUT_FULL
         after = put(job.out, o, quoted, len(quoted))
     if job.as_jackson and after - o != size + 2:
         for k in range(at, at + size):
@@ -159,11 +159,11 @@ def put_binary(job, size, o):
     if cython.compiled:
         o = put_base64(job.out, o, job.limit, job.p + at, size)
         if o < 0:
-            return NO_ROOM
+            return OUTPUT_FULL
     else:
         encoded = b2a_base64(bytes(job.p[at : at + size]), newline=False)
         if o + len(encoded) > job.limit:
-            return NO_ROOM
+            return OUTPUT_FULL
         o = put(job.out, o, encoded, len(encoded))
     return put(job.out, o, b'"', 1)
 
@@ -173,7 +173,7 @@ def put_uuid(job, o):
     k: cython.Py_ssize_t
     o = put_binary(job, 16, o) - 3
     if o < 0:
-        return NO_ROOM
+        return OUTPUT_FULL
     for k in range(o - 22, o):
         if job.out[k] == 43:  # +
             job.out[k] = 45  # -
@@ -258,7 +258,7 @@ def put_field(job, field, o):
     count: cython.longlong
     k: cython.longlong
     if o > job.limit:
-        return NO_ROOM
+        return OUTPUT_FULL
     o = put_name(job, o, job.code[field + NAME] + is_first, job.code[field + NAME_SIZE] - is_first)
     if not flags & IS_ARRAY:
         return put_value(job, field, flags & IS_NULLABLE, o)
@@ -271,7 +271,7 @@ def put_field(job, field, o):
     o = put(job.out, o, b"[", 1)
     for k in range(count):
         if o > job.limit:
-            return NO_ROOM
+            return OUTPUT_FULL
         if k:
             o = put(job.out, o, b",", 1)
         o = put_value(job, field, False, o)
@@ -384,14 +384,14 @@ def put_tagged(job, struct, count, start, begun, o):
 
 
 def put_struct(job, struct, o):
-    """The struct where the job stands, as an object; behind NO_ROOM and NOT_PLAIN what is printed is garbage."""
+    """The struct where the job stands, as an object; behind OUTPUT_FULL and NOT_PLAIN what is printed is garbage."""
     start: cython.Py_ssize_t = job.at
     begun: cython.Py_ssize_t = o + 1
     field: cython.Py_ssize_t = struct + STRUCT_HEAD
     end: cython.Py_ssize_t = field + FIELD_WIDTH * job.code[struct + COUNT]
     tags: cython.longlong
     if o > job.limit:
-        return NO_ROOM
+        return OUTPUT_FULL
     o = put(job.out, o, b"{", 1)
     while field < end:
         if job.code[field + TAG] < 0:

@@ -5,7 +5,9 @@ keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for what i
 """
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import MAGIC_V2
 from cython.cimports.kseg.kernel.layout.rows import (
+    CHECK_VALID_SHIFT,
     HEADER_KEY,
     HEADER_KEY_SIZE,
     HEADER_WIDTH,
@@ -33,7 +35,6 @@ else:
     from kseg.kernel.native.escape import java, put_limited, visible
 
 
-VALID_SHIFT = cython.declare(cython.int, 32)  # of ROW_CHECK
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
@@ -70,9 +71,9 @@ def put_metadata(line, row, o):
     o = put_int(out, o, rows[row + ROW_KEY_SIZE])
     o = put(out, o, b" valueSize: ", 12)
     o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
-    if line.magic < 2:
+    if line.magic < MAGIC_V2:
         o = put(out, o, b" isValid: ", 10)
-        o = put_bool(out, o, (rows[row + ROW_CHECK] >> VALID_SHIFT) & 1)
+        o = put_bool(out, o, (rows[row + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1)
         o = put(out, o, b" crc: ", 6)
         return put_int(out, o, rows[row + ROW_CHECK] & LOW_32_BITS)
     o = put(out, o, b" sequence: ", 11)

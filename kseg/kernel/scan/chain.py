@@ -1,6 +1,14 @@
 """Follows batches from header to header (rows BATCH_*) and tells where one does not go on from the one before."""
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAGIC_V2,
+    TRANSACTIONAL,
+)
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_TIMESTAMP,
@@ -13,6 +21,8 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_PRODUCER_ID,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
+    RECORDS_RIGHT,
     difference,
     sum_of,
 )
@@ -20,6 +30,9 @@ from cython.cimports.kseg.kernel.scan.events import EventLog, report
 
 NEVER_LATE = (1 << 63) - 1
 
+# Bits of attributes that no release sets.
+_UNUSED_V2 = cython.declare(cython.longlong, 0xFF80)
+_UNUSED_V1 = cython.declare(cython.longlong, 0xF0)
 _LARGEST_SPAN = cython.declare(cython.longlong, 0x7FFFFFFF)
 _NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
 
@@ -68,19 +81,19 @@ def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.P
         chain.v1 += 1
     else:
         chain.v2 += 1
-    if attributes & 7:
+    if attributes & CODEC:
         chain.compressed += 1
-    if magic == 2:
-        chain.transactional += (attributes >> 4) & 1
-        chain.control += (attributes >> 5) & 1
-        chain.with_horizon += (attributes >> 6) & 1
+    if magic == MAGIC_V2:
+        chain.transactional += (attributes & TRANSACTIONAL) != 0
+        chain.control += (attributes & CONTROL) != 0
+        chain.with_horizon += (attributes & DELETE_HORIZON) != 0
         if row[at + BATCH_PRODUCER_ID] >= 0:
             chain.with_producer += 1
         if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
             chain.holed += 1
-        if not attributes & 64 and count > 0:
+        if not attributes & DELETE_HORIZON and count > 0:
             least(chain, row[at + BATCH_BASE_TIMESTAMP])
-    elif row[at + BATCH_STATE] & 2 and 0 < count <= difference(
+    elif row[at + BATCH_STATE] & RECORDS_RIGHT and 0 < count <= difference(
         row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
     ):
         # A compressed set that was opened, and in which nothing is wrong.
@@ -113,7 +126,7 @@ def goes_on(
 ) -> cython.bint:
     """Whether the batch behind row i is valid and begins at offset ``after``."""
     at: cython.Py_ssize_t = (i + 1) * BATCH_WIDTH
-    return i + 1 < count and (rows[at + BATCH_STATE] & 1) and rows[at + BATCH_FIRST_OFFSET] == after
+    return i + 1 < count and (rows[at + BATCH_STATE] & CRC_RIGHT) and rows[at + BATCH_FIRST_OFFSET] == after
 
 
 @cython.cfunc
@@ -125,9 +138,9 @@ def least_offset(
 ) -> cython.longlong:
     """The first offset of row i, its last one where that is unknown; -1 where there is no such row, or no valid one."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
-    if i >= count or not rows[at + BATCH_STATE] & 1:
+    if i >= count or not rows[at + BATCH_STATE] & CRC_RIGHT:
         return -1
-    if rows[at + BATCH_MAGIC] >= 2 or rows[at + BATCH_FIRST_OFFSET] >= 0:
+    if rows[at + BATCH_MAGIC] >= MAGIC_V2 or rows[at + BATCH_FIRST_OFFSET] >= 0:
         return rows[at + BATCH_FIRST_OFFSET]
     return rows[at + BATCH_LAST_OFFSET]
 
@@ -140,7 +153,7 @@ def span_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ss
     """Offsets that row i needs wherever it belongs; at least so many for a compressed v0 or v1 message."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     count: cython.longlong = rows[at + BATCH_COUNT]
-    if rows[at + BATCH_MAGIC] >= 2:
+    if rows[at + BATCH_MAGIC] >= MAGIC_V2:
         count = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
     return count if count > 1 else 1
 
@@ -149,7 +162,7 @@ def is_astray(rows, i, count, before):
     """Whether the v0 or v1 message of row i is far ahead, while the two behind it go on from those before it."""
     one: cython.longlong
     two: cython.longlong
-    if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= 2 or before < 0:
+    if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= MAGIC_V2 or before < 0:
         return False
     one = least_offset(rows, i + 1, count)
     two = least_offset(rows, i + 2, count)
@@ -170,7 +183,7 @@ def follow_offsets(rows, i, count, chain):
     before: cython.longlong = chain.last_offset
     expected: cython.longlong = expected_offset(chain)
     after: cython.longlong
-    is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= 2
+    is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
     # Where the batch would end if its base offset were the one expected.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
     if chain.base >= 0 and (
@@ -222,7 +235,7 @@ def is_believable(rows, i, count, expected):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     if rows[at + BATCH_FIRST_OFFSET] != expected and (
-        rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= 2
+        rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
     ):
         return False
     return last >= expected and goes_on(rows, i, count, sum_of(last, 1))
@@ -251,9 +264,9 @@ def follow_plain(rows, i, count, chain):
         at = i * BATCH_WIDTH
         if (
             rows[at + BATCH_FIRST_OFFSET] != last + 1
-            or rows[at + BATCH_MAGIC] != 2
-            or not rows[at + BATCH_STATE] & 1
-            or rows[at + BATCH_ATTRIBUTES] & ~15
+            or rows[at + BATCH_MAGIC] != MAGIC_V2
+            or not rows[at + BATCH_STATE] & CRC_RIGHT
+            or rows[at + BATCH_ATTRIBUTES] & ~(CODEC | LOG_APPEND_TIME)
             or rows[at + BATCH_COUNT] < 1
             or rows[at + BATCH_COUNT] != difference(rows[at + BATCH_LAST_OFFSET], last)
             or rows[at + BATCH_LAST_OFFSET] > most
@@ -263,7 +276,7 @@ def follow_plain(rows, i, count, chain):
             break
         last = rows[at + BATCH_LAST_OFFSET]
         records += rows[at + BATCH_COUNT]
-        compressed += (rows[at + BATCH_ATTRIBUTES] & 7) != 0
+        compressed += (rows[at + BATCH_ATTRIBUTES] & CODEC) != 0
         produced += rows[at + BATCH_PRODUCER_ID] >= 0
         if rows[at + BATCH_MAX_TIMESTAMP] > largest:
             largest = rows[at + BATCH_MAX_TIMESTAMP]
@@ -303,7 +316,7 @@ def follow_one(rows, i, count, chain):
     epoch: cython.longlong
     span: cython.longlong
     chain.batches += 1
-    if not rows[at + BATCH_STATE] & 1:
+    if not rows[at + BATCH_STATE] & CRC_RIGHT:
         report(chain, INVALID, i, chain.last_offset, 0, 0)
         if is_believable(rows, i, count, expected_offset(chain)):
             chain.last_offset = rows[at + BATCH_LAST_OFFSET]
@@ -311,7 +324,7 @@ def follow_one(rows, i, count, chain):
             chain.is_after_damage = True
         return
     count_batch(rows, at, chain)
-    if rows[at + BATCH_MAGIC] == 2:
+    if rows[at + BATCH_MAGIC] == MAGIC_V2:
         span = sum_of(difference(rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_FIRST_OFFSET]), 1)
         if rows[at + BATCH_COUNT] > span or rows[at + BATCH_COUNT] < 0 or span < 1:
             report(chain, COUNT, i, rows[at + BATCH_COUNT], span, 0)
@@ -320,7 +333,7 @@ def follow_one(rows, i, count, chain):
             report(chain, EPOCH_FALLS, i, chain.last_epoch, epoch, 0)
         if epoch >= 0:
             chain.last_epoch = epoch
-    if rows[at + BATCH_ATTRIBUTES] & (0xFF80 if rows[at + BATCH_MAGIC] == 2 else 0xF0):
+    if rows[at + BATCH_ATTRIBUTES] & (_UNUSED_V2 if rows[at + BATCH_MAGIC] == MAGIC_V2 else _UNUSED_V1):
         report(chain, ATTRIBUTES, i, rows[at + BATCH_ATTRIBUTES], 0, 0)
     if rows[at + BATCH_MAX_TIMESTAMP] > chain.latest_ms:
         report(chain, LATE, i, rows[at + BATCH_MAX_TIMESTAMP], 0, 0)

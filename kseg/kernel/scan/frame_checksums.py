@@ -10,6 +10,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CRC_BYTES,
     ENTRY_MAGIC,
     LEGACY_CRC,
+    MAGIC_V2,
     V07_LEAST_BYTES,
     V07_MAGIC,
     V2_ATTRIBUTES,
@@ -78,7 +79,7 @@ def prefix_through(table, castagnoli, p, anchor, x, is_end):
 
 def crc_is_right(prefixes, p, i, after, v07):
     """Whether the CRC stored in the frame at i is that of its bytes up to after; its magic is known."""
-    castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == 2
+    castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
     table: cython.pointer[PrefixTable]
     stored: cython.longlong
     start: cython.Py_ssize_t

@@ -10,17 +10,6 @@ cpdef enum:
     NEEDS_BUFFER = 3
 
 cpdef enum:
-    # Bits of a frame's STATE. RECORDS_RIGHT, only after a walk: nothing is wrong with any record; a frame without it
-    # has to be opened to know. NULL_KEYS, with it: a record has no key.
-    CRC_RIGHT = 1
-    RECORDS_RIGHT = 2
-    NULL_KEYS = 4
-
-cdef enum:
-    # What a walk returns where the expansion buffer is too small.
-    TOO_SMALL = -1
-
-cpdef enum:
     # Bits of a scan's manner. Walk the records too; believe checksums; count compressed bytes twice and not eightfold.
     WALK_RECORDS = 1
     BELIEVE_CHECKSUMS = 2

@@ -8,13 +8,14 @@ intact frame, or to a header that goes on from it, with no intact frame before t
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,
     ENTRY_OVERHEAD,
     ENTRY_SIZE,
     LEGACY_FLAGS,
+    MAGIC_V2,
     V07_MAGIC,
     V2_ATTRIBUTES,
     V2_CRC,
@@ -23,11 +24,13 @@ from cython.cimports.kseg.kernel.layout.headers import (
 )
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
+    RECORDS_RIGHT,
     be32,
     be64,
     crc32c,
@@ -38,14 +41,11 @@ from cython.cimports.kseg.kernel.records.walk import walk_frame
 from cython.cimports.kseg.kernel.scan.frame_checksums import crc_is_right
 from cython.cimports.kseg.kernel.scan.frame_scan import (
     BELIEVE_CHECKSUMS,
-    CRC_RIGHT,
     DONE,
     FULL,
     IRREGULAR,
     LONG_RUNS,
     NEEDS_BUFFER,
-    RECORDS_RIGHT,
-    TOO_SMALL,
     WALK_RECORDS,
     FrameScan,
 )
@@ -79,7 +79,7 @@ LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 @cython.nogil
 @cython.exceptval(check=False)
 def is_compressed(p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t) -> cython.bint:
-    return (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == 2 else p[i + LEGACY_FLAGS]) & CODEC
+    return (p[i + V2_FLAGS] if p[i + ENTRY_MAGIC] == MAGIC_V2 else p[i + LEGACY_FLAGS]) & CODEC
 
 
 @cython.cfunc
@@ -109,7 +109,7 @@ def follow_intact(scan, p, i, end, rows, n, capacity):
     walks: cython.bint = scan.manner & WALK_RECORDS
     found: cython.int = 0
     size: cython.longlong
-    while n < capacity and end - i >= V2_HEADER_BYTES and p[i + ENTRY_MAGIC] == 2:
+    while n < capacity and end - i >= V2_HEADER_BYTES and p[i + ENTRY_MAGIC] == MAGIC_V2:
         size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
         if size < V2_HEADER_BYTES or size > end - i:
             break
@@ -117,7 +117,7 @@ def follow_intact(scan, p, i, end, rows, n, capacity):
             break
         if walks:
             found = walk_frame(scan, p, i, size)
-            if found == TOO_SMALL:
+            if found == BUFFER_FULL:
                 break
         put_frame(rows, n * FRAME_WIDTH, i, size, 2, CRC_RIGHT | found)
         n += 1
@@ -184,10 +184,10 @@ def scan_frames(scan, p, end, rows, capacity):
             state = CRC_RIGHT
             if scan.manner & WALK_RECORDS and not v07:
                 found = walk_frame(scan, p, i, size)
-                if found == TOO_SMALL and i != scan.given_up:
+                if found == BUFFER_FULL and i != scan.given_up:
                     status = NEEDS_BUFFER
                     break
-                if found != TOO_SMALL:
+                if found != BUFFER_FULL:
                     state |= found
             intact = i
         else:
@@ -274,7 +274,7 @@ def find_behind(scan, p, i, start, stop, end):
     found: cython.Py_ssize_t = find_frame(scan, p, start, stop, end)
     ahead: cython.longlong
     scan.position = stop
-    while 0 <= found < inside and p[found + ENTRY_MAGIC] < 2 and p[found + LEGACY_FLAGS] & CODEC == 0:
+    while 0 <= found < inside and p[found + ENTRY_MAGIC] < MAGIC_V2 and p[found + LEGACY_FLAGS] & CODEC == 0:
         ahead = be64(p, found) - be64(p, i)
         if 0 < ahead <= INT32_MAX or (p[i + ENTRY_MAGIC] == 0 and be64(p, found) <= scan.last_offset):
             break

@@ -10,6 +10,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     CONTROL,
     LEGACY_FLAGS,
+    MAGIC_V2,
     V07_ATTRIBUTES,
     V07_CODEC,
     V1_TIMESTAMP,
@@ -133,7 +134,7 @@ def read_frames(p, frames, count, v07, origin, out):
         out[row + BATCH_SIZE] = size
         out[row + BATCH_MAGIC] = magic
         out[row + BATCH_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
-        if magic >= 2 and not v07:
+        if magic >= MAGIC_V2 and not v07:
             read_v2(p, at, size, out, row)
             continue
         for k in range(BATCH_FIRST_OFFSET, BATCH_WIDTH):

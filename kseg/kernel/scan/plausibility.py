@@ -5,15 +5,51 @@ messages begin with their length.
 """
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    GZIP,
+    HIGHEST_CODEC,
+    LEGACY_FLAGS,
+    LZ4,
+    MAGIC_V2,
+    SIZES_BYTES,
+    SNAPPY,
+    V0_HEADER_BYTES,
+    V07_LEAST_BYTES,
+    V07_MAGIC,
+    V07_SIZE_BYTES,
+    V1_TIMESTAMP_BYTES,
+    V2_ATTRIBUTES,
+    V2_BASE_SEQUENCE,
+    V2_BASE_TIMESTAMP,
+    V2_COUNT,
+    V2_FLAGS,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+    V2_LEADER_EPOCH,
+    V2_PRODUCER_EPOCH,
+    V2_PRODUCER_ID,
+)
 from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
 from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 
-HEADER_BYTES = cython.declare(cython.Py_ssize_t, 61)
-LEAST_BYTES = cython.declare(cython.Py_ssize_t, 26)
-SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
+# Of a v0 message: its header, and the sizes of key and value.
+LEAST_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
+# Up to the magic: a rest that is no longer has no header to judge.
+SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_MAGIC + 1)
+# Of a record: its length, attributes, deltas, sizes of key and value, header count.
+LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 INT62_MAX = cython.declare(cython.longlong, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
+# Bits of attributes that no release sets.
+UNUSED_FLAG = cython.declare(cython.int, 0x80)
+UNUSED_V0 = cython.declare(cython.int, 0xF8)
+UNUSED_V1 = cython.declare(cython.int, 0xF0)
+KEY_SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)
 SNAPPY_START = cython.declare(cython.longlong, -0x7DACB1BEAFAFA700)
 LZ4_START = cython.declare(cython.longlong, 0x04224D18)
 
@@ -27,17 +63,20 @@ def claimed_bytes(p, i, end, v07, largest):
     least: cython.longlong
     magic: cython.int
     if v07:
-        if end - i < 9:
+        if end - i < V07_LEAST_BYTES:
             return 0
         size = be32(p, i)
-        least = 6 if p[i + 4] else 5
-        return size + 4 if least <= size <= largest and size <= end - i - 4 else 0
+        least = V07_LEAST_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
+        return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
     if end - i <= SHORT_TAIL_BYTES:
         return 0
-    size = be32(p, i + 8)
-    magic = p[i + 16]
-    least = 49 if 2 <= magic < 128 else 14 if magic == 0 else 22
-    return size + 12 if least <= size <= largest and size <= end - i - 12 else 0
+    size = be32(p, i + ENTRY_SIZE)
+    magic = p[i + ENTRY_MAGIC]
+    if MAGIC_V2 <= magic < 128:
+        least = V2_HEADER_BYTES - ENTRY_OVERHEAD
+    else:
+        least = LEAST_BYTES - ENTRY_OVERHEAD + (0 if magic == 0 else V1_TIMESTAMP_BYTES)
+    return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
 
 
 def offset_goes_on(offset, last_offset):
@@ -49,55 +88,60 @@ def goes_on(p, i, end, last_offset):
     size: cython.longlong
     last_delta: cython.longlong
     count: cython.longlong
-    if end - i < LEAST_BYTES or p[i + 16] > 2 or not offset_goes_on(be64(p, i), last_offset):
+    if end - i < LEAST_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_goes_on(be64(p, i), last_offset):
         return False
-    size = be32(p, i + 8)
-    if p[i + 16] < 2:
-        return message_sizes_fit(p, i, end if end - i < HEADER_BYTES else i + HEADER_BYTES, size)
-    if size < 49 or end - i < HEADER_BYTES or p[i + 21] or p[i + 22] & 0x80 or (p[i + 22] & 7) > 4:
+    size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
+    if p[i + ENTRY_MAGIC] < MAGIC_V2:
+        return message_sizes_fit(p, i, end if end - i < V2_HEADER_BYTES else i + V2_HEADER_BYTES, size)
+    if size < V2_HEADER_BYTES or end - i < V2_HEADER_BYTES or p[i + V2_ATTRIBUTES] or p[i + V2_FLAGS] & UNUSED_FLAG:
         return False
-    last_delta = be32(p, i + 23)
-    count = be32(p, i + 57)
+    if (p[i + V2_FLAGS] & CODEC) > HIGHEST_CODEC:
+        return False
+    last_delta = be32(p, i + V2_LAST_OFFSET_DELTA)
+    count = be32(p, i + V2_COUNT)
     return (
         0 <= count <= last_delta + 1
-        and (p[i + 22] & 7 or count * 7 <= size - 49)
-        and be32(p, i + 12) >= -1
-        and be64(p, i + 43) >= -1
-        and be16(p, i + 51) >= -1
-        and be32(p, i + 53) >= -1
+        and (p[i + V2_FLAGS] & CODEC or count * LEAST_RECORD_BYTES <= size - V2_HEADER_BYTES)
+        and be32(p, i + V2_LEADER_EPOCH) >= -1
+        and be64(p, i + V2_PRODUCER_ID) >= -1
+        and be16(p, i + V2_PRODUCER_EPOCH) >= -1
+        and be32(p, i + V2_BASE_SEQUENCE) >= -1
     )
 
 
 def message_sizes_fit(p, i, end, size):
-    """Whether key and value of the v0 or v1 entry fill its size exactly, as far as the bytes before end tell."""
-    magic: cython.int = p[i + 16]
-    attributes: cython.int = p[i + 17]
-    at: cython.Py_ssize_t = i + 18 + 8 * magic
+    """Whether key and value fill the ``size`` bytes of the v0 or v1 entry exactly, judged by the bytes before end."""
+    magic: cython.int = p[i + ENTRY_MAGIC]
+    attributes: cython.int = p[i + LEGACY_FLAGS]
+    at: cython.Py_ssize_t = i + V0_HEADER_BYTES + V1_TIMESTAMP_BYTES * magic
+    least: cython.longlong = at - i + SIZES_BYTES
     key_size: cython.longlong
     value_size: cython.longlong
-    if attributes & (0xF0 if magic else 0xF8) or attributes & 7 > 3 or size < 14 + 8 * magic or end < at + 4:
+    if attributes & (UNUSED_V1 if magic else UNUSED_V0) or attributes & CODEC > LZ4 or size < least:
+        return False
+    if end < at + KEY_SIZE_BYTES:
         return False
     key_size = be32(p, at)
     if key_size < -1:
         return False
     if key_size < 0:
         key_size = 0
-    if key_size > size - 14 - 8 * magic:
+    if key_size > size - least:
         return False
-    if key_size > end - at - 8:
+    if key_size > end - at - SIZES_BYTES:
         return True
-    value_size = be32(p, at + 4 + key_size)
+    value_size = be32(p, at + KEY_SIZE_BYTES + key_size)
     if value_size < -1:
         return False
-    return size == 14 + 8 * magic + key_size + (value_size if value_size > 0 else 0)
+    return size == least + key_size + (value_size if value_size > 0 else 0)
 
 
 def last_offset_at(p, i, end):
     """The last offset of the header at i, as it stands there; of a sum that is no int64, the largest."""
     last: cython.longlong = be64(p, i)
     delta: cython.longlong
-    if 2 <= p[i + 16] < 128 and end - i >= 27:
-        delta = be32(p, i + 23)
+    if MAGIC_V2 <= p[i + ENTRY_MAGIC] < 128 and end - i >= V2_BASE_TIMESTAMP:
+        delta = be32(p, i + V2_LAST_OFFSET_DELTA)
         if delta > 0:
             return last + delta if last <= INT64_MAX - delta else INT64_MAX
         if last >= 0:
@@ -118,26 +162,26 @@ def compressed_end(p, i, end, last_offset):
     at: cython.Py_ssize_t
     size: cython.longlong
     codec: cython.int
-    if end - i < LEAST_BYTES or p[i + 16] > 1:
+    if end - i < LEAST_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
         return i
-    at = i + 26 + 8 * p[i + 16]
-    codec = p[i + 17] & 7
-    if not 1 <= codec <= 3 or end < at or not offset_goes_on(be64(p, i), last_offset):
+    at = i + LEAST_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    codec = p[i + LEGACY_FLAGS] & CODEC
+    if not GZIP <= codec <= LZ4 or end < at or not offset_goes_on(be64(p, i), last_offset):
         return i
-    size = be32(p, at - 4)
-    if be32(p, at - 8) != -1 or size < 0:
+    size = be32(p, at - KEY_SIZE_BYTES)
+    if be32(p, at - SIZES_BYTES) != -1 or size < 0:
         return i
     # Nonsense can look like this much of a header, and must not hide an intact message behind it.
-    if at + size == i + 12 + be32(p, i + 8) or begins_stream(p, at, end, codec):
+    if at + size == i + ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE) or begins_stream(p, at, end, codec):
         return at + size
     return i
 
 
 def begins_stream(p, at, end, codec):
-    """Whether the bytes at ``at`` begin as gzip (1), the framing of snappy that Kafka uses (2) or lz4 frames (3) do."""
-    if codec == 1:
+    """Whether the bytes at ``at`` begin with the magic number of gzip, of Kafka's snappy framing or of an lz4 frame."""
+    if codec == GZIP:
         return end - at >= 2 and p[at] == 0x1F and p[at + 1] == 0x8B
-    if codec == 2:
+    if codec == SNAPPY:
         return end - at >= 8 and be64(p, at) == SNAPPY_START
     return end - at >= 4 and be32(p, at) == LZ4_START
 

@@ -1,6 +1,7 @@
 """Finds where the leader epoch changes from batch to batch (rows BATCH_*)."""
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import MAGIC_V2
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -8,6 +9,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_MAGIC,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 
 
@@ -29,9 +31,9 @@ def find_changes(rows, start, count, state, changes, capacity):
     epoch: cython.longlong
     for i in range(start, count):
         at = i * BATCH_WIDTH
-        if not rows[at + BATCH_STATE] & 1:
+        if not rows[at + BATCH_STATE] & CRC_RIGHT:
             continue
-        epoch = rows[at + BATCH_LEADER_EPOCH] if rows[at + BATCH_MAGIC] >= 2 else -1
+        epoch = rows[at + BATCH_LEADER_EPOCH] if rows[at + BATCH_MAGIC] >= MAGIC_V2 else -1
         if epoch != state.epoch:
             if state.found == capacity:
                 return i

@@ -4,7 +4,7 @@ Entries are sorted as batches are, so one is held until its batch comes by.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
+from cython.cimports.kseg.kernel.layout.headers import MAGIC_V2, OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_COUNT,
@@ -16,6 +16,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     be32,
     be64,
 )
@@ -181,13 +182,13 @@ def is_believed(
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     after: cython.Py_ssize_t = at + BATCH_WIDTH
-    if rows[at + BATCH_MAGIC] < 2 and first < 0:
+    if rows[at + BATCH_MAGIC] < MAGIC_V2 and first < 0:
         first = last
-    if not rows[at + BATCH_STATE] & 1 or first <= walk.last_offset or first < walk.base or last < first:
+    if not rows[at + BATCH_STATE] & CRC_RIGHT or first <= walk.last_offset or first < walk.base or last < first:
         return False
     if last - walk.base > _MOST_RELATIVE:
         return False
-    return i + 1 >= count or not rows[after + BATCH_STATE] & 1 or rows[after + BATCH_LAST_OFFSET] > last
+    return i + 1 >= count or not rows[after + BATCH_STATE] & CRC_RIGHT or rows[after + BATCH_LAST_OFFSET] > last
 
 
 @cython.cfunc
@@ -203,7 +204,7 @@ def judge_offset(row, at, walk):
     """The held entry of an offset index, which leads to this row."""
     first: cython.longlong = row[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = row[at + BATCH_LAST_OFFSET]
-    is_known: cython.bint = first >= 0 or row[at + BATCH_MAGIC] >= 2
+    is_known: cython.bint = first >= 0 or row[at + BATCH_MAGIC] >= MAGIC_V2
     if walk.held_offset > last:
         walk.pending = walk.held_offset
         walk.pending_entry = walk.held_entry
@@ -259,7 +260,9 @@ def times_row(rows, i, count, walk):
     lower: cython.longlong
     believed: cython.bint = is_believed(rows, i, count, walk)
     # The cleaner does not index the empty batches that it keeps; a broker's recovery does.
-    is_counted: cython.bint = rows[at + BATCH_STATE] & 1 and rows[at + BATCH_MAGIC] != 0 and rows[at + BATCH_COUNT] != 0
+    is_counted: cython.bint = (
+        rows[at + BATCH_STATE] & CRC_RIGHT and rows[at + BATCH_MAGIC] != 0 and rows[at + BATCH_COUNT] != 0
+    )
     take(walk)
     while believed and walk.is_held and walk.held_offset <= last:
         walk.is_held = False
@@ -277,7 +280,7 @@ def times_row(rows, i, count, walk):
     walk.is_doubted = not believed
     if believed:
         walk.last_offset = last
-    if rows[at + BATCH_MAGIC] >= 2:
+    if rows[at + BATCH_MAGIC] >= MAGIC_V2:
         walk.has_v2 = True
     if not is_counted:
         walk.has_unseen = True

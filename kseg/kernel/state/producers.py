@@ -9,7 +9,7 @@ caller.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CONTROL
+from cython.cimports.kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COORDINATOR_EPOCH,
@@ -23,6 +23,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from cython.cimports.kseg.kernel.scan.events import report
 from cython.cimports.kseg.kernel.state.producer_table import (
@@ -73,8 +74,8 @@ def pass_over(rows, i, count, table):
         if (
             rows[at + BATCH_PRODUCER_ID] >= 0
             or rows[at + BATCH_FIRST_OFFSET] != last + 1
-            or not rows[at + BATCH_STATE] & 1
-            or rows[at + BATCH_MAGIC] < 2
+            or not rows[at + BATCH_STATE] & CRC_RIGHT
+            or rows[at + BATCH_MAGIC] < MAGIC_V2
             or rows[at + BATCH_LAST_OFFSET] <= last
             or rows[at + BATCH_LAST_OFFSET] >= stop
             or rows[at + BATCH_ATTRIBUTES] & CONTROL
@@ -96,7 +97,7 @@ def pass_over(rows, i, count, table):
 def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t) -> cython.bint:
     """Whether the control batch is intact, and holds what a broker writes when a transaction ends."""
     return (
-        rows[at + BATCH_STATE] & 1
+        rows[at + BATCH_STATE] & CRC_RIGHT
         and rows[at + BATCH_SIZE] == PLAIN_MARKER_BYTES
         and rows[at + BATCH_COUNT] == 1
         and ABORT_MARKER <= rows[at + BATCH_MARKER] <= COMMIT_MARKER
@@ -117,7 +118,7 @@ def replay_as_broker(rows, i, table):
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     index: cython.longlong
     is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
-    if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_PRODUCER_ID] < 0:
+    if rows[at + BATCH_MAGIC] < MAGIC_V2 or rows[at + BATCH_PRODUCER_ID] < 0:
         return True
     if table.aborts >= table.abort_capacity:
         return False
@@ -140,15 +141,18 @@ def replay_one(rows, i, table):
     index: cython.longlong = -1
     is_control: cython.bint
     if (
-        not rows[at + BATCH_STATE] & 1
+        not rows[at + BATCH_STATE] & CRC_RIGHT
         or not 0 <= rows[at + BATCH_LAST_OFFSET] < _MAX_OFFSET
-        or (rows[at + BATCH_MAGIC] >= 2 and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET])
+        or (
+            rows[at + BATCH_MAGIC] >= MAGIC_V2
+            and not 0 <= rows[at + BATCH_FIRST_OFFSET] <= rows[at + BATCH_LAST_OFFSET]
+        )
     ):
         table.is_after_damage = True
         return True
     if table.stop >= 0 and rows[at + BATCH_LAST_OFFSET] >= table.stop:
         return False
-    if rows[at + BATCH_MAGIC] < 2:
+    if rows[at + BATCH_MAGIC] < MAGIC_V2:
         follow_offsets(table, table.largest_offset + 1, rows[at + BATCH_LAST_OFFSET])
         return True
     is_control = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0

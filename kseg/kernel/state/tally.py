@@ -15,6 +15,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     DELETE_HORIZON,
     LEGACY_FLAGS,
+    MAGIC_V2,
     V0_HEADER_BYTES,
     V07_ATTRIBUTES,
     V07_CODEC,
@@ -32,6 +33,7 @@ from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_AP
 from cython.cimports.kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -57,7 +59,6 @@ from cython.cimports.kseg.kernel.records.records import (
     begin_records,
     read_records_header,
 )
-from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
 from cython.cimports.kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
 
 COUNTERS = (
@@ -187,7 +188,7 @@ def note_batch(p, at, size, magic, tally, producers):
     note_size(tally, BATCH_SIZES, size)
     if magic == MAGIC_07:
         codec = p[at + V07_ATTRIBUTES] & V07_CODEC if p[at + V07_MAGIC] else 0
-    elif magic < 2:
+    elif magic < MAGIC_V2:
         codec = p[at + LEGACY_FLAGS] & CODEC
         form = magic
         if magic == 1 and p[at + LEGACY_FLAGS] & LOG_APPEND_BIT:
@@ -266,9 +267,9 @@ def note_frame(p, frames, row, v07, tally, producers, keys, table):
         note_record(p, tally, keys, 0, -1, size - V07_LEAST_BYTES - magic, 0)
         note_plain(tally, FORM_07, 1, size)
         return DONE
-    if magic < 2:
+    if magic < MAGIC_V2:
         return note_message(p, at, size, magic, tally, producers, keys)
-    if magic > 2 or p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) > table.row_capacity:
+    if magic > MAGIC_V2 or p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) > table.row_capacity:
         return NOT_PLAIN
     if size != V2_HEADER_BYTES and be32(p, at + V2_COUNT) == 0:
         return NOT_PLAIN
@@ -334,9 +335,9 @@ def add_batch(
 ) -> None:
     """Counts one batch without its records; ``data`` begins with its header, ``magic`` is 0, 1, 2 or -7 for 0.7."""
     least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
-    if magic == 2 or magic == MAGIC_07:
-        least = V2_HEADER_BYTES if magic == 2 else V07_LEAST_BYTES
-    if len(data) < least or magic > 2 or (magic < 0 and magic != MAGIC_07):
+    if magic == MAGIC_V2 or magic == MAGIC_07:
+        least = V2_HEADER_BYTES if magic == MAGIC_V2 else V07_LEAST_BYTES
+    if len(data) < least or magic > MAGIC_V2 or (magic < 0 and magic != MAGIC_07):
         raise ValueError("no batch of this magic")
     check_buffers(tally, producers)
     note_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally), int64s_out(producers))

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 from kseg.changes.plan import Removed
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
-from kseg.kernel.scan.frame_scan import CRC_RIGHT
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.recovery.broker.losses import Loss
 from kseg.recovery.broker.start import Cut, Start
 from kseg.recovery.names import offset_of

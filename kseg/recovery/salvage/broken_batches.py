@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.scan.frame_scan import CRC_RIGHT
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic
 from kseg.recovery.salvage.segment_sources import segment_sources
 from kseg.recovery.workspace import Workspace

@@ -19,9 +19,9 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from kseg.kernel.scan import chain
-from kseg.kernel.scan.frame_scan import CRC_RIGHT
 from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage

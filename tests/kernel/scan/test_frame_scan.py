@@ -15,18 +15,9 @@ from kernel.rendering import batch as framed
 from kernel.rendering import int64s, message, record
 from kseg import kernel
 from kseg.formats.expansion import expansion_buffer
-from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_STATE, FRAME_WIDTH, NULL_KEYS, RECORDS_RIGHT
 from kseg.kernel.scan import frames
-from kseg.kernel.scan.frame_scan import (
-    CRC_RIGHT,
-    DONE,
-    FULL,
-    LONG_RUNS,
-    NULL_KEYS,
-    RECORDS_RIGHT,
-    WALK_RECORDS,
-    FrameScan,
-)
+from kseg.kernel.scan.frame_scan import DONE, FULL, LONG_RUNS, WALK_RECORDS, FrameScan
 from kseg.segment.reader import SegmentReader
 from kseg.stores.extent import Extent
 from kseg.stores.source import open_source

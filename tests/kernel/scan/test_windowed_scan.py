@@ -10,9 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.rendering import batch, int64s, message, record
-from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.layout.rows import (
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    RECORDS_RIGHT,
+)
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.frame_scan import RECORDS_RIGHT
 from kseg.kernel.scan.windowed_scan import ENDED, WindowedScan
 from kseg.stores.extent import Extent
 from kseg.stores.windows import Windows

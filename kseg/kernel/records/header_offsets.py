@@ -6,7 +6,7 @@ only compaction makes gaps. Rows of headers: BATCH_*, see `kseg.kernel.layout.ro
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CODEC, CONTROL, V2_HEADER_BYTES, ZSTD
+from cython.cimports.kseg.kernel.layout.headers import CODEC, CONTROL, HIGHEST_CODEC, MAGIC_V2, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -17,9 +17,9 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from cython.cimports.kseg.kernel.records.columns import WANTED_FIRST, WANTED_LAST, WANTED_WIDTH
-from cython.cimports.kseg.kernel.scan.frame_scan import CRC_RIGHT
 
 LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
@@ -31,7 +31,7 @@ def is_given(rows, batch, max_batch_bytes):
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     codec: cython.longlong = rows[at + BATCH_ATTRIBUTES] & CODEC
     record_bytes: cython.longlong = max_batch_bytes if codec else rows[at + BATCH_SIZE] - V2_HEADER_BYTES
-    if not rows[at + BATCH_STATE] & CRC_RIGHT or rows[at + BATCH_MAGIC] != 2 or codec > ZSTD:
+    if not rows[at + BATCH_STATE] & CRC_RIGHT or rows[at + BATCH_MAGIC] != MAGIC_V2 or codec > HIGHEST_CODEC:
         return False
     if first < 0 or last < first or rows[at + BATCH_COUNT] != last - first + 1:
         return False

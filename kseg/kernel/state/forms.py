@@ -1,8 +1,16 @@
 """Counts batches by format and codec from their header rows (BATCH_*)."""
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import CODEC, MAGIC_V2
 from cython.cimports.kseg.kernel.layout.pointers import int64s_in, int64s_out
-from cython.cimports.kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_MAGIC, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_MAGIC,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+)
 
 CODECS = 8
 FORMS_WIDTH = 4 * CODECS * 2
@@ -28,9 +36,9 @@ def add_rows(
     for i in range(count):
         at = i * BATCH_WIDTH
         magic = rows[at + BATCH_MAGIC]
-        if not rows[at + BATCH_STATE] & 1 or magic < 0 or magic > 2:
+        if not rows[at + BATCH_STATE] & CRC_RIGHT or magic < 0 or magic > MAGIC_V2:
             continue
-        to = ((_FORM_07 if is_07 else magic) * _CODECS + (rows[at + BATCH_ATTRIBUTES] & 7)) * 2
+        to = ((_FORM_07 if is_07 else magic) * _CODECS + (rows[at + BATCH_ATTRIBUTES] & CODEC)) * 2
         found[to] += 1
         found[to + 1] += rows[at + BATCH_SIZE]
 

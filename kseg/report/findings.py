@@ -82,7 +82,7 @@ class FindingsPage(FindingsPrinter):
         shown = {finding["code"] for finding in self._findings}
         data = {
             "kind": "verify",
-            "partitions": self._partitions(),
+            "partitions": self._partitions(_cleaner_states(report)),
             "findings": self._findings,
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
@@ -106,7 +106,8 @@ class FindingsPage(FindingsPrinter):
             self._counts.append(Counter())
         return self._places[directory]
 
-    def _partitions(self) -> list[dict[str, Any]]:
+    def _partitions(self, cleaners: dict[str, str]) -> list[dict[str, Any]]:
+        """``cleaners``: what the log cleaner waits for, by the path of a compacted partition."""
         strips, found = Strips(), []
         for directory, place in self._places.items():
             counts = self._counts[place]
@@ -114,11 +115,20 @@ class FindingsPage(FindingsPrinter):
                 "path": name_value(directory), "name": name_value(os.path.basename(os.path.abspath(directory))),
                 "counts": [counts[severity] for severity in _SEVERITIES],
                 "strip": strips.of(directory) if os.path.isdir(directory) else None,
+                "cleaner": cleaners.get(directory),
             }  # fmt: skip
             if row["strip"] is not None:
                 row["strip"]["firstOpenOffset"] = self._lowest_open.get(place)
             found.append(row)
         return found
+
+
+def _cleaner_states(report: Report) -> dict[str, str]:
+    return {
+        row["path"]: row["cleaner"]["state"]
+        for row in report.totals.partitions
+        if row["cleaner"] is not None and isinstance(row["path"], str)
+    }
 
 
 def _holder(file: str) -> str:

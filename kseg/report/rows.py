@@ -55,19 +55,24 @@ Made = tuple[str, str, list[Card], list[NextStep]]
 def _summary(rows: list[Row]) -> Made:
     found = [row for row in rows if row["type"] == "summary"]
     damaged = sum(row["damagedBytes"] for row in found)
+    broken = sum(sum(row["problems"].values()) for row in found)
     old = sum(form["batches"] for row in found for form in row["forms"] if form["format"] != "v2")
     total = {name: sum(row[name] for row in found) for name in ("bytes", "batches", "records")}
     verdict = f"{plural(len(found), 'partition', 'partitions')}, {shown_bytes(total['bytes'])}"
+    if damaged:
+        verdict += f", {shown_bytes(damaged)} of it damaged"
+    if broken:
+        verdict += f", {plural(broken, 'batch', 'batches')} with wrong checksums or records"
     cards = [
         Card("partitions", f"{len(found):,}"),
         Card("size", shown_bytes(total["bytes"])),
         Card("batches", f"{total['batches']:,}"),
         Card("records", f"{total['records']:,}"),
         Card("damaged", shown_bytes(damaged), "error" if damaged else ""),
+        Card("broken batches", f"{broken:,}", "error" if broken else ""),
         Card("batches of v0 and v1", f"{old:,}", "info" if old else ""),
     ]
-    tone = "error" if damaged else "good"
-    return (f"{verdict}, {shown_bytes(damaged)} of it damaged." if damaged else f"{verdict}."), tone, cards, []
+    return f"{verdict}.", "error" if damaged or broken else "good", cards, []
 
 
 def _retention(rows: list[Row]) -> Made:

@@ -193,10 +193,7 @@ def test_filters_and_details_work(page: Path) -> None:
     assert repair.startswith("kseg recover --mode salvage")
 
 
-@needs_browser
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("size", ["400,900", "1280,1000", "1920,1100"])
-def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
+def violations(page: Path, size: str, dark: bool) -> list[list[str]]:
     script = axe()
     if script is None:
         pytest.skip("no axe-core: npm install axe-core")
@@ -209,7 +206,51 @@ def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
     )
     found = re.search(r'<pre id="axe">(.*?)</pre>', dom_of(page, run, size, dark), re.DOTALL)
     assert found is not None
-    assert json.loads(html.unescape(found[1])) == []
+    return json.loads(html.unescape(found[1]))
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", ["400,900", "1280,1000", "1920,1100"])
+def test_axe_finds_no_violation(page: Path, size: str, dark: bool) -> None:
+    assert violations(page, size, dark) == []
+
+
+@needs_browser
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("dump", "--summary", "--what-if", "zstd"),
+        ("retain", "--explain", "--retention-ms", "1"),
+        ("recover", "--dry-run"),
+        ("recover", "--mode", "salvage", "--dry-run"),
+    ],
+    ids=" ".join,
+)
+def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    root, out = log_directory(tmp_path, "a-0", "b-0", EVIL), tmp_path / "report.html"
+    kseg(*arguments, "--format", "html", "-o", out, root)
+    for size, dark in (("400,900", True), ("1280,1000", False)):
+        assert violations(out, size, dark) == []
+
+
+@needs_browser
+def test_the_summary_shows_damage_first(kseg: Kseg, tmp_path: Path) -> None:
+    root, out = log_directory(tmp_path, "z-0"), tmp_path / "report.html"
+    shutil.copytree(TESTDATA / "damaged/4.3.1-control-clean/dplain-0", root / "a-0")
+    kseg("dump", "--summary", "--format", "html", "-o", out, root)
+    assert "with wrong checksums" in out.read_text()
+    rows = re.findall(r'<tr><td class="place"><span title="[^"]*">([^<]*)</span>', dom_of(out))
+    assert rows == ["z-0", "a-0"]
+
+
+def test_the_page_tells_what_the_cleaner_waits_for(kseg: Kseg, tmp_path: Path) -> None:
+    shutil.copytree(TESTDATA / "compaction/4.3.1/before/e-idem-0", tmp_path / "logs" / "e-idem-0")
+    (tmp_path / "logs" / "cleaner-offset-checkpoint").write_text("0\n1\ne-idem 0 0\n")
+    out = tmp_path / "report.html"
+    kseg("verify", "--format", "html", "-o", out, tmp_path / "logs")
+    states = {each["name"]: each["cleaner"] for each in data_of(out.read_text())["partitions"]}
+    assert states["e-idem-0"] == "due, dirty 100%"
 
 
 @needs_browser

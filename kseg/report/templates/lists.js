@@ -58,8 +58,10 @@ const legend = (...entries) => {
 };
 const pill = (severity, text) => el("span", "pill " + severity, text);
 
-// Columns are [key or function, title, shown, isNumber]; null stands last in either order.
-const table = (columns, rows) => {
+// Columns are [key or function, title, shown, class]: 1 is that of a number. Null stands last in either order.
+// The label tells a screen reader which table it is.
+const classOf = (column) => (column[3] === 1 ? "number" : (column[3] ?? ""));
+const table = (columns, rows, label) => {
   const head = el("tr"),
     body = el("tbody");
   const value = (row, column) => (typeof column[0] === "function" ? column[0](row) : row[column[0]]);
@@ -75,7 +77,7 @@ const table = (columns, rows) => {
           line.append(
             el(
               "td",
-              column[3] ? "number" : column[2] === time ? "time" : "",
+              column[3] ? classOf(column) : column[2] === time || column[2] === minute ? "time" : "",
               column[2](value(sorted[done], column), sorted[done]),
             ),
           );
@@ -97,7 +99,7 @@ const table = (columns, rows) => {
   };
   for (const column of columns) {
     const button = el("button", "", column[1]),
-      cell = el("th", column[3] ? "number" : "", button);
+      cell = el("th", classOf(column), button);
     cell.scope = "col";
     button.type = "button";
     button.addEventListener("click", () => {
@@ -121,7 +123,7 @@ const table = (columns, rows) => {
   const box = el("div", "table", el("table", "", el("thead", "", head), body));
   box.tabIndex = 0;
   box.setAttribute("role", "region");
-  box.setAttribute("aria-label", "table");
+  box.setAttribute("aria-label", "table: " + label);
   return box;
 };
 const stack = (parts) => {

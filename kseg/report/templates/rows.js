@@ -35,6 +35,7 @@ const summary = () => {
         ["bytes", "Size", bytes, 1],
       ],
       sums,
+      "formats and codecs",
     ),
   );
   const tries = rows.flatMap((row) =>
@@ -60,6 +61,7 @@ const summary = () => {
           ],
         ],
         tries,
+        "recompressed",
       ),
     );
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
@@ -82,23 +84,37 @@ const summary = () => {
             made.title = name(v);
             return made;
           },
+          "place",
         ],
         ["bytes", "Size", bytes, 1],
-        [(row) => row.bytes, "", bar],
+        [(row) => row.bytes, "Of largest", bar],
         ["files", "Segments", number, 1],
-        ["batches", "Batches", number, 1],
         ["records", "Records", number, 1],
-        [(row) => row.forms.map((form) => `${form.format} ${form.compression}`).join(", "), "Formats", name],
+        [(row) => formats(row), "Formats", name, "wide"],
+        [(row) => harm(row), "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
+        ["leastTimestamp", "Oldest", minute],
+        ["maxTimestamp", "Newest", minute],
+        [(row) => row.cleaner?.state ?? null, "Cleaner", (v) => (v === null ? "–" : name(v)), "wide"],
         [(row) => ratio(row), "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],
-        ["firstOffset", "First offset", number, 1],
-        ["lastOffset", "Last offset", number, 1],
-        ["leastTimestamp", "Oldest", time],
-        ["maxTimestamp", "Newest", time],
-        ["damagedBytes", "Damaged", (v) => (v ? pill("error", bytes(v)) : "–"), 1],
+        ["batches", "Batches", number, 1],
       ],
-      rows,
+      [...rows].sort((a, b) => harm(b) - harm(a)),
+      "partitions",
     ),
   );
+};
+const formats = (row) => {
+  const codecs = new Map();
+  for (const form of row.forms) codecs.set(form.format, [...(codecs.get(form.format) ?? []), form.compression]);
+  return [...codecs].map(([format, used]) => `${format} ${used.join("+")}`).join(", ");
+};
+const problems = (row) => Object.values(row.problems).reduce((sum, each) => sum + each, 0);
+const harm = (row) => row.damagedBytes + problems(row);
+const harmText = (row) => {
+  const bad = problems(row);
+  const parts = row.damagedBytes ? [bytes(row.damagedBytes)] : [];
+  if (bad) parts.push(bad === 1 ? "1 batch" : `${number(bad)} batches`);
+  return parts.join(", ");
 };
 const ratio = (row) => {
   const packed = row.forms.filter((form) => form.uncompressedRecordBytes !== null);
@@ -194,6 +210,7 @@ const retention = () => {
             [(segment) => segment.rule ?? "", "Decision", (v, segment) => verdict(segment)],
           ],
           segments,
+          name(row.directory),
         ),
       );
     },
@@ -226,6 +243,7 @@ const plan = () => {
           ["nextOffset", "Log ends at offset", number, 1],
         ],
         cuts,
+        "truncated logs",
       ),
     );
   const list = el("div", "list");
@@ -269,11 +287,12 @@ const plan = () => {
             ["file", "File", base],
             ["oldSize", "Before", bytes, 1],
             ["newSize", "After", bytes, 1],
-            [(row) => row.oldSize ?? 0, "", (v, row) => sizes(row)],
+            [(row) => row.oldSize ?? 0, "Sizes", (v, row) => sizes(row)],
             ["reason", "Reason", name],
             [removed, "Removed", (v) => v],
           ],
           rows,
+          place,
         ),
       );
     },

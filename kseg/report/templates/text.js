@@ -38,6 +38,7 @@ const time = (ms) => {
   const moment = new Date(ms);
   return isNaN(moment) ? String(ms) : moment.toISOString().replace("T", " ").replace(".000Z", "Z");
 };
+const minute = (ms) => time(ms).slice(0, 16);
 const el = (tag, className, ...children) => {
   const made = document.createElement(tag);
   if (className) made.className = className;

@@ -136,7 +136,9 @@ const verify = () => {
     if (!strip) return el("div", "facts", "");
     const size = strip.segments.reduce((sum, each) => sum + each.size, 0);
     const many = strip.segments.length + strip.segmentsLeftOut;
-    return el("div", "facts", `${bytes(size)}, ` + (many === 1 ? "1 segment" : `${number(many)} segments`));
+    const text = `${bytes(size)}, ` + (many === 1 ? "1 segment" : `${number(many)} segments`);
+    const waits = partition.cleaner ? el("div", "cleaner", "cleaner: " + visible(partition.cleaner)) : null;
+    return el("div", "facts", text, waits);
   };
   const partitionRow = (partition) => {
     const pills = el("span", "pills");
@@ -279,6 +281,7 @@ const verify = () => {
           ["divergeAt", "Diverge at", number, 1],
         ],
         data.comparisons,
+        "replicas",
       ),
     );
 };

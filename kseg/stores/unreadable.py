@@ -84,10 +84,12 @@ def read_all(extent: Extent, start: int, stop: int) -> bytes:
 
     A short read is continued, so that its cause is met.
     """
-    pieces = bytearray()
-    while start < stop and (piece := extent.pread(stop - start, start)):
+    found = extent.pread(stop - start, start) if start < stop else b""
+    if not found or len(found) == stop - start:
+        return found  # without a copy
+    pieces = bytearray(found)
+    while len(pieces) < stop - start and (piece := extent.pread(stop - start - len(pieces), start + len(pieces))):
         pieces += piece
-        start += len(piece)
     return bytes(pieces)
 
 

@@ -69,6 +69,8 @@ def main() -> None:
         (packed,) = folder.glob("*.log.gz")
         verify = [sys.executable, "-m", "kseg", "verify", "--quiet"]
         commands = {
+            "start": [sys.executable, "-c", "pass"],
+            "plain segment": [*verify, str(next((folder / "logs" / "t-0").glob("*.log")))],
             "plain files": [*verify, str(folder / "logs")],
             "tar": [*verify, str(folder / "logs.tar")],
             "bare zstd": [sys.executable, "-c", BARE_ZSTD, str(folder / "logs.tar.zst")],
@@ -81,9 +83,12 @@ def main() -> None:
             for what, command in commands.items():
                 best[what] = min(best[what], spent(command)[1])
         for what, seconds in best.items():
-            print(f"{what:12} {seconds:6.2f} s of a processor")
+            print(f"{what:13} {seconds:6.2f} s of a processor")
         for what, base in (("tar", "plain files"), ("tar.zst", "bare zstd"), ("log.gz", "bare gzip")):
             print(f"{what} is {best[what] / best[base]:.2f} times {base}")
+        for base, plain in (("bare zstd", "plain files"), ("bare gzip", "plain segment")):
+            apart = best[base] - best["start"] + best[plain]
+            print(f"{base} and verify of {plain}, one after the other, are {apart / best[base]:.2f} times {base}")
 
 
 if __name__ == "__main__":

@@ -331,7 +331,6 @@ def test_epochs_are_set_to_0_in_all_batches(kseg: Kseg, logs: Path, tmp_path: Pa
         (["--for-cluster", "x", "--topic-id", NEW_ID], "--for-cluster excludes --topic-id"),
         (["--undelete", "--from-replica", "x"], "--from-replica excludes --undelete"),
         (["--reset-epochs"], "--reset-epochs is for --from-remote, --undelete, --as and --for-cluster"),
-        (["--topic", "x"], "--topic is for --from-remote, --undelete, --as and --for-cluster"),
         (["--undelete", "--from-remote", "x"], "--undelete excludes --from-remote"),
     ],
 )

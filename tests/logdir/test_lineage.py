@@ -56,6 +56,14 @@ def test_replicas_that_rolled_at_other_offsets() -> None:
     assert found.superseded == [candidates[2]]
 
 
+def test_of_two_that_reach_as_far_the_one_that_begins_there_is_taken() -> None:
+    candidates = [candidate("a", 0, 9), candidate("b", 5, 19), candidate("c", 10, 19)]
+    found = live_segments(candidates, lineage((0, 0)))
+    assert shown(found) == [("a", 0, 9), ("c", 10, 19)]
+    assert all(piece.is_whole for piece in found.pieces)
+    assert found.superseded == [candidates[1]]
+
+
 def test_holes_and_the_log_start() -> None:
     candidates = [candidate("a", 0, 9), candidate("b", 10, 29), candidate("c", 40, 49)]
     found = live_segments(candidates, lineage((0, 15)), 15)

@@ -67,10 +67,12 @@ def test_partitions_by_themselves_where_the_log_directory_would_be_refused(logs:
     assert [(need.needs, need.path) for need in repairs.needs()] == [("decision", str(logs / "a-1"))]
 
 
-def test_a_partition_that_no_broker_loads_is_salvaged(logs: Path) -> None:
+@pytest.mark.parametrize("others", [["index-corrupt"], ["orphan-index"], ["index-corrupt", "orphan-index"]])
+def test_a_partition_that_no_broker_loads_is_salvaged(others: list[str], logs: Path) -> None:
     repairs = Repairs((str(logs),))
-    for code, suffix in (("index-corrupt", ".index"), ("broker-would-not-start", ".log"), ("orphan-index", ".index")):
-        repairs.settled(found(code, logs / "a-0", suffix))
+    repairs.settled(found("broker-would-not-start", logs / "a-0"))
+    for code in others:
+        repairs.settled(found(code, logs / "a-0", ".index"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
 
 

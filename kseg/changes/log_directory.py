@@ -118,7 +118,7 @@ class LogDirectoryChange:
         plans = chain(first, plans)
         if len(first) < 2:  # a single plan needs no thread
             for plan in plans:
-                yield plan, _outcome(lambda plan=plan: self.apply(plan))  # type: ignore[misc]
+                yield plan, _outcome(partial(self.apply, plan))
             return
         from concurrent.futures import ThreadPoolExecutor  # most changes concern few partitions
 
@@ -229,9 +229,9 @@ class LogDirectoryChange:
         if not journal.keeps:
             forget(journal, disk)
 
-    def _halfway(self, run: object) -> None:
+    def _halfway(self, run: Callable[[], object]) -> None:
         try:
-            run()  # type: ignore[operator]
+            run()
         except StoppedHalfwayError:
             raise
         except (OSError, KsegError) as error:

@@ -20,7 +20,7 @@ _ZSTD_SKIPPABLE, _ZSTD_SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
 _ZSTD_BLOCK = 128 << 10
 _ZSTD_LARGEST_WINDOW = (1 << 27) + 1
 """Largest window that streaming decoders such as Kafka's accept by default (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
-_RAW, _RLE, _COMPRESSED, _RESERVED = range(4)
+_RLE, _COMPRESSED, _RESERVED = 1, 2, 3
 _STREAM_STEP = 256 << 10
 _JNI_READ_BYTES = (128 << 10) + 3
 """Size of ZstdInputStream's reads (ZSTD_DStreamInSize); a truncated frame is an error to it only after another

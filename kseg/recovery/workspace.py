@@ -6,6 +6,7 @@ A file is a real one, perhaps truncated or renamed, or new content. Nothing on d
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
@@ -273,14 +274,14 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
     return Range(piece.file, piece.position + start, end - start) if isinstance(piece, Range) else piece[start:end]
 
 
-def _same(stream: object, path: str, piece: Range) -> bool:
+def _same(stream: BinaryIO, path: str, piece: Range) -> bool:
     """Whether the next bytes of a stream equal those of a range."""
     left = piece.length
     with open_regular(path) as other:
         other.seek(piece.position)
         while left > 0:
             want = other.read(min(left, _COMPARE_BYTES))
-            if not want or stream.read(len(want)) != want:  # type: ignore[attr-defined]
+            if not want or stream.read(len(want)) != want:
                 return False
             left -= len(want)
     return True

@@ -106,10 +106,3 @@ class EntryFile(ABC, Generic[E]):
                 return min(-(-(start + len(window)) // self.LAYOUT.size), self.capacity)
             end = start
         return 0
-
-
-def int32(value: int, name: str) -> int:
-    """Returns ``value`` if it fits in an int32; otherwise raises ValueError, with ``name`` in its message."""
-    if not -(1 << 31) <= value < 1 << 31:
-        raise ValueError(f"{name} {value} does not fit in 32 bits")
-    return value

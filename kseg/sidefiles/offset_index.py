@@ -9,10 +9,10 @@ the first batch.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kseg.sidefiles.entries import EntryFile, int32
+from kseg.sidefiles.entries import EntryFile
 from kseg.sidefiles.problems import SideFileProblem
 
 
@@ -63,12 +63,3 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
 def read_offset_index(buffer: Any, base_offset: int = 0) -> Iterator[OffsetIndexEntry | SideFileProblem]:
     """Yields the entries and problems of a .index file; ``base_offset`` is the number in its name."""
     return OffsetIndex(buffer, base_offset).items()
-
-
-def build_offset_index(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:
-    """Returns the bytes of a closed .index file. Raises ValueError for a value that does not fit in 32 bits."""
-    pack = OffsetIndex.LAYOUT.pack
-    return b"".join(
-        pack(int32(entry.offset - base_offset, "relative offset"), int32(entry.position, "position"))
-        for entry in entries
-    )

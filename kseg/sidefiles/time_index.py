@@ -7,10 +7,10 @@ No record of the segment up to that offset has a larger timestamp than the entry
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kseg.sidefiles.entries import EntryFile, int32
+from kseg.sidefiles.entries import EntryFile
 from kseg.sidefiles.problems import SideFileProblem
 
 
@@ -69,9 +69,3 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
 def read_time_index(buffer: Any, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
     """Yields the entries and problems of a .timeindex file; ``base_offset`` is the number in its name."""
     return TimeIndex(buffer, base_offset).items()
-
-
-def build_time_index(entries: Iterable[TimeIndexEntry], base_offset: int) -> bytes:
-    """Returns the bytes of a closed .timeindex file. Raises ValueError if a relative offset does not fit in 32 bits."""
-    pack = TimeIndex.LAYOUT.pack
-    return b"".join(pack(entry.timestamp, int32(entry.offset - base_offset, "relative offset")) for entry in entries)

@@ -38,9 +38,6 @@ class Symptom(NamedTuple):
 
 VERIFY = Step("kseg verify {partition}", "shows what is damaged, and the command that repairs it")
 VERIFY_ALL = Step("kseg verify {logdir}", "checks all partitions and checkpoint files, and lists the commands to run")
-BROKER_PLAN = Step(
-    "kseg recover --dry-run {partition}", "shows what a broker would truncate and delete at its next start"
-)
 SALVAGE_PLAN = Step(
     "kseg recover --mode salvage --dry-run {partition}",
     "shows what can be kept instead; without --dry-run it is done, and kseg undo reverts it",

@@ -16,7 +16,8 @@ from kseg.sidefiles.index_checks import (
 )
 from kseg.sidefiles.kinds import SideFile
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_index
+from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+from sidefiles.index_bytes import time_index_bytes
 from sidefiles.real_files import DAMAGED, TESTDATA, healthy, name_of
 
 SEGMENT = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0" / "00000000000000000000"
@@ -83,7 +84,7 @@ def test_a_time_entry_is_looked_up_by_the_offset_index() -> None:
         frames.append(frame)
     last = frames[-1]
     counted: Any = CountedBytes(data)
-    times = TimeIndex(build_time_index([TimeIndexEntry(log.max_timestamp(last), last.last_offset)], 0), 0)
+    times = TimeIndex(time_index_bytes([TimeIndexEntry(log.max_timestamp(last), last.last_offset)], 0), 0)
     assert [found for _, found in check_time_index(times, index, IndexedLog(counted))] == [[]]
     assert counted.asked < len(data) - index[0].position
 

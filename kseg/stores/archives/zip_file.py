@@ -27,6 +27,7 @@ _LZMA_HEADER = struct.Struct("<2BHBI")
 """Version of the library, size of what follows, lc lp and pb in one byte, size of the dictionary."""
 _PIECE_BYTES = 256 << 10
 _MOST_DIRECTORY_BYTES = 1 << 28
+"""Most of a directory that is read, which the library does at once: 256 bytes for each of MOST_MEMBERS."""
 
 
 class Packed(NamedTuple):
@@ -42,7 +43,7 @@ def list_members(extent: Extent) -> Members:
     """Lists a zip file. What is wrong with it is in the ``problems`` of the result. Raises OSError."""
     members = Members()
     try:
-        with zipfile.ZipFile(BufferedReader(_Kept(extent))) as found:
+        with zipfile.ZipFile(_Bounded(_Kept(extent))) as found:
             infos = found.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError) as error:
         position = extent.current_size()
@@ -64,6 +65,15 @@ class _Kept(ExtentStream):
     def close(self) -> None:
         self._extent = Extent(-1)
         super().close()
+
+
+class _Bounded(BufferedReader):
+    """Refuses to read a directory that is too large."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > _MOST_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"{size} bytes are above the limit of {_MOST_DIRECTORY_BYTES}")
+        return super().read(size)
 
 
 def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:

@@ -9,12 +9,13 @@ from kseg.recovery.broker.reindexing import reindex
 from kseg.recovery.broker.start import Start
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.recovery.workspace import Workspace
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry, build_time_index
+from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 from recovery.ambiguity import told_offsets
 from recovery.damages import Segments, first_offset, read, write
 from recovery.partitions import at_offset, copy_of
 from recovery.replica.test_replica import fill
 from recovery.salvage.test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of, salvage
+from sidefiles.index_bytes import time_index_bytes
 
 COMPACTED = PARTITIONS["v1 compressed and compacted"]
 BASE, LEFT, RIGHT = 1934, 5, 6
@@ -94,7 +95,7 @@ def test_a_time_index_tells_which_is_wrong(partition: Path, offset: int) -> None
     segments = read(partition)
     path = partition / f"{BASE:020d}.timeindex"
     entries = [TimeIndexEntry(1500000000000 + 10 * offset, offset), *TimeIndex(path.read_bytes(), BASE)]
-    path.write_bytes(build_time_index(entries, BASE))
+    path.write_bytes(time_index_bytes(entries, BASE))
     write(partition, flipped(segments, BASE, LEFT, 2))
     salvage(partition)
     assert read(partition) == segments

@@ -254,6 +254,19 @@ def test_a_zstd_frame_gets_a_window_of_at_most_128_mib() -> None:
             b"".join(unpacked_bytes(zstd_frame(exponent, b"stored")))
 
 
+def test_a_zip_directory_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, size = tmp_path / "some.zip", 20 * (46 + len("file-00"))
+    with zipfile.ZipFile(path, "w") as made:
+        for number in range(20):
+            made.writestr(f"file-{number:02}", b"x")
+    monkeypatch.setattr(zip_file, "_MOST_DIRECTORY_BYTES", size)
+    assert problems(path) == []
+    monkeypatch.setattr(zip_file, "_MOST_DIRECTORY_BYTES", size - 1)
+    ((_, message),) = problems(path)
+    assert f"{size} bytes" in message
+    assert len(list(mounted_files(path))) == 20
+
+
 def test_a_zip_file_is_read_up_to_the_limit_of_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zip_file, "MOST_MEMBERS", 3)
     for count in (3, 4, 7):

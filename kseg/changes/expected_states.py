@@ -93,6 +93,10 @@ class ExpectedStates:
         size, mtime_ns = self._times.get(inode, (-1, 0))
         return now.size != size or now.mtime_ns == mtime_ns
 
+    def has_time(self, inode: int, now: FileState) -> bool:
+        """Whether size and modification time are the expected ones."""
+        return self._times.get(inode) == now[1:]
+
     def check_initial(self) -> None:
         """Raises ChangedSinceError unless all files are in their initial state, OSError if one cannot be examined."""
         for name, found in self.initial.items():

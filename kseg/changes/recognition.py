@@ -1,7 +1,8 @@
 """Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
 
 Copies made with `cp -a`, rsync or snapshots preserve sizes and modification times. A kept file identifies its original
-by the SHA-256; other files must have the recorded size and modification time.
+by the SHA-256, and files of equal content are told apart by their times; other files must have the recorded size and
+modification time.
 """
 
 from dataclasses import replace
@@ -27,6 +28,9 @@ def recognize(change: Change) -> bool:
             there[name] = now
             inodes = [inode for inode in course.inodes(name) if inode not in found and inode not in gone]
             inodes = [inode for inode in inodes if _is_like(change, course, inode, name, now)]
+            timed = [inode for inode in inodes if course.has_time(inode, now)]
+            if len(timed) == 1:  # others may have equal contents, such as empty files
+                inodes = timed
             candidates[name] = [now.inode] if now.inode in inodes else inodes
     while candidates:
         name = min(candidates, key=lambda name: len(candidates[name]))

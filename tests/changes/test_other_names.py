@@ -150,3 +150,24 @@ def test_a_hard_link_to_a_file_of_another_owner_is_left_alone(tmp_path: Path) ->
         apply(plan, "test")
     assert (tmp_path / "shadow").read_bytes() == b"abcdef"
     assert sorted(path.name for path in partition.iterdir()) == ["a.log"]
+
+
+def test_empty_files_are_told_apart_by_their_times_in_a_copy(tmp_path: Path) -> None:
+    """The digest of what was kept of the removed file is that of the file that takes its name, too."""
+    for at in range(10_000):
+        partition, twin = tmp_path / str(at) / "orders-0", tmp_path / str(at) / "twin" / "orders-0"
+        make(partition, {"a.index": b"", "b.log": b""})
+        plan = Plan(str(partition))
+        plan.delete("b.log", "goes")
+        plan.rename("a.index", "b.log", "moves")
+        disk = KillingDisk(at)
+        try:
+            apply(plan, "test", disk=disk)
+        except Killed:
+            twin.parent.mkdir()
+            subprocess.run(["cp", "-a", partition, twin], check=True)
+            told = complete_interrupted(str(twin), QUICK)
+            assert not any("given up" in line for line in told), (told, at)
+            assert sorted(contents(twin)) in (["a.index", "b.log"], ["b.log"])
+        if at >= len(disk.calls):
+            return

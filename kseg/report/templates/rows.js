@@ -197,7 +197,7 @@ const retention = () => {
         ),
         table(
           [
-            ["file", "Segment", base],
+            ["file", "Segment", base, "place"],
             ["size", "Size", bytes, 1],
             ["baseOffset", "From offset", number, 1],
             ["lastOffset", "To offset", number, 1],
@@ -284,7 +284,7 @@ const plan = () => {
         table(
           [
             ["action", "Operation", (v) => pill(tones[v] ?? "info", name(v))],
-            ["file", "File", base],
+            ["file", "File", base, "place"],
             ["oldSize", "Before", bytes, 1],
             ["newSize", "After", bytes, 1],
             [(row) => row.oldSize ?? 0, "Sizes", (v, row) => sizes(row)],

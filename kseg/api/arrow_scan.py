@@ -46,7 +46,7 @@ class Scan:
         Raises DamageError at damage unless it is skipped, PathError if a file cannot be read.
         """
         need_pyarrow()
-        import pyarrow as pa  # after the check, which says what to install
+        import pyarrow as pa  # after the check, whose error names the package
 
         return pa.RecordBatchReader.from_batches(self.schema, self._batches())
 

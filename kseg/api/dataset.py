@@ -1,4 +1,4 @@
-"""Scans as datasets of pyarrow, which DuckDB and polars ask for no more columns than a query needs."""
+"""Scans as datasets of pyarrow: DuckDB and polars read only the columns of a query."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _READAHEAD_BATCHES = 2
 
 
 class ScanDataset(Scan, ds.FileSystemDataset):  # type: ignore[misc]
-    """A `Scan` that is a ``pyarrow.dataset.Dataset`` too. Its scanner decodes the requested columns only.
+    """A `Scan` that is also a ``pyarrow.dataset.Dataset``. Its scanner decodes only the requested columns.
 
     The base class holds one fragment, which cannot be opened: functions of pyarrow that bypass the scanner raise
     UnsupportedError.
@@ -73,7 +73,7 @@ class _NoFiles(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 def _names_in(expressions: Iterable[Any], schema: "pa.Schema") -> set[str]:
-    """Returns the columns that expressions refer to: those without which pyarrow does not bind them."""
+    """Returns the columns in the expressions: those without which pyarrow cannot bind them."""
     found = set()
     for i, name in enumerate(schema.names):
         others = schema.remove(i)

@@ -1,4 +1,4 @@
-"""Plans of changes: what ``kseg recover``, ``reindex``, ``compact``, ``retain``, ``convert`` and ``undo`` would do.
+"""Plans of changes: of ``kseg recover``, ``reindex``, ``compact``, ``retain``, ``convert`` and ``undo``.
 
 A plan changes nothing before `Plan.apply`. Both run through the same driver as the commands.
 """
@@ -56,11 +56,11 @@ class Lost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What `Plan.apply` did.
+    """The result of `Plan.apply`.
 
     ``changed``: whether any file was changed. ``kept``: the folders that keep removed bytes for ``undo``.
     ``damage_remains``: damage was found that the command does not repair. ``errors``: the partitions that failed while
-    others succeeded. ``warnings``: what users should know.
+    others succeeded. ``warnings``: messages for users.
     """
 
     changed: bool

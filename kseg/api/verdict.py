@@ -21,7 +21,7 @@ from kseg.verification.run import verify as check
 
 
 class Summary(NamedTuple):
-    """Counts of what was checked, and of findings by severity.
+    """Counts of checked files, batches and records, and of findings by severity.
 
     ``not_judged`` counts files and directories that may be Kafka's and were not read.
     """

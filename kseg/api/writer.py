@@ -115,7 +115,7 @@ class Writer:
         rows = self._open_rows()
         self._flush()
         need_pyarrow()
-        import pyarrow as pa  # after the check, which says what to install
+        import pyarrow as pa  # after the check, whose error names the package
 
         from kseg.export.arrow_rows import batchable_rows
 

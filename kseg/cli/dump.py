@@ -89,8 +89,8 @@ def command(
 ) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
 
-    Text is that of kafka-dump-log.sh 4.3 where that tool reads a file to its end; it continues after damage. JSON is
-    one object a line and loses no byte. Exit status 1: damage, a wrong checksum or undecodable records were found.
+    Text equals the output of kafka-dump-log.sh 4.3, but continues after damage. JSON is one object a line and loses no
+    byte. Exit status 1: damage, a wrong checksum or undecodable records were found.
     """
     as_page = form == "html"
     remote = RemoteChoice(read_private_keys(private_keys), topics)
@@ -137,11 +137,11 @@ def _check(options: DumpOptions) -> None:
         raise click.UsageError(f"--decode auto chooses by topic: give it or --{options.decoder}-decoder")
     others = options.as_hex or options.summary or options.open_transactions or options.everything
     if options.committed_offsets and others:
-        raise click.UsageError("--committed-offsets goes with none of --hex, --summary, --open-transactions, --all")
+        raise click.UsageError("--committed-offsets excludes --hex, --summary, --open-transactions and --all")
     if options.open_transactions and (options.as_hex or options.summary):
-        raise click.UsageError("--open-transactions goes neither with --hex nor with --summary")
+        raise click.UsageError("--open-transactions excludes --hex and --summary")
     if options.as_hex and (options.summary or options.form != TEXT):
-        raise click.UsageError("--hex goes neither with --summary nor with another --format than text")
+        raise click.UsageError("--hex excludes --summary and all --format except text")
     if options.summary and options.form == TABLE:
         raise click.UsageError("--summary has --format text and json")
     if options.transaction_state and not options.open_transactions:

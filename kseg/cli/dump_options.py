@@ -26,7 +26,7 @@ _HELP["cluster-metadata"] = f"Decode the records of {METADATA_TOPIC} and its sna
 
 
 class PositionRange(click.ParamType):  # type: ignore[type-arg]
-    """``A..B``, bytes of a file, inclusive, decimal or 0x…; either end may be left out. Yields (first, last)."""
+    """``A..B``, bytes of a file, inclusive, decimal or 0x…; either end may be omitted. Yields (first, last)."""
 
     name = "A..B"
 
@@ -224,7 +224,7 @@ def view_options(command: Command) -> Command:
 
 
 def _position(text: str, default: int) -> int | None:
-    """A position, the default for no text, None for what is none."""
+    """Returns a position; the default for "", None for invalid text."""
     if not text:
         return default
     digits, base = (text[2:], 16) if text[:2] in ("0x", "0X") else (text, 10)

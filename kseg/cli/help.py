@@ -20,7 +20,7 @@ class Command(click.Command):
                     formatter.write_dl(records)
 
     def group_of(self, parameter: click.Parameter) -> str:
-        """The heading that an option stands below."""
+        """Returns the heading of an option."""
         long_name = next(name for name in reversed(parameter.opts) if name.startswith("--"))
         group = GROUP_OF[long_name]
         return OUTPUT if group == CHANGE and self.name in READING else group

@@ -30,8 +30,7 @@ MOST_LINE_BYTES = 1 << 20
 def command(text: tuple[str, ...], form: str, output: str | None, color: Color, quiet: bool, verbose: bool) -> int:
     """Find the cause of a message of a broker, consumer, producer or tool, and the commands that help.
 
-    TEXT is one line or several, as they stand in a log; - reads a whole log from standard input. Exit status 1: no
-    message is known.
+    TEXT is one or more lines of a log; - reads a whole log from standard input. Exit status 1: no message is known.
     """
     lines = _lines_of_input() if text == ("-",) else iter("\n".join(_joined(text)).splitlines())
     found = symptoms_in(lines)

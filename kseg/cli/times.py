@@ -14,9 +14,9 @@ EXAMPLES = "2026-01-31, '2026-01-31 09:00', 2026-01-31T09:00:00Z, yesterday, -2h
 
 
 class TimeRange(click.ParamType):  # type: ignore[type-arg]
-    """``FROM..TO``, both included, either end may be left out; one time stands for itself. Yields (first, last) in ms.
+    """``FROM..TO``, inclusive, either end may be omitted; one time is a range of its own. Yields (first, last) in ms.
 
-    A day or minute without a time of day or seconds is all of it.
+    A time without seconds or time of day means the whole minute or day.
     """
 
     name = "FROM..TO"

@@ -1,4 +1,4 @@
-"""What the log cleaner waits for in each partition that is summarised."""
+"""The backlog of the log cleaner in each summarized partition."""
 
 import os
 import time

@@ -119,13 +119,13 @@ class Filters:
 
         if self.selection.offsets is not None:
             ends = [*self._extents(files, offset_extent, 1), *self._extents(files[::-1], offset_extent, 1)]
-            if told := _range_if_outside("offsets", self.selection.offsets, ends, str):
-                return told
+            if found := _range_if_outside("offsets", self.selection.offsets, ends, str):
+                return found
         if self.selection.times is not None:
             extents = self._extents(files, time_extent, len(files))
-            what = "times (of the first record, of the newest)"
-            if told := _range_if_outside(what, self.selection.times, extents, show_time):
-                return told
+            name = "times (of the first record, of the newest)"
+            if found := _range_if_outside(name, self.selection.times, extents, show_time):
+                return found
         return _NOTHING
 
     def summarize(self) -> None:
@@ -166,12 +166,12 @@ class Filters:
 
 
 def _range_if_outside(
-    what: str, wanted: tuple[int, int], extents: list[tuple[int, int]], show: Callable[[int], str]
+    name: str, wanted: tuple[int, int], extents: list[tuple[int, int]], show: Callable[[int], str]
 ) -> str:
     """Returns the existing range as text, if it does not overlap with the requested one, otherwise ""."""
     if not extents:
-        return f"has no {what.partition(' (')[0]}"
+        return f"has no {name.partition(' (')[0]}"
     first, last = min(extent[0] for extent in extents), max(extent[1] for extent in extents)
     if wanted[0] <= last and wanted[1] >= first:
         return ""
-    return f"its {what} are {show(first)}..{show(last)}"
+    return f"its {name} are {show(first)}..{show(last)}"

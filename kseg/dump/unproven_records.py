@@ -10,7 +10,7 @@ from kseg.output.sink import STANDARD_OUTPUT, open_sink
 
 
 class RecordsFile:
-    """Raises RequestError if the file lies in a path that is recovered, or cannot be written completely."""
+    """Raises RequestError if the file is in the recovered path, or cannot be written completely."""
 
     def __init__(self, path: str, paths: Sequence[str]) -> None:
         if path == STANDARD_OUTPUT:

@@ -128,7 +128,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     ),
     "segments-below-log-start": Kind(
         INFO,
-        "Whole segments lie below the log start offset.",
+        "Whole segments are below the log start offset.",
         "Consumers cannot read them; retention removes them.",
         "kseg retain",
     ),

@@ -89,7 +89,7 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "offset-out-of-range": Kind(
         ERROR,
-        "A record's offset lies outside the range of its batch.",
+        "A record's offset is outside the range of its batch.",
         "Consumers may skip records or see them twice.",
         DROP_UNDECODABLE,
         DECISION,
@@ -151,7 +151,7 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "offset-outside-segment": Kind(
         ERROR,
-        "An offset lies below the number in the file's name, or 2^31 or more above it.",
+        "An offset is below the number in the file's name, or 2^31 or more above it.",
         "A broker cannot index it, and may not start.",
         SALVAGE,
     ),
@@ -200,7 +200,7 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "future-timestamp": Kind(
         WARNING,
-        "A timestamp lies in the future.",
+        "A timestamp is in the future.",
         "Retention by time keeps the segment and all later ones until that time has passed.",
         needs=DECISION,
     ),

@@ -54,9 +54,9 @@ class Columns:
 
 def line_width(sink: Sink, otherwise: int) -> int:
     """Returns the width in columns: from COLUMNS, from the terminal, or the default for a pipe."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isascii() and told.isdigit() and int(told) > 0:
-        return int(told)
+    setting = os.environ.get("COLUMNS", "")
+    if setting.isascii() and setting.isdigit() and int(setting) > 0:
+        return int(setting)
     if not sink.is_terminal:
         return otherwise
     import shutil

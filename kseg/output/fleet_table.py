@@ -25,7 +25,7 @@ _SORT_KEYS = {
     "errors": "errors",
 }  # fmt: skip
 SUMMARY_FIELDS, CENSUS_FIELDS = tuple(_SORT_KEYS)[:-1], tuple(_SORT_KEYS)
-"""What summaries are sorted by, and what the partitions of a verification are."""
+"""Fields that sort the table of summaries, and that of a verification."""
 _OF_CENSUS = ("ERRORS", "WARNINGS")
 _RISING = frozenset({"name", "oldest"})
 """Fields sorted in rising order; all others in falling order."""

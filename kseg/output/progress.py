@@ -102,9 +102,9 @@ def _renderer() -> Callable[[int, int | None, float, str], str]:
         width = max(shutil.get_terminal_size().columns - 1, 1)
         console = Console(file=drawn, force_terminal=True, width=width, legacy_windows=False, highlight=False)
         line = Table.grid(padding=(0, 1))
-        told = progress_text(done, total, seconds)
-        text = Text(told + _place(path), overflow="crop", no_wrap=True)
-        if total and len(told) + 1 + _BAR_WIDTH <= width:
+        shown = progress_text(done, total, seconds)
+        text = Text(shown + _place(path), overflow="crop", no_wrap=True)
+        if total and len(shown) + 1 + _BAR_WIDTH <= width:
             line.add_row(ProgressBar(total=total, completed=min(done, total), width=_BAR_WIDTH), text)
         else:
             line.add_row(text)

@@ -102,7 +102,7 @@ class Sink:
 
 
 class MemorySink(Sink):
-    """Keeps what is written, as ``data``."""
+    """Keeps the output as ``data``."""
 
     def __init__(self) -> None:
         super().__init__(-1, "memory")

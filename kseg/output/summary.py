@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
-"""Returns what the log cleaner has to do in a partition directory, as JSON; None if nothing ever. The second argument
-names the damage that stops a cleaner, "" for none."""
+"""Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
+second argument names the damage that stops a cleaner, "" for none."""
 
 
 class SummaryPrinter(Printer):
@@ -137,7 +137,7 @@ class SummaryPrinter(Printer):
         self._recompressions = []
         path = self._paths[0] if len(self._paths) == 1 and not self._is_whole else self._directory or "."
         found = summary_object(self._summary, path, savings)
-        found["cleaner"] = cleaner = self._backlog(path, self._what_blocks()) if self._is_whole else None
+        found["cleaner"] = cleaner = self._backlog(path, self._obstacle()) if self._is_whole else None
         if self._as_json:
             self.sink.write(encode(found) + b"\n")
         elif self._fleet is not None:
@@ -155,7 +155,7 @@ class SummaryPrinter(Printer):
         self._is_first = False
         self._directory, self._paths = None, []
 
-    def _what_blocks(self) -> str:
+    def _obstacle(self) -> str:
         """Names the damage that stops a cleaner: any but that of the active segment, which no cleaner reads."""
         return self._damaged[1] if self._damaged is not None and self._damaged[0] != self._paths[-1] else ""
 

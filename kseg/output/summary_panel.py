@@ -1,4 +1,4 @@
-"""Draws a summary on a terminal: a panel with the counts, a table of formats with their shares, and what they hold."""
+"""Draws a summary on a terminal: a panel with the counts, a table of formats with their shares, and the contents."""
 
 import os
 from collections.abc import Sequence

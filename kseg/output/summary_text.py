@@ -35,7 +35,7 @@ def summary_lines(
 
 
 def cleaner_facts(cleaner: dict[str, Any] | None) -> list[Fact]:
-    """Returns what the log cleaner waits for, from `SummaryPrinter`'s JSON."""
+    """Returns the state of the log cleaner, from `SummaryPrinter`'s JSON."""
     return [] if cleaner is None else [Fact("log cleaner", "", on_one_line(cleaner["state"]))]
 
 

@@ -125,7 +125,7 @@ CLIENTS: tuple[Symptom, ...] = (
             r"UnknownProducerIdException|UNKNOWN_PRODUCER_ID",
             r"Invalid sequence number for new epoch of producer",
         ),
-        "The broker's state of an idempotent producer does not fit what it sends: batches were lost by a truncation, "
+        "The broker's state of an idempotent producer does not fit its batches: some were lost by a truncation, "
         "or a producer snapshot is wrong or missing.",
         (VERIFY, Step("kseg reindex --snapshots {partition}", "rebuilds the producer snapshots from the batches")),
         ("producer-sequence-gap", "producer-snapshot-damaged", "producer-snapshot-mismatch"),
@@ -170,7 +170,7 @@ CLIENTS: tuple[Symptom, ...] = (
             r"Index position does not match|Indexed offset: -?\d+, found log offset",
         ),
         "kafka-dump-log.sh finds an index that does not fit its log.",
-        (VERIFY, Step("kseg reindex --check {partition}", "compares all indexes with what a broker would write")),
+        (VERIFY, Step("kseg reindex --check {partition}", "compares all indexes with those of a broker")),
         ("index-misleads", "index-corrupt", "time-index-mismatch", "time-index-incomplete"),
     ),
     Symptom(

@@ -137,7 +137,7 @@ LOADING: tuple[Symptom, ...] = (
         BROKER,
         "Trying to roll a new log segment for topic partition orders-0 with start offset N while it already exists",
         (r"Trying to roll a new log segment",),
-        "Two segments would have the same base offset: a batch in the log has a wrong offset, or a stray segment lies "
+        "Two segments would have the same base offset: a batch in the log has a wrong offset, or a stray segment is "
         "in the directory.",
         (VERIFY, SALVAGE_PLAN),
         ("segments-overlap", "batch-out-of-order", "offset-outside-segment"),
@@ -177,7 +177,7 @@ LOADING: tuple[Symptom, ...] = (
         "The broker was not shut down cleanly and now reads every segment above the recovery point. kseg recover does "
         "the same work faster while the broker is down, with the same result, and shows it first.",
         (
-            Step("kseg recover --dry-run {logdir}", "shows what the recovery will change"),
+            Step("kseg recover --dry-run {logdir}", "shows the changes of the recovery"),
             Step("kseg recover {logdir}", "runs it; the broker then starts without a recovery"),
         ),
         ("unclean-shutdown",),
@@ -197,7 +197,7 @@ LOADING: tuple[Symptom, ...] = (
         BROKER,
         "Duplicate log directories for orders-0 are found in both DIRECTORY and DIRECTORY.",
         (r"Duplicate log directories (?:found|for)",),
-        "One partition lies in two directories, after a move between disks that a failure interrupted. The broker does "
+        "One partition is in two directories, after a move between disks that a failure interrupted. The broker does "
         "not start until one of them is moved away.",
         (
             VERIFY,
@@ -243,7 +243,7 @@ LOADING: tuple[Symptom, ...] = (
         ),
         "A log could not be loaded, and the broker does not start. The text after the colon, or the lines before, "
         "name the file.",
-        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows what a recovery would change")),
+        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows the changes of a recovery")),
         ("broker-would-not-start",),
         is_consequence=True,
     ),

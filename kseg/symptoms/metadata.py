@@ -129,7 +129,7 @@ METADATA: tuple[Symptom, ...] = (
             r"INCONSISTENT_CLUSTER_ID",
         ),
         "The log directory belongs to another cluster: log.dirs, zookeeper.connect or the controllers' addresses are "
-        "wrong, or the cluster was formatted anew.",
+        "wrong, or the cluster was formatted again.",
         (
             Step(_META, "prints the cluster id and node id of the directory"),
             Step("kseg convert --to jsonl {logdir}", "exports the records, if the old cluster is lost"),
@@ -183,7 +183,7 @@ METADATA: tuple[Symptom, ...] = (
             r"Unable to load metadata",
         ),
         "A record of the cluster metadata log or of its snapshot cannot be applied. The node stops. Other controllers "
-        "have the same log: a node of a quorum can fetch it anew into an empty directory.",
+        "have the same log: a node of a quorum can fetch it into an empty directory.",
         (
             Step(f"kseg verify {_METADATA_LOG}", "checks the metadata log and its snapshots"),
             Step(f"kseg dump --decode auto --print-data-log --all {_METADATA_LOG}", "prints its records, decoded"),
@@ -196,14 +196,18 @@ METADATA: tuple[Symptom, ...] = (
         "java.io.IOException: No space left on device",
         (r"No space left on device", r"Disk quota exceeded"),
         "The disk is full, and the broker takes the log directory offline. Do not delete .log files by hand: indexes, "
-        "snapshots and checkpoints must fit what is left.",
+        "snapshots and checkpoints must fit the remaining segments.",
         (
             Step("kseg dump --summary {logdir}", "shows which partitions are large"),
-            Step("kseg retain --explain {logdir}", "shows what retention deletes and what holds the rest"),
             Step(
-                "kseg retain --dry-run --retention-ms 1d --topic TOPIC {logdir}", "shows what a shorter retention frees"
+                "kseg retain --explain {logdir}",
+                "shows the segments that retention deletes, and why it keeps the others",
             ),
-            Step("kseg compact --dry-run {logdir}", "shows what compaction would free"),
+            Step(
+                "kseg retain --dry-run --retention-ms 1d --topic TOPIC {logdir}",
+                "shows the effect of a shorter retention",
+            ),
+            Step("kseg compact --dry-run {logdir}", "shows the effect of a compaction"),
         ),
     ),
     Symptom(
@@ -211,7 +215,7 @@ METADATA: tuple[Symptom, ...] = (
         BROKER,
         "java.io.IOException: Input/output error",
         (r"Input/output error", r"Read-only file system", r"Structure needs cleaning"),
-        "The disk or its file system fails. Copy what can be read to another disk first.",
+        "The disk or its file system fails. First copy the readable files to another disk.",
         (
             Step("kseg verify {logdir}", "reads around unreadable sectors, and names the batches that they hold"),
             Step(

@@ -2,8 +2,8 @@
 
 from kseg.symptoms.symptom import BROKER, REPLICA_PLAN, SALVAGE_PLAN, VERIFY, VERIFY_ALL, Step, Symptom
 
-_AGAINST = Step("kseg verify --against REPLICA {partition}", "shows where the two replicas differ, and what is missing")
-_COMPACT_PLAN = Step("kseg compact --dry-run {partition}", "shows what compaction would remove, and what prevents it")
+_AGAINST = Step("kseg verify --against REPLICA {partition}", "lists the differences of the two replicas")
+_COMPACT_PLAN = Step("kseg compact --dry-run {partition}", "shows the effect of a compaction, and its obstacles")
 
 RUNNING: tuple[Symptom, ...] = (
     Symptom(

@@ -36,11 +36,11 @@ class Symptom(NamedTuple):
     is_consequence: bool = False
 
 
-VERIFY = Step("kseg verify {partition}", "shows what is damaged, and the command that repairs it")
+VERIFY = Step("kseg verify {partition}", "lists the damage, and the command that repairs it")
 VERIFY_ALL = Step("kseg verify {logdir}", "checks all partitions and checkpoint files, and lists the commands to run")
 SALVAGE_PLAN = Step(
     "kseg recover --mode salvage --dry-run {partition}",
-    "shows what can be kept instead; without --dry-run it is done, and kseg undo reverts it",
+    "shows the records that salvage keeps; without --dry-run it repairs, and kseg undo reverts it",
 )
 REPLICA_PLAN = Step(
     "kseg recover --from-replica REPLICA --dry-run {partition}",

@@ -12,4 +12,4 @@ from kseg.symptoms.symptom import Symptom
 
 _ENTRIES = (*LOADING, *METADATA, *RUNNING, *CLIENTS)
 SYMPTOMS: tuple[Symptom, ...] = tuple(sorted(_ENTRIES, key=lambda symptom: symptom.is_consequence))
-"""Consequences last: the text of their cause often stands in the same line."""
+"""Consequences last: the same line often has the text of their cause."""

@@ -1,1 +1,1 @@
-"""Prints plans, and what changing commands did."""
+"""Prints plans, and the results of changing commands."""

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class SummaryPrinter(Protocol):
-    """Prints what a command found in each partition."""
+    """Prints the summary of each partition."""
 
     def show(self, partition: Row, segments: Iterable[Row]) -> None:
         """``segments``: one row for each segment of the partition."""

@@ -71,8 +71,8 @@ class TextRetention(RetentionPrinter):
             self._segment(partition, row)
 
     def _segment(self, partition: dict[str, Any], row: dict[str, Any]) -> None:
-        what, color = _verdict(row)
-        self._put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(what, color)}")
+        verdict, color = _verdict(row)
+        self._put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(verdict, color)}")
         for line in _reasons(partition, row):
             self._wrapped(line, " " * 6, " " * 8)
 
@@ -136,7 +136,7 @@ def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
 def _why_it_goes(partition: dict[str, Any], row: dict[str, Any]) -> str:
     if row["rule"] == "size":
         return f"without it the log still has at least retention.bytes, {partition['retentionBytes']}"
-    return f"its last offset, {row['lastOffset']}, lies below the log start offset"
+    return f"its last offset, {row['lastOffset']}, is below the log start offset"
 
 
 def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:

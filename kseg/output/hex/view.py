@@ -229,5 +229,5 @@ def _heading(batch: Batch) -> str:
         count = batch.header.record_count
         span = f"offsets {batch.base_offset} to {batch.last_offset}, {count} {'record' if count == 1 else 'records'}"
         return f"v{batch.magic} {kind}, {batch.size} bytes: {span}"
-    what = "message" if batch.header.codec == 0 else f"{batch.compression} message"
-    return f"v{batch.magic} {what}, {batch.size} bytes: offset {batch.last_offset}"
+    kind = "message" if batch.header.codec == 0 else f"{batch.compression} message"
+    return f"v{batch.magic} {kind}, {batch.size} bytes: offset {batch.last_offset}"

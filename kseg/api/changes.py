@@ -211,14 +211,14 @@ def convert(
     to this size. ``lossy``: information that the format cannot represent may be lost; ``skip_damage``: damage is left
     out. None keeps what is there. Segments and archives can only be converted to an output.
     """
-    from kseg.conversion.options import FORMATS, ConvertOptions, target_of
+    from kseg.conversion.options import FORMATS, ConvertOptions, codec_target
 
     _check(change, ConvertArguments)
     if to is not None and to not in FORMATS:
         raise RequestError(f"to={to!r}: is none of {', '.join(FORMATS)}")
     try:
         if codec is not None:
-            target_of(codec)
+            codec_target(codec)
     except ValueError as error:
         raise RequestError(f"codec: {error}") from error
     output, keep = change.get("output"), change.get("keep", True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kseg.api.arguments import Path, one_path
 from kseg.changes.new_directories import new_directories
 from kseg.conversion.new_records import NewRecord, rows_of
-from kseg.conversion.rows_writer import RowsWriter, codec_target, write_side_files
+from kseg.conversion.options import codec_target
+from kseg.conversion.rows_writer import RowsWriter, write_side_files
 from kseg.errors import RequestError
 from kseg.export.arrow import need_pyarrow
 from kseg.formats.compressing import Target

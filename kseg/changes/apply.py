@@ -20,9 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 
-from kseg.changes import delta_apply as remaking
-from kseg.changes import kept_files, quarantine
-from kseg.changes.clean_stop import CleanStop
+from kseg.changes import delta_apply, kept_files, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import deltas_of
 from kseg.changes.disk import Disk, open_to_write
@@ -32,6 +30,7 @@ from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
 from kseg.changes.recognition import is_staged, recognize, replace_inodes
+from kseg.changes.shutdown_marker import ShutdownMarker
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.signals import ENDING_SIGNALS
 from kseg.stores.unreadable import is_disk_error
@@ -55,13 +54,13 @@ def apply(
     disk: Disk | None = None,
     group: str = "",
     undoes: int = 0,
-    clean_stop: CleanStop | None = None,
+    shutdown_marker: ShutdownMarker | None = None,
 ) -> Change | None:
     """Applies a plan. Returns None if there is nothing to do.
 
     The caller holds the lock and has called `complete_interrupted`. ``group``: the change of a log directory that this
-    change belongs to; its folder then stays, even if nothing is kept. ``clean_stop``: the clean shutdown marker, which
-    is removed before the first file changes, unless the caller has removed it.
+    change belongs to; its folder then stays, even if nothing is kept. ``shutdown_marker``: the clean shutdown marker,
+    which is removed before the first file changes, unless the caller has removed it.
 
     Raises KsegError if nothing was changed, StoppedHalfwayError if `complete_interrupted` must finish the change.
     """
@@ -69,7 +68,7 @@ def apply(
         return None
     disk = disk or Disk()
     change = _new_change(plan, command, keeping or Keeping(), group, undoes)
-    _begin(change, plan, keeping or Keeping(), disk, clean_stop)
+    _begin(change, plan, keeping or Keeping(), disk, shutdown_marker)
     try:
         roll_forward(change, disk)
     except ChangedSinceError as error:
@@ -93,7 +92,7 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
     return change
 
 
-def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, clean_stop: CleanStop | None) -> None:
+def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, shutdown_marker: ShutdownMarker | None) -> None:
     """Prepares and commits a change; no step is applied. Raises KsegError."""
     check_space(plan, keeping)
     try:
@@ -102,13 +101,13 @@ def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, clean_stop:
         raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}") from error
     try:
         _prepare(change, plan, disk)
-        if clean_stop is not None:
-            _remove_marker(clean_stop, change)
+        if shutdown_marker is not None:
+            _remove_marker(shutdown_marker, change)
         _commit(change, disk)
     except BaseException as error:
         remark = _drop(change, disk)
-        if clean_stop is not None:
-            _restore(clean_stop, change, error)
+        if shutdown_marker is not None:
+            _restore(shutdown_marker, change, error)
         if isinstance(error, OSError):
             raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}{remark}") from error
         if isinstance(error, KsegError):
@@ -185,7 +184,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         if step.origin:
             _check_may_go(change, step)
         if k in deltas_of(plan).removed_ranges:
-            remaking.prepare(change, plan, k, disk)
+            delta_apply.prepare(change, plan, k, disk)
         elif step.makes or step.action == EXTEND:
             _stage(change, plan, k, disk)
         if change.kept and step.is_kept:
@@ -287,21 +286,21 @@ def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:
         os.close(target)
 
 
-def _remove_marker(clean_stop: CleanStop, change: Change) -> None:
+def _remove_marker(shutdown_marker: ShutdownMarker, change: Change) -> None:
     """Raises OSError."""
-    clean_stop.remove()
-    if clean_stop.marker is not None:
-        change.marker = clean_stop.marker
+    shutdown_marker.remove()
+    if shutdown_marker.file is not None:
+        change.marker = shutdown_marker.file
         change.root_ns = os.stat(log_directory_of(change.directory)).st_mtime_ns
 
 
-def _restore(clean_stop: CleanStop, change: Change, cause: BaseException) -> None:
+def _restore(shutdown_marker: ShutdownMarker, change: Change, cause: BaseException) -> None:
     try:
-        clean_stop.restore()
+        shutdown_marker.restore()
     except OSError as error:
         raise StoppedHalfwayError(
-            f"{change.directory}: {text_of(cause)}; no log was changed, but the marker of a clean stop is gone and "
-            f"cannot be put back: {text_of(error)}"
+            f"{change.directory}: {text_of(cause)}; no log was changed, but the clean shutdown marker was removed "
+            f"and cannot be restored: {text_of(error)}"
         ) from cause
 
 
@@ -360,7 +359,7 @@ def roll_forward(change: Change, disk: Disk) -> None:
             for k, step in enumerate(change.steps):
                 if (step.target or step.file) in left:
                     disk.sync_directory(change.directory)  # otherwise a power cut may leave only the later name
-                _take(change, k, disk)
+                _apply_step(change, k, disk)
                 left |= {step.file} if step.action == RENAME else set()
             disk.sync_directory(change.directory)
             if os.path.isdir(new := os.path.join(change.folder, "new")):  # a copy may lack empty directories
@@ -399,12 +398,12 @@ def _finish(change: Change, disk: Disk) -> None:
     write_change(change, disk)
 
 
-def _take(change: Change, k: int, disk: Disk) -> None:
+def _apply_step(change: Change, k: int, disk: Disk) -> None:
     """Applies step k, unless its file is not in the state before the step: then it was applied earlier."""
     step, path = change.steps[k], change.path(change.steps[k].file)
     now, new = file_state(path), change.new(k)
     if k in change.by_delta:
-        remaking.take(change, k, now, disk)
+        delta_apply.apply_step(change, k, now, disk)
     elif step.makes:
         if not os.path.lexists(new):
             return
@@ -412,7 +411,7 @@ def _take(change: Change, k: int, disk: Disk) -> None:
             disk.unlink(new)  # both names are the same file: rename(2) would do nothing
         else:
             disk.rename(new, path)
-    elif now is None or now.inode != change.subject(k):
+    elif now is None or now.inode != change.changed_inode(k):
         return
     elif step.action == TRUNCATE:
         _cut(change, k, disk)
@@ -430,7 +429,7 @@ def _cut(change: Change, k: int, disk: Disk) -> None:
     try:
         if os.fstat(descriptor).st_size <= step.size:
             disk.sync(descriptor)
-        elif disk.has_other_name(descriptor):
+        elif disk.has_second_link(descriptor):
             _write_anew(change, k, [Range(path, 0, step.size)], None, disk)
         else:
             disk.truncate(descriptor, step.size)
@@ -447,7 +446,7 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
     staged = Range(change.new(k), 0, step.size - step.before.size)
     target = open_to_write(path)
     try:
-        if disk.has_other_name(target):
+        if disk.has_second_link(target):
             _write_anew(change, k, [Range(path, 0, step.before.size), staged], step.mtime_ns, disk)
             return
         if os.fstat(target).st_size > step.before.size:

@@ -128,7 +128,7 @@ def created_state(path: str) -> FileState:
     """Returns the state of a file that was just written. Raises OSError if it does not exist."""
     made = file_state(path)
     if made is None:
-        raise OSError(errno.EIO, "what was written is not there")
+        raise OSError(errno.EIO, "the file just written does not exist")
     return made
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
+from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
 
-_NOT_COPIED = (".lock", ".kafka_cleanshutdown")
+_NOT_COPIED = (LOCK_NAME, CLEAN_SHUTDOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         raise PathError(f"{target}: already exists; nothing was written")
     try:
         if trees.lexists(staged):
-            disk.remove_tree(staged)  # left by a killed run: holding the lock proves that no other run uses it
+            disk.remove_tree(staged)  # left by a killed run: no other run uses it, because this one holds the lock
         before = _file_states(plan.directory)
         _check_unchanged(plan, before)
         files = _files_after(plan, before)
@@ -178,7 +180,7 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
 
 
 def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
-    """A clone, a second name if that may be, or a copy."""
+    """Creates a clone, a hard link if ``may_link``, or a copy."""
     place = os.path.dirname(target)
     if not may_link:
         disk.copy_file(path, target, place, mask=umask())
@@ -187,6 +189,6 @@ def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
 
 
 def _copy_owner(path: str, model: str, disk: Disk, descriptor: int = -1) -> None:
-    """Owner and mode as far as this user may give them."""
+    """Copies owner and mode as far as this user may set them."""
     with suppress(PermissionError):
         disk.copy_owner(path, model, as_directory=descriptor < 0, descriptor=descriptor, mask=umask())

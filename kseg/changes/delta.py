@@ -1,4 +1,4 @@
-"""Deltas: how to rewrite a file that reuses most of its old bytes, without a second copy of them.
+"""Deltas: rewrite a file that reuses most of its old bytes without a second copy of them.
 
 Of the old file, only the ranges that the new file lacks are kept (`RemovedRanges`). Batches that move to another
 segment are among the removed ranges of their old segment. So each new file can be written from its own old file and
@@ -82,11 +82,11 @@ class PlanDeltas:
 
     def _borrowed(self, k: int, piece: Range) -> Iterator[DeltaPiece]:
         """Yields the pieces for a range of a file of which step k keeps a part."""
-        for position, length, place in self._kept(k, piece):
-            if place < 0:
+        for position, length, kept_at in self._kept(k, piece):
+            if kept_at < 0:
                 yield DeltaPiece(ADDED, 0, piece._replace(position=position, length=length))
             else:
-                yield DeltaPiece(KEPT, k, Range(piece.file, place, length))
+                yield DeltaPiece(KEPT, k, Range(piece.file, kept_at, length))
 
     def _kept(self, k: int, piece: Range) -> Iterator[tuple[int, int, int]]:
         """As `RemovedRanges.split`."""
@@ -134,16 +134,16 @@ def delta_lines(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
 
 def _read(change: Change, k: int) -> Iterator[tuple[str, int, int, int]]:
     """Yields the parsed lines. Raises OSError, also for a malformed delta."""
-    path = change.recipe(k)
+    path = change.delta_path(k)
     with os.fdopen(open_to_read(path), "rb") as file:
         while line := file.readline(_LINE_BYTES):
             try:
                 source, *numbers = line.decode("ascii").split()
                 number, position, length = map(int, numbers)
             except ValueError as error:
-                raise OSError(errno.EIO, "is no recipe", path) from error
+                raise OSError(errno.EIO, "is no delta", path) from error
             if min(number, position, length) < 0:
-                raise OSError(errno.EIO, "is no recipe", path)
+                raise OSError(errno.EIO, "is no delta", path)
             yield source, number, position, length
 
 
@@ -160,7 +160,7 @@ def new_content(change: Change, k: int) -> Iterator[Range]:
         elif source == UNDONE:
             path = os.path.join(change.undone_kept, str(number))
         else:
-            raise OSError(errno.EIO, "is no recipe", change.recipe(k))
+            raise OSError(errno.EIO, "is no delta", change.delta_path(k))
         yield Range(path, position, length)
 
 
@@ -172,7 +172,7 @@ def old_content(change: Change, k: int, name: str) -> Content:
 
 
 def _old_content(change: Change, k: int, name: str, size: int) -> Iterator[Piece]:
-    olds, news, lengths, at, place = array("q"), array("q"), array("q"), 0, 0
+    olds, news, lengths, at, kept_at = array("q"), array("q"), array("q"), 0, 0
     for source, _, position, length in _read(change, k):
         if source == OWN:
             olds.append(position)
@@ -182,14 +182,14 @@ def _old_content(change: Change, k: int, name: str, size: int) -> Iterator[Piece
     done = 0
     for i in sorted(range(len(olds)), key=olds.__getitem__):
         if olds[i] > done:
-            yield Range(change.old(k), place, olds[i] - done)
-            place += olds[i] - done
+            yield Range(change.old(k), kept_at, olds[i] - done)
+            kept_at += olds[i] - done
             done = olds[i]
         if (end := olds[i] + lengths[i]) > done:
             yield Range(name, news[i] + done - olds[i], end - done)
             done = end
     if done < size:
-        yield Range(change.old(k), place, size - done)
-        place += size - done
-    if max(done, size) > size or at != change.steps[k].size or place != change.by_delta[k].kept_size:
-        raise OSError(errno.EIO, "is no recipe for the file that was there", change.recipe(k))
+        yield Range(change.old(k), kept_at, size - done)
+        kept_at += size - done
+    if max(done, size) > size or at != change.steps[k].size or kept_at != change.by_delta[k].kept_size:
+        raise OSError(errno.EIO, "is no delta from the old file", change.delta_path(k))

@@ -18,19 +18,19 @@ from kseg.changes.expected_states import ChangedSinceError
 from kseg.changes.manifest import Change, KeptRanges
 from kseg.changes.plan import FileState, Piece, Plan, Range
 
-_RECIPE_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 16
 
 
 def prepare(change: Change, plan: Plan, k: int, disk: Disk) -> None:
     """Does everything up to the commit: the empty file, its delta, added and kept bytes. Raises OSError, KsegError."""
-    step, remaking, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
+    step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
     _make_empty(change, k, disk)
-    _write(change, change.recipe(k), _blocks(remaking.delta_pieces(k, borrows)), disk)
-    if remaking.added_bytes(k, borrows):
-        _write(change, change.added(k), remaking.added(k, borrows), disk)
+    _write(change, change.delta_path(k), _blocks(deltas.delta_pieces(k, borrows)), disk)
+    if deltas.added_bytes(k, borrows):
+        _write(change, change.added(k), deltas.added(k, borrows), disk)
     change.by_delta[k] = KeptRanges(0, "")
     if change.kept and step.before is not None:
-        removed_ranges = remaking.removed_ranges[k]
+        removed_ranges = deltas.removed_ranges[k]
         pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
         _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
         change.by_delta[k] = KeptRanges(removed_ranges.size, kept_files.digest(change.old(k), 0, removed_ranges.size))
@@ -48,7 +48,7 @@ def _blocks(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
     held = bytearray()
     for line in delta_lines(delta_pieces):
         held += line
-        if len(held) >= _RECIPE_BYTES:
+        if len(held) >= _BLOCK_BYTES:
             yield bytes(held)
             held.clear()
     yield bytes(held)
@@ -74,7 +74,7 @@ def _write(
         os.close(descriptor)
 
 
-def take(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
+def apply_step(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
     """Applies step k as far as it is not applied yet. ``now``: the state of its file.
 
     Raises OSError, ChangedSinceError if the file is not the one to be rewritten.
@@ -101,7 +101,7 @@ def _fill(change: Change, k: int, disk: Disk) -> None:
             disk.truncate(target, 0)
         try:
             if write_pieces(new_content(change, k), change.directory, target, disk) != made.size:
-                raise OSError(errno.EIO, "is no recipe for the file that is to be made", change.recipe(k))
+                raise OSError(errno.EIO, "is no delta to the new file", change.delta_path(k))
         except OSError:
             with suppress(OSError):
                 disk.truncate(target, 0)  # frees space for an undo

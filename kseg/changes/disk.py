@@ -161,7 +161,7 @@ class Disk:
                     if own.st_uid != owner.st_uid:
                         raise
 
-    def has_other_name(self, descriptor: int) -> bool:
+    def has_second_link(self, descriptor: int) -> bool:
         """Whether an open file has a second hard link, for example in a backup made of hard links."""
         return os.fstat(descriptor).st_nlink > 1
 

@@ -29,12 +29,12 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
         elif step.makes and not step.source:
             at += step.size
         elif step.action == TRUNCATE:
-            at += step.freed_bytes * inside + step.size * _has_other_name(plan, step)
+            at += step.freed_bytes * inside + step.size * _has_second_link(plan, step)
         elif _is_copied(plan, step):
             at += trees.status(step.source).st_size
             copied += trees.status(step.source).st_size * (step.action == EXTEND)
         if step.action == EXTEND and step.before is not None:
-            at += step.before.size * _has_other_name(plan, step)
+            at += step.before.size * _has_second_link(plan, step)
     peak = at
     for k, step in enumerate(plan.steps):
         if k in deltas.removed_ranges and step.before is not None:
@@ -43,7 +43,7 @@ def space_of(plan: Plan, links: bool = True, keeps: bool = True) -> Space:
         elif step.action == EXTEND and step.before is not None:
             at += step.size - step.before.size
             peak = max(peak, at)
-        elif (step.action == TRUNCATE and not _has_other_name(plan, step)) or (
+        elif (step.action == TRUNCATE and not _has_second_link(plan, step)) or (
             step.action in (REPLACE, DELETE) and not keeps
         ):
             at -= step.freed_bytes
@@ -63,7 +63,7 @@ def kept_bytes(plan: Plan, links: bool) -> int:
     return found
 
 
-def _has_other_name(plan: Plan, step: Step) -> bool:
+def _has_second_link(plan: Plan, step: Step) -> bool:
     """Whether the step writes a new file, because the file has a second hard link whose bytes must not change."""
     try:
         return trees.status(os.path.join(plan.directory, step.origin or step.file), follow_symlinks=False).st_nlink > 1

@@ -3,8 +3,6 @@
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 
-EPOCH_FILE = "leader-epoch-checkpoint"
-
 
 def restore_start(known: bytes, now: bytes) -> bytes | None:
     """Returns ``now`` with the entries of ``known`` that precede its first entry.

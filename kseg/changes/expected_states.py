@@ -1,5 +1,4 @@
-"""The expected states of each file name before, during and after a change. They show whether another program
-interfered.
+"""The states that each file may have before, during and after a change; any other was made by another program.
 
 After a power cut any subset of the steps may have reached the disk, so each name is checked by itself.
 """
@@ -34,19 +33,19 @@ class ExpectedStates:
 
     def _follow(self, k: int) -> None:
         step, made = self._change.steps[k], self._change.made.get(k)
-        self._mention(step.file, step.before if step.made_by is None else None)
-        inode = self._change.subject(k)
+        self._add_name(step.file, step.before if step.made_by is None else None)
+        inode = self._change.changed_inode(k)
         held: _Held | None = None if inode is None or step.before is None else (inode, step.before.size)
         if step.makes:
             held = None
             if made is not None:
-                self._mention_file(made)
+                self._add_file(made)
                 held = made.inode, made.size
         elif step.action == DELETE:
             held = None
         elif step.action == RENAME:
-            self._mention(step.target, None)
-            self._hold(step.target, held)
+            self._add_name(step.target, None)
+            self._set(step.target, held)
             held = None
         elif held is not None:  # cut or extended
             low, high = sorted((held[1], step.size))
@@ -54,20 +53,20 @@ class ExpectedStates:
             if step.action == EXTEND:
                 self._times.pop(held[0], None)
             held = held[0], step.size
-        self._hold(step.file, held)
+        self._set(step.file, held)
 
-    def _mention(self, name: str, found: FileState | None) -> None:
+    def _add_name(self, name: str, found: FileState | None) -> None:
         if name not in self.initial:
             self.initial[name] = found
-            self._hold(name, (found.inode, found.size) if found else None)
+            self._set(name, (found.inode, found.size) if found else None)
             if found is not None:
-                self._mention_file(found)
+                self._add_file(found)
 
-    def _mention_file(self, found: FileState) -> None:
+    def _add_file(self, found: FileState) -> None:
         self._sizes.setdefault(found.inode, []).append((found.size, found.size))
         self._times[found.inode] = (found.size, found.mtime_ns)
 
-    def _hold(self, name: str, held: _Held | None) -> None:
+    def _set(self, name: str, held: _Held | None) -> None:
         self.final[name] = held
         self._inodes.setdefault(name, set()).add(held[0] if held else None)
 

@@ -21,15 +21,14 @@ from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
+from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.stores.no_follow import check_owner, names_in, read_file
 
 OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
 _VERSION = 1
-MARKER = ".kafka_cleanshutdown"
-"""The clean shutdown marker: if it exists, brokers skip log recovery. It is removed before any partition changes."""
-ROOT_FILES = (*OFFSET_CHECKPOINTS, MARKER)
+ROOT_FILES = (*OFFSET_CHECKPOINTS, CLEAN_SHUTDOWN)
 """Files of a log directory that commands change."""
 
 
@@ -120,7 +119,7 @@ class Journal:
         line = _line(row)
         descriptor = open_to_write(self.path)
         try:
-            if disk.has_other_name(descriptor):
+            if disk.has_second_link(descriptor):
                 replace_file(self.path, os.pread(descriptor, self.size, 0) + line, disk)
             else:
                 if os.fstat(descriptor).st_size > self.size:

@@ -40,12 +40,12 @@ def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
     found = [log_directory_of(real) if is_partition else os.path.abspath(real)]
     at = os.path.abspath(path)
     for _ in range(_LINKS * is_partition):
-        beside = os.path.realpath(os.path.dirname(at))
-        if beside not in found and os.path.lexists(os.path.join(beside, LOCK_NAME)):
-            found.append(beside)
+        parent = os.path.realpath(os.path.dirname(at))
+        if parent not in found and os.path.lexists(os.path.join(parent, LOCK_NAME)):
+            found.append(parent)
         if not os.path.islink(at):
             break
-        at = os.path.join(beside, os.readlink(at))
+        at = os.path.join(parent, os.readlink(at))
     return found
 
 

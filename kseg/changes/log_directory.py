@@ -22,13 +22,11 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kseg.changes import quarantine
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.clean_stop import remove_marker
 from kseg.changes.directory_moves import carry_out, moved_now, planned_move
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
     DONE,
-    MARKER,
     OPEN,
     Journal,
     RootFile,
@@ -39,7 +37,9 @@ from kseg.changes.journal import (
 )
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
+from kseg.changes.shutdown_marker import remove_marker
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -75,7 +75,7 @@ class LogDirectoryChange:
         self._stale: Journal | None = None
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
-        for name in sorted({*names, MARKER}):
+        for name in sorted({*names, CLEAN_SHUTDOWN}):
             if name not in self.known:
                 self.known[name] = read_root_file(self.directory, name)
 
@@ -308,7 +308,7 @@ def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
     """Returns the name of a file that another program changed after the journal was written; "" if none did."""
     for name, known in journal.known.items():
         now = read_root_file(journal.directory, name)
-        if name == MARKER:
+        if name == CLEAN_SHUTDOWN:
             if now is not None and (now != known or (journal.begun_ns is not None and not keeps_marker)):
                 return name
         elif not _is_one_of(now, known, journal.planned.get(name)):
@@ -329,7 +329,7 @@ def _contents(root: Plan) -> dict[str, bytes]:
     """Returns the new contents of the root's files in a plan."""
     found = {}
     for step in root.steps:
-        if step.file == MARKER or step.action == RENAME:
+        if step.file == CLEAN_SHUTDOWN or step.action == RENAME:
             continue  # the marker is removed in any case
         if step.action not in (CREATE, REPLACE) or not all(isinstance(piece, bytes) for piece in step.pieces):
             raise ValueError(f"{step.action} of {step.file}: files of a log directory can only be given new contents")
@@ -380,17 +380,17 @@ def changed_partitions(directory: str) -> list[str]:
     return [path for path in paths if os.path.lexists(quarantine.folder_of(path))]
 
 
-def forget(journal: Journal, disk: Disk, place: str = "") -> int:
+def forget(journal: Journal, disk: Disk, kept_in: str = "") -> int:
     """Removes a finished journal and the bytes that its partitions kept. Returns the number of bytes freed.
 
-    ``place``: as in `quarantine.changes`. Raises OSError, or KsegError if a manifest names a folder that it may not
+    ``kept_in``: as in `quarantine.changes`. Raises OSError, or KsegError if a manifest names a folder that it may not
     name.
     """
     freed = 0
     for path in partitions_of(journal.directory, journal.group):
-        for change in quarantine.changes(path, place):
+        for change in quarantine.changes(path, kept_in):
             if change.group == journal.group:
-                quarantine.check_place(change)
+                quarantine.check_kept_path(change)
                 freed += change.kept_bytes
                 quarantine.end(change, disk)
     journal.remove(disk)
@@ -405,7 +405,7 @@ def has_changed_anything(journal: Journal) -> bool:
 
 def roll_back_journal(journal: Journal, disk: Disk) -> None:
     """Removes the journal of a command that had changed nothing yet; at most the marker was removed."""
-    marker, path = journal.known.get(MARKER), os.path.join(journal.directory, MARKER)
+    marker, path = journal.known.get(CLEAN_SHUTDOWN), os.path.join(journal.directory, CLEAN_SHUTDOWN)
     if marker is not None and not os.path.lexists(path) and not _changed_since(journal):
         replace_file(path, marker.content, disk, marker)
     journal.remove(disk)

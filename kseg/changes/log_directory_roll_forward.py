@@ -3,12 +3,12 @@
 import os
 
 from kseg.changes import quarantine
-from kseg.changes.clean_stop import remove_marker
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, OPEN, UNDOING, journals, remove_temporary_files
 from kseg.changes.log_directory import changed_partitions, forget, has_changed_anything, roll_back_journal
 from kseg.changes.log_directory_undo import continue_undo
 from kseg.changes.roll_forward import complete_interrupted
+from kseg.changes.shutdown_marker import remove_marker
 from kseg.errors import StoppedHalfwayError
 
 

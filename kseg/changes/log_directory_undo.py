@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 from kseg.changes import quarantine
 from kseg.changes.checkpoint_merge import revert_entries
-from kseg.changes.clean_stop import CleanStop, remove_marker
 from kseg.changes.directory_moves import DirectoryMove, move_back, moved_now, refuse_grown
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
     DONE,
-    MARKER,
     OPEN,
     UNDOING,
     Journal,
@@ -24,8 +22,10 @@ from kseg.changes.lock import log_directory_of
 from kseg.changes.log_directory import changed_partitions, partitions_now, partitions_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
+from kseg.changes.shutdown_marker import ShutdownMarker, remove_marker
 from kseg.changes.undo import changes_of, last_change, plan_all, undo
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 
@@ -43,7 +43,7 @@ class LogDirectoryUndo:
     restored: list[str]
     not_restored: list[str]
     skipped: list[str]
-    place: str = ""
+    kept_in: str = ""
     moves: tuple[DirectoryMove, ...] = ()
 
 
@@ -53,8 +53,8 @@ def last_journal(directory: str) -> Journal | None:
     return found[-1] if found else None
 
 
-def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUndo:
-    """Plans the undo; changes nothing. ``place``: as in `last_change`. Raises KsegError if a partition cannot be
+def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectoryUndo:
+    """Plans the undo; changes nothing. ``kept_in``: as in `last_change`. Raises KsegError if a partition cannot be
     restored.
     """
     refuse_grown(journal.directory, journal.moves)
@@ -64,8 +64,8 @@ def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUn
         change = last_change(path)
         if change.group != journal.group:
             raise KsegError(f"{path}: {change.command!r} came later; undo it first")
-        back += plan_all(changes_of(path, journal.group, place))
-    there = {os.path.basename(change.directory) for change, _ in back}
+        back += plan_all(changes_of(path, journal.group, kept_in))
+    found = {os.path.basename(change.directory) for change, _ in back}
     restored: list[str] = []
     not_restored: list[str] = []
     for name, known in journal.known.items():
@@ -74,17 +74,17 @@ def plan_log_directory_undo(journal: Journal, place: str = "") -> LogDirectoryUn
             continue
         is_back = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
         (restored if is_back else not_restored).append(name)
-    if MARKER in restored and (not_restored or any(_has_changed(journal, name) for name in restored)):
-        restored.remove(MARKER)  # another program has changed files since: a broker must recover all logs
-        not_restored.append(MARKER)
+    if CLEAN_SHUTDOWN in restored and (not_restored or any(_has_changed(journal, name) for name in restored)):
+        restored.remove(CLEAN_SHUTDOWN)  # another program has changed files since: a broker must recover all logs
+        not_restored.append(CLEAN_SHUTDOWN)
     names_now = partitions_now(journal)
-    skipped = [name for name in journal.partitions if names_now[name] not in there]
+    skipped = [name for name in journal.partitions if names_now[name] not in found]
     if missing := sorted(set(skipped) - set(journal.undone)):
         raise KsegError(
-            f"{os.path.join(journal.directory, missing[0])}: what {journal.command!r} kept there is gone; nothing was "
-            "undone"
+            f"{os.path.join(journal.directory, missing[0])}: the bytes that {journal.command!r} kept there are "
+            "missing; nothing was undone"
         )
-    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, place, moves)
+    return LogDirectoryUndo(journal, back, restored, not_restored, skipped, kept_in, moves)
 
 
 def _has_changed(journal: Journal, name: str) -> bool:
@@ -145,15 +145,15 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
         if journal.group == changes[0].group and name not in journal.undone:
             journal.append({"undone": name}, disk)
     marker = restorable_marker(changes)
-    clean_stop = CleanStop(root, disk)
-    undo(changes[0], disk, is_checked=True, clean_stop=clean_stop)
+    shutdown_marker = ShutdownMarker(root, disk)
+    undo(changes[0], disk, is_checked=True, shutdown_marker=shutdown_marker)
     try:
         for change in changes[1:]:
             undo(change, disk, is_checked=True)
     except KsegError as error:
         raise StoppedHalfwayError(f"{error}; a later change is undone: repeat the command") from error
     if marker is not None:
-        replace_file(os.path.join(root, MARKER), marker.content, disk, marker)
+        replace_file(os.path.join(root, CLEAN_SHUTDOWN), marker.content, disk, marker)
 
 
 def restorable_marker(changes: list[Change]) -> RootFile | None:
@@ -181,7 +181,7 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
     disk, journal = disk or Disk(), found.journal
     try:
         journal.append({"restored": found.restored, "state": UNDOING}, disk)
-        continue_undo(journal, disk, found.place, is_checked=True)
+        continue_undo(journal, disk, found.kept_in, is_checked=True)
     except StoppedHalfwayError:
         raise
     except (OSError, KsegError) as error:
@@ -190,15 +190,15 @@ def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> Non
         ) from error
 
 
-def continue_undo(journal: Journal, disk: Disk, place: str = "", is_checked: bool = False) -> None:
+def continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: bool = False) -> None:
     """Does the remaining work of an undo. ``is_checked``: as in `plan_undo`. Raises OSError, KsegError."""
     remove_marker(journal.directory, disk)
     move_back(journal.directory, journal.moves, disk)
     for path in reversed(partitions_of(journal.directory, journal.group)):
-        for change in reversed(quarantine.changes(path, place)):
+        for change in reversed(quarantine.changes(path, kept_in)):
             if change.group == journal.group:
                 undo(change, disk, is_checked)
-    for name in sorted(journal.restored, key=lambda name: (name == MARKER, name)):  # the marker comes last
+    for name in sorted(journal.restored, key=lambda name: (name == CLEAN_SHUTDOWN, name)):  # the marker comes last
         path, known = os.path.join(journal.directory, name), journal.known[name]
         now = read_root_file(journal.directory, name)
         if (merged := _merged(journal, name, now)) is not None:

@@ -40,7 +40,7 @@ class Change:
     ``group``: the change of a log directory that this change belongs to ("" for none); ``undoes``: the number of the
     change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
     end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
-    each file rewritten from a delta; ``stored``: the other kept files. ``is_place_given``: ``kept`` comes from the
+    each file rewritten from a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the
     user. ``marker``: the clean shutdown marker, if it was removed for this change of a single partition; ``root_ns``:
     modification time of the log directory at that moment.
     """
@@ -61,7 +61,7 @@ class Change:
     after: dict[str, FileState | None] = field(default_factory=dict)
     by_delta: dict[int, KeptRanges] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
-    is_place_given: bool = False
+    is_kept_path_given: bool = False
     marker: RootFile | None = None
     root_ns: int = 0
 
@@ -77,7 +77,7 @@ class Change:
         """Path of the new bytes that are staged for a file that step k rewrites from a delta."""
         return self.new(k) + ".added"
 
-    def recipe(self, k: int) -> str:
+    def delta_path(self, k: int) -> str:
         """Path of the delta of step k."""
         return os.path.join(self.folder, f"recipe-{k}")
 
@@ -89,7 +89,7 @@ class Change:
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
 
-    def subject(self, k: int) -> int | None:
+    def changed_inode(self, k: int) -> int | None:
         """Inode of the file that step k changes; None if it creates a file under a free name, or before staging."""
         step = self.steps[k]
         if step.made_by is not None:
@@ -106,17 +106,17 @@ class Change:
         return bool(self.kept) and os.path.dirname(self.kept) == self.folder
 
     @property
-    def is_place_trusted(self) -> bool:
+    def is_kept_path_trusted(self) -> bool:
         """Whether ``kept`` may be used. Whoever can write the manifest could name any directory in it."""
         name = kept_name(self.directory, self.number, self.time_ms)
-        return self.is_kept_inside or self.is_place_given or os.path.basename(self.kept) == name
+        return self.is_kept_inside or self.is_kept_path_given or os.path.basename(self.kept) == name
 
     @property
     def kept_bytes(self) -> int:
         if not self.kept:
             return 0
-        remade = sum(found.kept_size for found in self.by_delta.values())
-        return remade + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.by_delta)
+        size = sum(found.kept_size for found in self.by_delta.values())
+        return size + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.by_delta)
 
     def move_to(self, folder: str) -> None:
         """Updates the paths after the folder was renamed."""
@@ -226,7 +226,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         if (made := _file_state(item["made"])) is not None:
             change.made[k] = made
         if row["version"] != _WITHOUT_DELTAS and item["remade"] is not None:
-            change.by_delta[k] = _remade(item, change)
+            change.by_delta[k] = _kept_ranges(item, change)
         if found := item.get("stored"):
             change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
     for step in change.steps:
@@ -235,7 +235,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
     return change
 
 
-def _remade(item: dict[str, Any], change: Change) -> KeptRanges:
+def _kept_ranges(item: dict[str, Any], change: Change) -> KeptRanges:
     size, digest = item["remade"]
     is_made = item["made"] is not None or change.state == PREPARED
     if item["action"] != REPLACE or item["before"] is None or item["madeBy"] is not None or not is_made:

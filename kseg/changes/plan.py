@@ -130,8 +130,8 @@ class Step:
         return self.action in (TRUNCATE, REPLACE, DELETE) or (self.action == RENAME and self.keeps)
 
 
-class Taken(NamedTuple):
-    """Offsets that are copied from the file at another path, or that were not copied, with the reason ``why``."""
+class ReplicaOffsets(NamedTuple):
+    """Offsets of another replica. They are copied from ``file``, unless there is a reason ``why`` not."""
 
     first_offset: int
     last_offset: int
@@ -154,8 +154,8 @@ class Plan:
     So that a plan can be completed or undone from any point, each file is renamed at most once and either truncated or
     kept completely, each name is freed at most once and taken at most once, and files created by the plan are not
     truncated or deleted; otherwise ValueError is raised. ``gaps``: ranges of offsets that will be missing afterwards,
-    first and last. ``taken``: offsets that another replica has and this partition lacks. ``taken_bytes``: disk space
-    that staged files already use. ``facts``: observations as JSON objects with a ``type``. ``restores_from``: the
+    first and last. ``from_replica``: offsets that another replica has and this partition lacks. ``staged_bytes``: disk
+    space that staged files already use. ``facts``: observations as JSON objects with a ``type``. ``restores_from``: the
     folder of kept bytes that the plan restores, if it can be read until the plan is applied. ``kept_whole``: files that
     cannot be read in part; if one is replaced, the old file is kept under a second name.
     """
@@ -163,8 +163,8 @@ class Plan:
     directory: str
     steps: list[Step] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    taken: list[Taken] = field(default_factory=list)
-    taken_bytes: int = 0
+    from_replica: list[ReplicaOffsets] = field(default_factory=list)
+    staged_bytes: int = 0
     facts: list[dict[str, Any]] = field(default_factory=list)
     restores_from: str = ""
     kept_whole: frozenset[str] = frozenset()

@@ -83,24 +83,24 @@ def leftovers(directory: str) -> list[tuple[int, str]]:
     return [(number, os.path.join(folder, name)) for number, name in _folders(directory) if name != str(number)]
 
 
-def changes(directory: str, place: str = "") -> "list[Change]":
+def changes(directory: str, kept_in: str = "") -> "list[Change]":
     """Returns the committed changes of a partition, oldest first. Raises KsegError if a manifest cannot be read.
 
-    ``place``: the directory of bytes that were kept elsewhere, as given by the user.
+    ``kept_in``: the directory of bytes that were kept elsewhere, as given by the user.
     """
-    return [read_change(directory, number, place) for number in numbers(directory)]
+    return [read_change(directory, number, kept_in) for number in numbers(directory)]
 
 
-def read_change(directory: str, number: int, place: str = "") -> "Change":
-    """Reads one change. Raises KsegError if the manifest is missing or not valid. ``place``: as in `changes`."""
+def read_change(directory: str, number: int, kept_in: str = "") -> "Change":
+    """Reads one change. Raises KsegError if the manifest is missing or not valid. ``kept_in``: as in `changes`."""
     from kseg.changes.manifest import read_manifest
 
     folder = os.path.join(folder_of(directory), str(number))
     change = read_manifest(directory, number, folder)
     if change is None:
         raise KsegError(f"{folder}: has no manifest; move it away to go on")
-    if place and change.kept and not change.is_kept_inside:
-        change.kept, change.is_place_given = os.path.join(place, os.path.basename(change.kept)), True
+    if kept_in and change.kept and not change.is_kept_inside:
+        change.kept, change.is_kept_path_given = os.path.join(kept_in, os.path.basename(change.kept)), True
     return change
 
 
@@ -113,23 +113,23 @@ def pending(directory: str) -> "list[Change]":
 
 def end(change: "Change", disk: Disk) -> None:
     """Removes a change and the bytes that it kept. Raises OSError; `leftovers` then finds the rest."""
-    if change.kept and not change.is_kept_inside and change.is_place_trusted:
+    if change.kept and not change.is_kept_inside and change.is_kept_path_trusted:
         remove_kept(change.kept, disk)
-    gone = os.path.join(folder_of(change.directory), f"{change.number}{ENDED}")
-    if os.path.lexists(gone):
-        disk.remove_tree(gone)
-    disk.rename(change.folder, gone)
+    ended = os.path.join(folder_of(change.directory), f"{change.number}{ENDED}")
+    if os.path.lexists(ended):
+        disk.remove_tree(ended)
+    disk.rename(change.folder, ended)
     disk.sync_directory(folder_of(change.directory))
-    disk.remove_tree(gone)
+    disk.remove_tree(ended)
     remove_if_empty(folder_of(change.directory), disk)
 
 
-def check_place(change: "Change") -> None:
+def check_kept_path(change: "Change") -> None:
     """Raises KsegError if the manifest names a folder that it may not name."""
-    if change.kept and not change.is_place_trusted:
+    if change.kept and not change.is_kept_path_trusted:
         raise KsegError(
             f"{change.directory}: the manifest of {change.command!r} says that bytes were kept in {change.kept}, but "
-            "not for a partition at this path: where that is right, give the directory around it with --quarantine; "
+            "not for a partition at this path: if that is right, give its parent directory with --quarantine; "
             "nothing was changed"
         )
 
@@ -156,7 +156,7 @@ def remove_leftovers(directory: str, disk: Disk) -> int:
             change = read_manifest(directory, number, path)
         except KsegError:
             change = None  # an incompletely written manifest: nothing was kept yet
-        if change is not None and change.kept and not change.is_kept_inside and change.is_place_trusted:
+        if change is not None and change.kept and not change.is_kept_inside and change.is_kept_path_trusted:
             remove_kept(change.kept, disk)
         disk.remove_tree(path)
     if is_directory(folder_of(directory)):

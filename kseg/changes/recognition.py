@@ -15,20 +15,20 @@ from kseg.changes.plan import TRUNCATE, FileState, file_state
 
 def recognize(change: Change) -> bool:
     """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
-    course = ExpectedStates(change)
+    expected = ExpectedStates(change)
     found = _staged(change)
     if found is None:
         return False
     candidates: dict[str, list[int]] = {}
-    there: dict[str, FileState] = {}
-    gone = _replaced(change)
-    for name in course.names:
+    present: dict[str, FileState] = {}
+    replaced = _replaced(change)
+    for name in expected.names:
         now = file_state(change.path(name))
         if now is not None and now.inode not in found.values():
-            there[name] = now
-            inodes = [inode for inode in course.inodes(name) if inode not in found and inode not in gone]
-            inodes = [inode for inode in inodes if _is_like(change, course, inode, name, now)]
-            timed = [inode for inode in inodes if course.has_time(inode, now)]
+            present[name] = now
+            inodes = [inode for inode in expected.inodes(name) if inode not in found and inode not in replaced]
+            inodes = [inode for inode in inodes if _is_like(change, expected, inode, name, now)]
+            timed = [inode for inode in inodes if expected.has_time(inode, now)]
             if len(timed) == 1:  # others may have equal contents, such as empty files
                 inodes = timed
             candidates[name] = [now.inode] if now.inode in inodes else inodes
@@ -37,10 +37,10 @@ def recognize(change: Change) -> bool:
         if len(candidates[name]) != 1:
             return False
         [inode] = candidates.pop(name)
-        found[inode] = there[name].inode
+        found[inode] = present[name].inode
         for others in candidates.values():
             others[:] = [other for other in others if other != inode]
-    replace_inodes(change, {inode: found.get(inode, -inode) for inode in course.all_inodes})
+    replace_inodes(change, {inode: found.get(inode, -inode) for inode in expected.all_inodes})
     return True
 
 
@@ -75,18 +75,18 @@ def _replaced(change: Change) -> set[int]:
     }
 
 
-def _is_like(change: Change, course: ExpectedStates, inode: int, name: str, now: FileState) -> bool:
+def _is_like(change: Change, expected: ExpectedStates, inode: int, name: str, now: FileState) -> bool:
     """Whether the file under a name can be the one that had this inode."""
-    if not course.may_have_size(inode, now.size):
+    if not expected.may_have_size(inode, now.size):
         return False
     for k, step in enumerate(change.steps):
         kept = change.stored.get(k)
-        is_it = step.before is not None and step.made_by is None and step.before.inode == inode
-        if kept is not None and is_it and step.before is not None and now.size == step.before.size:
+        is_original = step.before is not None and step.made_by is None and step.before.inode == inode
+        if kept is not None and is_original and step.before is not None and now.size == step.before.size:
             start = step.size if step.action == TRUNCATE else 0
             is_same = kept_files.digest(change.path(name), start, kept.data_size) == kept.sha256
             return is_same and now.size == start + kept.size
-    return course.may_have_time(inode, now)
+    return expected.may_have_time(inode, now)
 
 
 def replace_inodes(change: Change, inodes: dict[int, int]) -> None:

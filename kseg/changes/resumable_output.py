@@ -1,8 +1,7 @@
-"""A new log directory that is written partition by partition; the same command continues an interrupted run.
+"""Writes a new log directory partition by partition; the same command continues an interrupted run.
 
-Each partition is written to a hidden folder and renamed: it appears completely or not at all. A record in the directory
-holds what was asked for and which partitions are done; it is removed at the end. Only a directory with that record, or
-an empty one, is taken.
+Each partition is written to a hidden folder, which is then renamed. A record in the directory holds the request and the
+finished partitions; it is removed at the end. The directory must be new, empty, or have a record.
 """
 
 import json
@@ -32,7 +31,7 @@ class ResumableOutput:
         self._request = dict(request)
 
     def load(self) -> None:
-        """Reads the record of an interrupted run. Raises KsegError if it was of another request."""
+        """Reads the record of an interrupted run. Raises KsegError if it has another request."""
         try:
             content = read_file(os.path.join(self.directory, RECORD), MAX_MANIFEST_BYTES)[0]
         except OSError as error:
@@ -42,12 +41,12 @@ class ResumableOutput:
 
     @property
     def work_directory(self) -> str:
-        """Where partitions are made."""
+        """The directory in which partitions are written."""
         return self.directory
 
     @contextmanager
     def partition(self, name: str) -> Iterator[str]:
-        """Yields an empty folder that becomes the partition at `finish_partition`; removes it if the block raises."""
+        """Yields an empty folder, which `finish_partition` renames to the partition; removes it if the block raises."""
         staged = os.path.join(self.directory, f".kseg-{name}.new")
         if os.path.lexists(os.path.join(self.directory, name)):
             raise PathError(f"{os.path.join(self.directory, name)}: already exists")
@@ -74,7 +73,7 @@ class ResumableOutput:
         self.write_file(RECORD, json.dumps(record).encode())
 
     def write_file(self, name: str, content: bytes) -> None:
-        """Writes a file of the log directory; one that exists is replaced."""
+        """Writes or replaces a file of the log directory."""
         temporary = os.path.join(self.directory, f".kseg-new-{name.lstrip('.')}")
         if os.path.lexists(temporary):
             self.disk.unlink(temporary)
@@ -112,10 +111,10 @@ def parsed_record(directory: str, content: bytes, request: Mapping[str, Any]) ->
 
 @contextmanager
 def resumable_output(directory: str, request: Mapping[str, Any], takes_lock: bool) -> Iterator[ResumableOutput]:
-    """Makes the directory, or goes on with that of an interrupted run, and holds its lock.
+    """Creates the directory, or continues an interrupted run, and holds its lock.
 
-    The caller writes the last files and calls `ResumableOutput.close`. Raises KsegError if the directory is another's,
-    StoppedHalfwayError for a failure in between: the same command then goes on.
+    The caller writes the last files and calls `ResumableOutput.close`. Raises KsegError if the directory has other
+    contents, StoppedHalfwayError if writing fails; the same command then continues.
     """
     directory, disk = os.path.abspath(resolved(directory)), Disk()
     output = ResumableOutput(directory, request, disk)

@@ -24,9 +24,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
                 messages.append(f"{directory}: {_complete(change, disk)}")
         if quarantine.remove_leftovers(directory, disk):
-            messages.append(
-                f"{directory}: what an interrupted command had only prepared, or no longer needed, is removed"
-            )
+            messages.append(f"{directory}: temporary files of an interrupted command were removed")
     except OSError as error:
         raise StoppedHalfwayError(
             f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
@@ -35,14 +33,15 @@ def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
 
 
 def _complete(change: Change, disk: Disk) -> str:
-    what = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
+    name = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
     try:
         roll_forward(change, disk)
     except (ChangedSinceError, PathError) as error:
         if change.undoes:
             quarantine.end(change, disk)  # it holds only hard links and copies
-            return f"{what} was interrupted and is given up: {error}"
+            return f"{name} was interrupted and is given up: {error}"
         change.state = ABANDONED
         write_change(change, disk)
-        return f"{what} was interrupted and is given up: {error}; what it had kept is in {change.kept or 'no place'}"
-    return f"{what} was interrupted, and is complete now"
+        kept = f"kept bytes are in {change.kept}" if change.kept else "no bytes were kept"
+        return f"{name} was interrupted and is given up: {error}; {kept}"
+    return f"{name} was interrupted, and is complete now"

@@ -1,11 +1,11 @@
-"""The files in the root of a log directory that plans depend on, as a command found them before its first change."""
+"""Reads the files in the root of a log directory, as they are before a command's first change."""
 
 import os
 from collections.abc import Iterable, Mapping
 
-from kseg.changes.journal import MARKER, RootFile, read_root_file
+from kseg.changes.journal import RootFile, read_root_file
 from kseg.errors import KsegError
-from kseg.segment.files import parse_partition_name
+from kseg.segment.files import CLEAN_SHUTDOWN, parse_partition_name
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.problems import entries_of, problems_of
 
@@ -17,7 +17,7 @@ TopicPartition = tuple[str, int]
 
 def known_root_files(root: str, names: Iterable[str]) -> Known:
     """Reads the files and the marker. Raises KsegError if one cannot be read."""
-    return {name: read_root_file(root, name) for name in {MARKER, *names}}
+    return {name: read_root_file(root, name) for name in {CLEAN_SHUTDOWN, *names}}
 
 
 def topic_partition_of(directory: str) -> TopicPartition | None:

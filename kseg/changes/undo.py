@@ -5,26 +5,27 @@ from collections.abc import Mapping
 
 from kseg.changes import kept_files, quarantine
 from kseg.changes.apply import Keeping, apply, check_intermediate
-from kseg.changes.clean_stop import CleanStop
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.epoch_merge import EPOCH_FILE, restore_start
+from kseg.changes.epoch_merge import restore_start
 from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
+from kseg.changes.shutdown_marker import ShutdownMarker
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.limits import MAX_ROOT_FILE_BYTES
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.stores.regular_files import open_regular
 
 
-def last_change(directory: str, place: str = "") -> Change:
+def last_change(directory: str, kept_in: str = "") -> Change:
     """Returns the change that `undo` undoes: the last one that is done or interrupted. Raises KsegError if there is
     none.
 
-    ``place``: the directory of bytes that were kept elsewhere, as given by the user.
+    ``kept_in``: the directory of bytes that were kept elsewhere, as given by the user.
     """
     found = [
-        change for change in quarantine.changes(directory, place) if not change.undoes and change.state != ABANDONED
+        change for change in quarantine.changes(directory, kept_in) if not change.undoes and change.state != ABANDONED
     ]
     if not found:
         raise KsegError(f"{directory}: there is no change to undo")
@@ -56,26 +57,28 @@ def plan_all(changes: list[Change]) -> list[tuple[Change, Plan]]:
     return found
 
 
-def changes_of(directory: str, group: str, place: str = "") -> list[Change]:
-    """Returns the changes of this group that `undo` can undo, newest first. ``place``: as in `last_change`."""
-    found = [change for change in quarantine.changes(directory, place) if change.group == group]
+def changes_of(directory: str, group: str, kept_in: str = "") -> list[Change]:
+    """Returns the changes of this group that `undo` can undo, newest first. ``kept_in``: as in `last_change`."""
+    found = [change for change in quarantine.changes(directory, kept_in) if change.group == group]
     return [change for change in reversed(found) if not change.undoes and change.state != ABANDONED]
 
 
 def undo(
-    change: Change, disk: Disk | None = None, is_checked: bool = False, clean_stop: CleanStop | None = None
+    change: Change, disk: Disk | None = None, is_checked: bool = False, shutdown_marker: ShutdownMarker | None = None
 ) -> None:
     """Undoes a change and removes its quarantine. The caller holds the lock.
 
-    ``is_checked``: as in `plan_undo`; ``clean_stop``: as in `apply`. Raises as `plan_undo` and `apply` do.
+    ``is_checked``: as in `plan_undo`; ``shutdown_marker``: as in `apply`. Raises as `plan_undo` and `apply` do.
     """
     disk = disk or Disk()
     plan = plan_undo(change, is_checked=is_checked)
     try:
         if plan:
             keeping = Keeping(keeps=False)
-            apply(plan, f"undo of {change.number}", keeping, disk, undoes=change.number, clean_stop=clean_stop)
-            if change.is_place_given:
+            apply(
+                plan, f"undo of {change.number}", keeping, disk, undoes=change.number, shutdown_marker=shutdown_marker
+            )
+            if change.is_kept_path_given:
                 quarantine.remove_kept(change.kept, disk)
             return
         quarantine.end(change, disk)  # there is nothing to restore
@@ -90,7 +93,7 @@ def _check_files(change: Change, later: Mapping[str, FileState | None]) -> None:
     for name, left in change.after.items():
         now = later[name] if name in later else file_state(change.path(name))
         if not _is_as_left(change, name, left, now) and _epochs_since(change, name) is None:
-            kept = f"; what was removed is in {change.kept}" if change.kept else ""
+            kept = f"; removed bytes are in {change.kept}" if change.kept else ""
             raise ChangedSinceError(
                 f"{change.path(name)}: has changed since {change.command!r}, or was copied without its time "
                 f"(cp -a keeps it); nothing was undone{kept}"
@@ -112,7 +115,7 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
     cases.
     """
     k = next((k for k, step in enumerate(change.steps) if step.action == REPLACE and step.file == name), None)
-    if name != EPOCH_FILE or k is None or not change.kept or change.state != DONE:
+    if name != LEADER_EPOCHS or k is None or not change.kept or change.state != DONE:
         return None
     contents = []
     for path in (change.old(k), change.path(name)):
@@ -125,24 +128,24 @@ def _epochs_since(change: Change, name: str) -> bytes | None:
 
 
 def _check_kept(change: Change, is_checked: bool) -> None:
-    quarantine.check_place(change)
+    quarantine.check_kept_path(change)
     for k, step in enumerate(change.steps):
         if not step.is_kept or step.before is None:
             continue
         if not change.kept:
             raise KsegError(f"{change.directory}: {change.command!r} kept nothing; it cannot be undone")
-        kept, remade = file_state(change.old(k)), change.by_delta.get(k)
+        kept, by_delta = file_state(change.old(k)), change.by_delta.get(k)
         size = step.before.size - step.size if step.action == TRUNCATE else step.before.size
-        size = remade.kept_size if remade else size
-        is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or remade))
+        size = by_delta.kept_size if by_delta else size
+        is_other = kept is None or kept.size < size or (kept.size > size and (step.action == TRUNCATE or by_delta))
         if is_other or (not is_checked and _is_changed(change, k)):
-            raise KsegError(f"{change.old(k)}: is missing or not what was kept; nothing was undone")
+            raise KsegError(f"{change.old(k)}: is missing or has changed since; nothing was undone")
 
 
 def _is_changed(change: Change, k: int) -> bool:
     """Whether the kept bytes of step k have changed."""
-    if remade := change.by_delta.get(k):
-        return kept_files.digest(change.old(k), 0, remade.kept_size) != remade.sha256
+    if by_delta := change.by_delta.get(k):
+        return kept_files.digest(change.old(k), 0, by_delta.kept_size) != by_delta.sha256
     found = change.stored.get(k)  # older releases recorded none
     if found is None:
         return False
@@ -159,22 +162,22 @@ class _Reversal:
             self.plan.assume(name, found)
         self._restored: dict[int | None, int | None] = {}  # inodes of old files by the step that restores them
         for k in range(len(change.steps) - 1, -1, -1):
-            if self._is_taken(k, change.steps[k]):
-                self._take_back(k, change.steps[k])
+            if self._is_applied(k, change.steps[k]):
+                self._reverse(k, change.steps[k])
 
-    def _is_taken(self, k: int, step: Step) -> bool:
+    def _is_applied(self, k: int, step: Step) -> bool:
         """Whether step k was applied. All later steps are already reversed in the plan."""
         if self._change.state == DONE:
             return True  # inodes do not matter: this may be a copy of the directory
-        subject = self._change.subject(k)
+        changed_inode = self._change.changed_inode(k)
         if step.action == CREATE:
             return self._inode(step.file) == self._change.made[k].inode
         if step.action == RENAME:
-            return self._inode(step.target) == subject or (step.keeps and not self._is_somewhere(subject))
+            return self._inode(step.target) == changed_inode or (step.keeps and not self._is_somewhere(changed_inode))
         if step.action == TRUNCATE:
             now = self.plan.state_of(step.file)
-            return self._inode(step.file) == subject and now is not None and now.size == step.size
-        return not self._is_somewhere(subject)
+            return self._inode(step.file) == changed_inode and now is not None and now.size == step.size
+        return not self._is_somewhere(changed_inode)
 
     def _inode(self, name: str) -> int | None:
         """Returns the inode under a name after the steps so far; a restored file counts as the old one."""
@@ -187,19 +190,19 @@ class _Reversal:
         names = {name for step in self._change.steps for name in (step.file, step.target) if name}
         return any(self._inode(name) == inode for name in names)
 
-    def _take_back(self, k: int, step: Step) -> None:
+    def _reverse(self, k: int, step: Step) -> None:
         if step.action == CREATE:
             self.plan.delete(step.file, "was not there before")
         elif step.action == TRUNCATE and step.before is not None:
-            mtime_ns = self._mtime_ns(self._change.subject(k))
+            mtime_ns = self._mtime_ns(self._change.changed_inode(k))
             if step.made_by is None:
                 self.plan.extend(step.file, self._change.old(k), step.before.size, mtime_ns, "was cut off")
         elif step.action == RENAME and self.plan.file_at(step.target) is not None:
             self.plan.rename(step.target, step.file, "was called so before")
         elif step.made_by is None:
-            self._put_back(k, step)
+            self._restore(k, step)
 
-    def _put_back(self, k: int, step: Step) -> None:
+    def _restore(self, k: int, step: Step) -> None:
         change = self._change
         if step.file in change.after and step.file not in self._later and not _is_unchanged(change, step.file):
             if (epochs := _epochs_since(change, step.file)) is not None:
@@ -213,19 +216,19 @@ class _Reversal:
             self.plan.write(step.file, pieces, "was so before", mtime_ns=step.before.mtime_ns, model=model)
         else:
             self.plan.write(step.file, (), "was there before", source=change.old(k))
-        self._restored[len(self.plan.steps) - 1] = self._change.subject(k)
+        self._restored[len(self.plan.steps) - 1] = self._change.changed_inode(k)
 
-    def _mtime_ns(self, subject: int | None) -> int | None:
+    def _mtime_ns(self, changed_inode: int | None) -> int | None:
         """Returns the modification time of the file before the change."""
         for step in self._change.steps:
-            if step.before is not None and step.made_by is None and step.before.inode == subject:
+            if step.before is not None and step.made_by is None and step.before.inode == changed_inode:
                 return step.before.mtime_ns
         return None
 
 
 def purge(change: Change, disk: Disk | None = None) -> int:
     """Removes the kept bytes of a finished change. Returns their number. Raises StoppedHalfwayError, KsegError."""
-    quarantine.check_place(change)
+    quarantine.check_kept_path(change)
     freed = change.kept_bytes
     try:
         quarantine.end(change, disk or Disk())

@@ -239,7 +239,7 @@ class Compactor:
         for group in groups:
             put_in_place(plan, group)
             if self._staging is not None and not group.is_copy:
-                plan.taken_bytes += file_bytes(group.segment)
+                plan.staged_bytes += file_bytes(group.segment)
         return plan
 
 

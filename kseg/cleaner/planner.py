@@ -157,7 +157,7 @@ class CompactionPlanner(Planner):
                     has_plan = True
                     progress.erase()
                     yield plan
-                    if directory in self.failures.places:
+                    if directory in self.failures.paths:
                         return  # the next plan would be made from the files of this plan
             except OSError as error:
                 if has_plan and not is_dry:

@@ -19,7 +19,7 @@ from kseg.cli.options import (
     topic_option,
     with_options,
 )
-from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, target_of
+from kseg.conversion.options import EXPORTS, FORMATS, ConvertOptions, codec_target
 from kseg.errors import RequestError
 
 
@@ -30,7 +30,7 @@ class Codec(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
-            target_of(value)
+            codec_target(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return str(value)

@@ -114,7 +114,7 @@ def recover_from_remote(
             with _output(request, change) as output:
                 for outcome in rebuild.carry_out(output):
                     _show(outcome, output.directory, printer, failures)
-        printer.finish(sorted(failures.places))
+        printer.finish(sorted(failures.paths))
     would_change = change.is_dry and printer.count > 0
     return max(failures.status, int(printer.has_damage or would_change))
 

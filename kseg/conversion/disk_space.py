@@ -10,8 +10,8 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 """Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
 
 
-def check_space(place: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
-    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``place``.
+def check_space(path: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
+    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``.
 
     The other arguments are those of `rewrite`, whose errors can be raised, too.
     """
@@ -19,6 +19,6 @@ def check_space(place: str, name: str, files: list[SegmentFile], directory: str 
     if request.target is not None and not request.target.codec:
         growth = _EXPANDED
     size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
-    if size * growth + MARGIN_BYTES <= free_bytes(place):
+    if size * growth + MARGIN_BYTES <= free_bytes(path):
         return
-    check_free(place, sum(rewrite(name, files, directory, request, None).files.values()))
+    check_free(path, sum(rewrite(name, files, directory, request, None).files.values()))

@@ -86,8 +86,8 @@ class Grouper:
                     if not self._area.count:
                         raise ValueError(f"the record at offset {offset} fits no batch")
                     reached = rows.rows[done * ROW_WIDTH + ROW_OFFSET] - 1
-                    is_told = fields.last_offset is not None
-                    yield from self.flush(min(reached, self._area.base_offset + LARGEST_DELTA) if is_told else None)
+                    is_known = fields.last_offset is not None
+                    yield from self.flush(min(reached, self._area.base_offset + LARGEST_DELTA) if is_known else None)
                 first = done
 
     def _begin(self, fields: BatchFields, offset: int, is_first: bool, most: int) -> None:

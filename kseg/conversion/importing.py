@@ -42,7 +42,7 @@ class Import:
         problem = line.text if isinstance(line, DamageLine) else line.problem if isinstance(line, BatchLine) else None
         if problem is not None:
             if not self._request.skips_damage:
-                raise DamageError(f"the lines tell of damage: {problem}; --skip-damage leaves it out")
+                raise DamageError(f"the lines report damage: {problem}; --skip-damage leaves it out")
             self.skipped.append(problem)
         elif isinstance(line, BatchLine):
             self._add_batch(line)
@@ -124,7 +124,7 @@ class NewPartition:
         return NewRecord(offset, line.timestamp, line.key, line.value, line.headers, append_time)
 
     def _group(self) -> None:
-        """Returns the buffered records as batches."""
+        """Writes the buffered records as batches."""
         if not self._held:
             return
         records, self._held, self._held_bytes = self._held, [], 0
@@ -161,7 +161,7 @@ class NewPartition:
             self._end_segment()
             self._segment = line.segment
         if self._request.magic not in (None, line.magic) or self._request.batch_bytes is not None:
-            raise KsegError("batches keep their format and size when they are read: convert what comes out")
+            raise KsegError("batches keep their format and size when they are read: convert the result")
         header = line.header
         records = [self._record(record, None) for record in line.records]
         if line.magic == 2:

@@ -1,10 +1,10 @@
-"""Joins segments that were converted independently, with the result of converting them in sequence.
+"""Joins segments that were converted independently, if the result is that of converting them in sequence.
 
-If an effect crosses the end of a segment, the results differ; then the whole partition must be converted together.
+If an effect crosses the end of a segment, it is not; then the partition must be converted as a whole.
 """
 
 from kseg.conversion.losses import Losses
-from kseg.conversion.partition import Converted, Piece, finished
+from kseg.conversion.partition import Converted, ConvertedSegment, finished
 from kseg.conversion.request import Request
 from kseg.segment.files import SegmentFile
 
@@ -15,12 +15,14 @@ def is_divisible(files: list[SegmentFile], request: Request) -> bool:
     return len(files) > 1 and is_known and request.segment_bytes is None
 
 
-def joined(name: str, files: list[SegmentFile], request: Request, pieces: list[Piece]) -> Converted | None:
-    """Returns the partition of these pieces; None if they depend on each other. Raises LossError."""
+def joined(
+    name: str, files: list[SegmentFile], request: Request, converted: list[ConvertedSegment]
+) -> Converted | None:
+    """Returns the partition of these segments; None if they depend on each other. Raises LossError."""
     whole = Converted(Losses(request.magic, request.committed_only, request.target is not None))
     next_offset, ends_in_damage = 0, False
-    for file, piece in zip(files, pieces, strict=True):
-        found = piece.found
+    for file, segment in zip(files, converted, strict=True):
+        found = segment.found
         if ends_in_damage or next_offset > (file.base_offset or 0) or _gap_continues(whole.gaps, found.gaps):
             return None
         whole.losses.counts.update(found.losses.counts)
@@ -30,8 +32,8 @@ def joined(name: str, files: list[SegmentFile], request: Request, pieces: list[P
         whole.left_out += found.left_out
         whole.batches += found.batches
         whole.old_bytes += found.old_bytes
-        next_offset, ends_in_damage = piece.next_offset, piece.ends_in_damage
-    return finished(name, files, request, whole, any(piece.has_changed for piece in pieces))
+        next_offset, ends_in_damage = segment.next_offset, segment.ends_in_damage
+    return finished(name, files, request, whole, any(segment.has_changed for segment in converted))
 
 
 def _gap_continues(before: list[tuple[int, int]], behind: list[tuple[int, int]]) -> bool:

@@ -53,7 +53,7 @@ class ConvertOptions:
     @property
     def target(self) -> Target | None:
         """The codec and its level, None to keep those of each batch."""
-        return None if self.codec is None else target_of(self.codec)
+        return None if self.codec is None else codec_target(self.codec)
 
     @property
     def has_level(self) -> bool:
@@ -61,7 +61,7 @@ class ConvertOptions:
 
     @property
     def request(self) -> Request:
-        """What becomes of the batches."""
+        """The options as a request."""
         header = self.position_header
         return Request(
             magic=FORMATS.get(self.form or ""),
@@ -87,6 +87,6 @@ class ConvertOptions:
         return f"converted ({' '.join(f'--{name} {value}' for name, value in given.items() if value is not None)})"
 
 
-def target_of(text: str) -> Target:
+def codec_target(text: str) -> Target:
     """Returns the codec of ``none``, ``zstd`` or ``zstd:19``. Raises ValueError with a message for people."""
     return NONE if text == "none" else parse_target(text)

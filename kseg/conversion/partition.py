@@ -10,7 +10,7 @@ from kseg.conversion.converter import Converter
 from kseg.conversion.grouping import Build
 from kseg.conversion.losses import Losses
 from kseg.conversion.plain_runs import plain_run
-from kseg.conversion.recoding import Place, Refusal, Refused, recode, refused_at
+from kseg.conversion.recoding import BatchLocation, Refusal, Refused, recode, refused_at
 from kseg.conversion.request import LossError, Request
 from kseg.errors import DamageError, KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
@@ -80,7 +80,7 @@ def transactions_of(files: list[SegmentFile], request: Request) -> Transactions 
 
 
 @dataclass(slots=True)
-class Piece:
+class ConvertedSegment:
     """A segment that was converted independently.
 
     ``has_changed``: whether any batch has changed; ``next_offset``: the offset after it; ``ends_in_damage``: whether
@@ -93,14 +93,16 @@ class Piece:
     ends_in_damage: bool
 
 
-def convert_piece(
+def convert_segment(
     name: str, file: SegmentFile, request: Request, folder: str | None, transactions: Transactions | None
-) -> Piece:
+) -> ConvertedSegment:
     """Converts one of several segments (`kseg.conversion.joining`). Raises DamageError."""
     with Pipeline(request.jobs) as pipeline:
         conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
         conversion.run()
-    return Piece(conversion.found, conversion.has_changed, conversion.next_offset, conversion.is_after_damage)
+    return ConvertedSegment(
+        conversion.found, conversion.has_changed, conversion.next_offset, conversion.is_after_damage
+    )
 
 
 def finished(name: str, files: list[SegmentFile], request: Request, found: Converted, has_changed: bool) -> Converted:
@@ -201,7 +203,7 @@ class _Conversion:
     def _recode(self, reader: SegmentReader, run: Run, first: int) -> int:
         """Recodes frames from ``first`` on. Returns the first frame that was not recoded."""
         target = self._request.target
-        if target is None or not self._goes_on:
+        if target is None or not self._takes_runs:
             return first
         buffer, rows, origin, stop = self._window(reader, run, first)
         selection = Selection(self.next_offset)
@@ -225,14 +227,14 @@ class _Conversion:
         return kept[2]
 
     @property
-    def _goes_on(self) -> bool:
+    def _takes_runs(self) -> bool:
         """Whether valid batches need no individual check, and offsets only rise."""
         is_open = self._writer is not None and self.next_offset <= LAST_OFFSET
         return is_open and self._transactions is None and not self.is_after_damage and not self._is_07
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
         """As `_recode`, for uniform uncompressed batches."""
-        if not self._goes_on or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
+        if not self._takes_runs or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
             return first
         buffer, frames, _, stop = self._window(reader, run, first)
         found = plain_run(buffer, frames, first, stop, self.next_offset)
@@ -282,8 +284,8 @@ class _Conversion:
         if isinstance(batch, RecordBatch) and self._request.magic in (None, 2):
             header = batch.header
             if header.producer_id < -1 or header.base_sequence < -1:
-                what = f"producer id {header.producer_id}, sequence {header.base_sequence}"
-                return Problem("impossible-header", f"{what}: no producer has these")
+                fields = f"producer id {header.producer_id}, sequence {header.base_sequence}"
+                return Problem("impossible-header", f"{fields}: no producer has these")
         return None
 
     def _leave_gap(self, batch: Batch) -> None:
@@ -316,18 +318,18 @@ class _Conversion:
         if not self._request.skips_damage:
             raise DamageError(
                 f"{self._file}: {damage.code} at position {damage.position}, {damage.length} bytes: {damage.message}; "
-                "--skip-damage goes on without these bytes, kseg verify tells more; nothing was written"
+                "--skip-damage leaves these bytes out, kseg verify shows details; nothing was written"
             )
         self.found.skipped.append((self._file, damage))
         self.is_after_damage = True
 
     def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
-        place = (
-            Place(0, 0) if batch is None else Place(batch.position, batch.size, batch.base_offset, batch.last_offset)
-        )
+        location = BatchLocation(0, 0)
+        if batch is not None:
+            location = BatchLocation(batch.position, batch.size, batch.base_offset, batch.last_offset)
         for build, weight in builds:
             if not self._is_refused:
-                for results in self._pipeline.submit(partial(_attempt, build, place), weight):
+                for results in self._pipeline.submit(partial(_attempt, build, location), weight):
                     self._write(results)
 
     def _drain(self) -> None:
@@ -381,8 +383,8 @@ class _Conversion:
         self.found.segments += written
 
 
-def _attempt(build: Callable[[], bytes], place: Place) -> list[bytes | Refusal]:
+def _attempt(build: Callable[[], bytes], location: BatchLocation) -> list[bytes | Refusal]:
     try:
         return [build()]
     except Refused as refused:
-        return [refused_at(place, refused)]
+        return [refused_at(location, refused)]

@@ -32,7 +32,7 @@ class Refused(Exception):
         self.problem = problem
 
 
-class Place(NamedTuple):
+class BatchLocation(NamedTuple):
     """Position of a batch in its file, and its offsets if known."""
 
     position: int
@@ -48,17 +48,17 @@ class Refusal(NamedTuple):
     gaps: list[tuple[int, int]]
 
 
-def refused_at(place: Place, refused: Refused) -> Refusal:
-    """Returns the refusal of the batch at a place."""
-    damage = Damage(refused.problem.code, place.position, place.size, refused.problem.message)
-    is_known = place.first_offset is not None and place.last_offset is not None
-    return Refusal(damage, [(place.first_offset or 0, place.last_offset or 0)] if is_known else [])
+def refused_at(location: BatchLocation, refused: Refused) -> Refusal:
+    """Returns the refusal of the batch at a location."""
+    damage = Damage(refused.problem.code, location.position, location.size, refused.problem.message)
+    is_known = location.first_offset is not None and location.last_offset is not None
+    return Refusal(damage, [(location.first_offset or 0, location.last_offset or 0)] if is_known else [])
 
 
 def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int) -> Recoded:
     """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
 
-    ``origin``: position of the buffer in the file. Invalid batches are reported in their place.
+    ``origin``: position of the buffer in the file. Invalid batches are reported in their location.
     """
     found: Recoded = [bytearray()]
     count, frame = len(frames) // FRAME_WIDTH, 0
@@ -126,7 +126,7 @@ class _Recoding:
                 header = parse_header(buffer, position)
                 out += build_batch(header, opened(buffer[position:end], header, self._max_bytes), target)
             except Refused as refused:
-                self._found += [refused_at(_place(buffer, position, end, self._origin), refused), bytearray()]
+                self._found += [refused_at(_location(buffer, position, end, self._origin), refused), bytearray()]
             return
         at = len(out)
         out += buffer[position : position + HEADER_BYTES]
@@ -134,9 +134,9 @@ class _Recoding:
         seal(out, at, target.codec)
 
 
-def _place(buffer: Any, position: int, end: int, origin: int) -> Place:
+def _location(buffer: Any, position: int, end: int, origin: int) -> BatchLocation:
     header = parse_header(buffer, position)
-    return Place(origin + position, end - position, header.base_offset, header.last_offset)
+    return BatchLocation(origin + position, end - position, header.base_offset, header.last_offset)
 
 
 def _expansion(max_bytes: int) -> ExpansionBuffer:

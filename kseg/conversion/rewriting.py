@@ -10,11 +10,13 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
 from kseg.conversion.partition import Converted, convert_segments
 from kseg.conversion.request import Request
-from kseg.conversion.side_files import DERIVED, EPOCH_FILE, PARTITION_FILE, SNAPSHOT, carried_files, make_side_files
+from kseg.conversion.side_files import DERIVED, SNAPSHOT, carried_files, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments
 from kseg.segment.items import Damage
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
 
@@ -69,12 +71,12 @@ def rewrite(
     keeps_batches = found.is_same_log or request.batch_bytes is None
     stays: tuple[str, ...] = ()
     if directory is not None:
-        made.carried = [EPOCH_FILE] if trees.exists(os.path.join(directory, EPOCH_FILE)) else []
+        made.carried = [LEADER_EPOCHS] if trees.exists(os.path.join(directory, LEADER_EPOCHS)) else []
         if found.has_same_segments:
             stays = DERIVED if keeps_batches else tuple(suffix for suffix in DERIVED if suffix != SNAPSHOT)
             carried = carried_files(directory)
             made.carried += [name for name in carried if name.endswith(stays) or name == _first_snapshot(found)]
-    if folder is not None and not (stays == DERIVED and EPOCH_FILE in made.carried):
+    if folder is not None and not (stays == DERIVED and LEADER_EPOCHS in made.carried):
         for each, content in make_side_files(found.segments, _seed(directory, found)):
             if each not in made.carried and not each.endswith(stays):
                 Disk().write_file(os.path.join(folder, each), content, folder)
@@ -100,7 +102,7 @@ def _seed(directory: str | None, found: Converted) -> bytes | None:
 def complete(folder: str, directory: str, carried: list[str]) -> None:
     """Adds the unchanged files to a new partition, and gives its files the owner and mode of the old ones."""
     disk = Disk()
-    for name in [*carried, PARTITION_FILE]:
+    for name in [*carried, PARTITION_METADATA]:
         if trees.exists(os.path.join(directory, name)):
             disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
     copy_owner(folder, directory, umask())
@@ -126,7 +128,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
     plan.gaps = known_gaps(found.gaps)
     removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
     for name in sorted(trees.listdir(directory), reverse=True):
-        is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == EPOCH_FILE
+        is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == LEADER_EPOCHS
         if (
             is_old
             and name not in made.files
@@ -139,7 +141,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
             plan.outline(name, size, reason)
         elif not _is_same(path := os.path.join(folder, name), os.path.join(directory, name)):
             plan.write(name, (), reason, _gone(removed, name) if plan.state_of(name) else [], source=path)
-            plan.taken_bytes += size
+            plan.staged_bytes += size
     return plan
 
 

@@ -6,22 +6,15 @@ from typing import NamedTuple
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Grouper
 from kseg.conversion.rewriting import MOST_GAPS, note_gaps
-from kseg.conversion.side_files import EPOCH_FILE
 from kseg.errors import KsegError
-from kseg.formats.areas import NONE
-from kseg.formats.compressing import Target, parse_target
+from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 
 _LEADER_EPOCH = 0
 """Leader epoch of all records: the first epoch of a partition."""
-
-
-def codec_target(codec: str) -> Target:
-    """Returns the target of a codec's name with an optional level, or of "none". Raises ValueError."""
-    return NONE if codec == "none" else parse_target(codec)
 
 
 class OffsetRange(NamedTuple):
@@ -101,6 +94,6 @@ class RowsWriter:
 def write_side_files(folder: str, whole: OffsetRange) -> None:
     """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
     epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, whole.segments[0].base_offset)])
-    Disk().write_file(os.path.join(folder, EPOCH_FILE), epochs, folder)
+    Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
     if whole.gaps:
         note_gaps(folder, whole.gaps, "write")

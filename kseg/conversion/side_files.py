@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.segment.writer import WrittenSegment, batch_rows
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import (
     ProducerStateEntry,
@@ -21,8 +21,6 @@ from kseg.sidefiles.transaction_index import build_transaction_index
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
-EPOCH_FILE = "leader-epoch-checkpoint"
-PARTITION_FILE = "partition.metadata"
 SNAPSHOT = ".snapshot"
 DERIVED = (".index", ".timeindex", ".txnindex", SNAPSHOT)
 """Suffixes of files that are rebuilt with the segments."""
@@ -62,7 +60,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
     is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
     if has_producers and not is_made:
         yield f"{segments[-1].next_offset:020d}.snapshot", _snapshot(states)
-    yield EPOCH_FILE, build_leader_epochs(epochs)
+    yield LEADER_EPOCHS, build_leader_epochs(epochs)
 
 
 def _entries(seed: bytes | None) -> list[ProducerStateEntry]:

@@ -17,8 +17,8 @@ from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, list_segments, own_partitions, parse_partition_name
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.leader_epochs import plain_epochs
-from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, plain_epochs
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.storage import RemotePartition
 from kseg.stores.source import open_source
@@ -65,8 +65,8 @@ class LocalLogs:
         path = os.path.join(self.directory, remote.name)
         if not os.path.isdir(path) or os.path.islink(path):
             return None
-        found = LocalPartition(path, self._read(os.path.join(path, "leader-epoch-checkpoint")))
-        metadata = self._read(os.path.join(path, "partition.metadata"))
+        found = LocalPartition(path, self._read(os.path.join(path, LEADER_EPOCHS)))
+        metadata = self._read(os.path.join(path, PARTITION_METADATA))
         ids = [item.topic_id for item in read_partition_metadata(metadata) if isinstance(item, PartitionMetadata)]
         return found if remote.topic_id in (ids or [remote.topic_id]) else None
 

@@ -26,7 +26,7 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
 )
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
-from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
+from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kseg.logdir.cluster_metadata import TopicSettings
     from kseg.logdir.server_properties import ServerProperties
 
-META_PROPERTIES = "meta.properties"
 METADATA_PARTITION = METADATA_TOPIC + "-0"
 Offsets = dict[tuple[str, int], int]
 

@@ -6,7 +6,7 @@ from kseg.formats.rows import Scratch
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent
-from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source
 
@@ -61,7 +61,7 @@ class Partitions:
 def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
     try:
-        with open_regular(os.path.join(path, "partition.metadata")) as file:
+        with open_regular(os.path.join(path, PARTITION_METADATA)) as file:
             items = list(read_partition_metadata(file.read(_METADATA_BYTES)))
     except OSError:
         return None

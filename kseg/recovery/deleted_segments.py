@@ -17,12 +17,11 @@ from kseg.recovery.segment_span import SegmentSpan, span_of
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.survey import QUICK
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, plain_epochs
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
 
 DELETED = ".deleted"
-EPOCH_FILE = "leader-epoch-checkpoint"
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
@@ -52,14 +51,14 @@ class DeletedSegments:
                 name = segment_stem(segment.base_offset) + suffix
                 if name + DELETED in workspace and name not in workspace:
                     workspace.rename(name + DELETED, name, reason)
-        if EPOCH_FILE not in workspace:
+        if LEADER_EPOCHS not in workspace:
             return
-        known = plain_epochs(workspace.read(EPOCH_FILE))
+        known = plain_epochs(workspace.read(LEADER_EPOCHS))
         if known == []:
-            workspace.delete(EPOCH_FILE, "holds no epoch")  # a broker empties it before it deletes a log
+            workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
         elif known and self.taken:
             epochs = merged_epochs(known, [entry for segment in self.taken for entry in segment.epochs])
-            workspace.write(EPOCH_FILE, [build_leader_epochs(epochs)], "with the epochs of segments taken back")
+            workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of segments taken back")
 
 
 def merged_epochs(known: list[EpochEntry], more: list[EpochEntry]) -> list[EpochEntry]:
@@ -128,7 +127,7 @@ def _rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
 def first_epoch_start(directory: str) -> int:
     """Returns the start offset of the first leader epoch, which is the log start offset; 0 if that is unknown."""
     try:
-        entries = plain_epochs(read_regular(os.path.join(directory, EPOCH_FILE), MAX_ROOT_FILE_BYTES))
+        entries = plain_epochs(read_regular(os.path.join(directory, LEADER_EPOCHS), MAX_ROOT_FILE_BYTES))
     except OSError:
         return 0  # no file, or one whose loss recovery reports
     return entries[0].start_offset if entries else 0

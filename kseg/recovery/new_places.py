@@ -134,7 +134,7 @@ class NewPlaces:
                 rows = [OffsetCheckpoint(*place, offset) for place, offset in entries.items()]
                 plan.write(name, [build_offset_checkpoint(rows)], "for partitions with another name or log start")
         for each in [] if self._is_copy else self._returns.values():
-            if each.path in self._failures.places:
+            if each.path in self._failures.paths:
                 continue
             if each.aside:
                 plan.move_directory(each.name, each.aside, "is an empty log")
@@ -150,7 +150,7 @@ class NewPlaces:
     def _add_starts(self, entries: dict[Place, int]) -> None:
         for path in sorted(self._has_new_start):
             (log_start, first_base), place = self._starts[path], partition_of(path)
-            if place is None or path in self._failures.places:
+            if place is None or path in self._failures.paths:
                 continue
             entries.pop(self._new_place(place), None)
             if log_start > first_base:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from kseg.segment.files import METADATA_TOPIC
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
-from kseg.sidefiles.meta_properties import read_meta_properties
+from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes
 
-_META_PROPERTIES, _QUORUM_STATE = "meta.properties", "quorum-state"
+_QUORUM_STATE = "quorum-state"
 
 
 def node_complaints(directory: str) -> Iterator[str]:
@@ -23,11 +23,11 @@ def node_complaints(directory: str) -> Iterator[str]:
     if not trees.isdir(metadata):
         return
     for path, read, help_ in (
-        (os.path.join(directory, _META_PROPERTIES), read_meta_properties, "kafka-storage.sh format makes a new one"),
+        (os.path.join(directory, META_PROPERTIES), read_meta_properties, "kafka-storage.sh format makes a new one"),
         (os.path.join(metadata, _QUORUM_STATE), read_quorum_state, "move it away, and the node begins a new one"),
     ):
         if not trees.lexists(path):
-            if path.endswith(_META_PROPERTIES):
+            if path.endswith(META_PROPERTIES):
                 yield f"{path}: is not there: a node of KRaft does not start without it; {help_}"
             continue
         try:

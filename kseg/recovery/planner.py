@@ -113,7 +113,7 @@ class RecoveryPlanner(Planner):
         yield from plans
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
-        failed = {partition_of(place) for place in self.failures.places}
+        failed = {partition_of(path) for path in self.failures.paths}
         ends = {key: end for key, end in self._ends.items() if key not in failed}
         root = Root.of(directory, known)
         plan = root.plan(ends, mends_unreadable=not (self._is_alone or self._options.topics))

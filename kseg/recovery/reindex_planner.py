@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
-from kseg.changes.journal import MARKER
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.logdir.known_topics import KnownTopics
@@ -17,7 +16,7 @@ from kseg.recovery.options import ReindexOptions
 from kseg.recovery.planner import with_known_interval
 from kseg.recovery.workspace import Workspace
 from kseg.runtime.cores import usable_cores
-from kseg.segment.files import own_partitions
+from kseg.segment.files import CLEAN_SHUTDOWN, own_partitions
 
 
 class ReindexPlanner(Planner):
@@ -34,7 +33,7 @@ class ReindexPlanner(Planner):
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         workspace = Workspace(directory, self._start.jobs)
-        start = replace(self._start, was_clean=known.get(MARKER) is not None)
+        start = replace(self._start, was_clean=known.get(CLEAN_SHUTDOWN) is not None)
         interval = reindex(workspace, with_known_interval(start, self._topics, directory), self._with_snapshots)
         plan = workspace.plan()
         self._intervals.report(directory, interval if plan else None)

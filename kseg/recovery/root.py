@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kseg.changes.journal import MARKER, RootFile
+from kseg.changes.journal import RootFile
 from kseg.changes.plan import Plan
-from kseg.segment.files import parse_partition_name
+from kseg.segment.files import CLEAN_SHUTDOWN, parse_partition_name
 from kseg.sidefiles.checkpoints import (
     LOG_STARTS,
     OFFSET_CHECKPOINTS,
@@ -32,7 +32,7 @@ class Root:
     @classmethod
     def of(cls, directory: str, known: Mapping[str, RootFile | None]) -> "Root":
         """Parses the contents of the files as a command has read them."""
-        root = cls(directory, known.get(MARKER) is not None)
+        root = cls(directory, known.get(CLEAN_SHUTDOWN) is not None)
         for name in CHECKPOINTS:
             root.offsets[name] = {}
             if (file := known.get(name)) is None:

@@ -16,11 +16,10 @@ from kseg.retention.partition_log import PartitionLog, Segment, read_log
 from kseg.retention.selection import Limits, LogState, Selection, Span, select
 from kseg.segment.files import segment_file
 from kseg.segment.times import show_span
-from kseg.sidefiles.leader_epochs import build_leader_epochs, read_leader_epochs, starting_at
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.regular_files import open_regular
 
-EPOCH_FILE = "leader-epoch-checkpoint"
 DELETED = ".deleted"
 SNAPSHOT = ".snapshot"
 _SIDE_FILES = (".index", ".timeindex", ".txnindex")
@@ -135,9 +134,9 @@ def _begin_segment(plan: Plan, log: PartitionLog, rules: Rules) -> None:
 
 
 def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
-    if EPOCH_FILE not in log.names:
+    if LEADER_EPOCHS not in log.names:
         return
-    path = os.path.join(log.directory, EPOCH_FILE)
+    path = os.path.join(log.directory, LEADER_EPOCHS)
     try:
         with open_regular(path) as file:
             content = file.read(_LARGEST_EPOCH_FILE_BYTES)
@@ -148,7 +147,7 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
     entries = entries_of(items)
     if (cut := starting_at(entries, start_offset)) != entries:
-        plan.write(EPOCH_FILE, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
+        plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
 
 
 def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Request) -> None:

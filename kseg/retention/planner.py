@@ -47,7 +47,7 @@ class RetentionPlanner(Planner):
 
     def conclusion(self) -> list[str]:
         """Returns the amounts of all partitions before and after."""
-        changed = [each for each in self._changed if each.directory not in self.failures.places]
+        changed = [each for each in self._changed if each.directory not in self.failures.paths]
         if not changed:
             return []
         would = "would be: " if self._change.is_dry else ""
@@ -104,8 +104,8 @@ class RetentionPlanner(Planner):
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
-        for place in self.failures.places:
-            self._starts.pop(topic_partition_of(place) or ("", 0), None)
+        for path in self.failures.paths:
+            self._starts.pop(topic_partition_of(path) or ("", 0), None)
         if self._rules.has_log_start and self._starts:
             content = with_log_starts(checkpoint_entries(directory, LOG_STARTS, known), self._starts)
             if content is not None:
@@ -173,7 +173,7 @@ class RetentionPlanner(Planner):
         if (segment := first_in_future(found, request)) is not None:
             self.reporter.warning(
                 f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, lies in the future: "
-                "it and all later segments stay whatever their age (--explain tells more)"
+                "it and all later segments stay whatever their age (--explain shows why)"
             )
         return found.plan
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.segment.files import LAST_OFFSET, is_regular_file, unpacked_name
+from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, is_regular_file, unpacked_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
-from kseg.sidefiles.leader_epochs import read_leader_epochs
-from kseg.sidefiles.meta_properties import read_meta_properties
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
+from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
 from kseg.sidefiles.offset_index import read_offset_index
-from kseg.sidefiles.partition_metadata import read_partition_metadata
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kseg.sidefiles.producer_snapshot import read_producer_snapshot
 from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.sidefiles.remote_index_names import DIRECTORY, parse_remote_index_name
@@ -28,24 +28,24 @@ ENTRY_NAMES = {
     ".timeindex": "timeIndexEntry",
     ".txnindex": "abortedTxn",
     ".snapshot": "producerState",
-    "leader-epoch-checkpoint": "leaderEpoch",
+    LEADER_EPOCHS: "leaderEpoch",
     ".leader_epoch_checkpoint": "leaderEpoch",
     **OFFSET_CHECKPOINTS,
-    "partition.metadata": "partitionMetadata",
-    "meta.properties": "metaProperties",
-    ".kafka_cleanshutdown": "cleanShutdown",
+    PARTITION_METADATA: "partitionMetadata",
+    META_PROPERTIES: "metaProperties",
+    CLEAN_SHUTDOWN: "cleanShutdown",
     "quorum-state": "quorumState",
 }
 """Kind (a suffix or a whole file name) to the JSON name of its entries."""
 
 _SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot", ".leader_epoch_checkpoint")
 _TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
-    "leader-epoch-checkpoint": read_leader_epochs,
+    LEADER_EPOCHS: read_leader_epochs,
     ".leader_epoch_checkpoint": read_leader_epochs,
     **dict.fromkeys(OFFSET_CHECKPOINTS, read_offset_checkpoint),
-    "partition.metadata": read_partition_metadata,
-    "meta.properties": read_meta_properties,
-    ".kafka_cleanshutdown": read_clean_shutdown,
+    PARTITION_METADATA: read_partition_metadata,
+    META_PROPERTIES: read_meta_properties,
+    CLEAN_SHUTDOWN: read_clean_shutdown,
     "quorum-state": read_quorum_state,
 }
 

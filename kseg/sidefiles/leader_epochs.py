@@ -10,6 +10,8 @@ from kseg.sidefiles.checkpoint_file import build_checkpoint_file, read_checkpoin
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.problems import SideFileProblem
 
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+
 
 class EpochEntry(NamedTuple):
     """``start_offset`` is the offset of the first record appended in ``epoch``."""

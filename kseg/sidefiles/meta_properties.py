@@ -12,6 +12,7 @@ from kseg.sidefiles.java_properties import Property, properties
 from kseg.sidefiles.lines import integer, text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 
+META_PROPERTIES = "meta.properties"
 VERSIONS = (0, 1)
 MAX_PROPERTIES_BYTES = 1 << 20
 """Limit of bytes read of the file, which normally has some 200."""

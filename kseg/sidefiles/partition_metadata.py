@@ -14,6 +14,7 @@ from kseg.sidefiles.identifiers import ZERO, is_uuid
 from kseg.sidefiles.lines import Line, integer, lines, text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 
+PARTITION_METADATA = "partition.metadata"
 _SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
 
 

@@ -11,7 +11,14 @@ from uuid import uuid4
 
 from kseg.changes.disk import Disk
 from kseg.conversion.joining import is_divisible, joined
-from kseg.conversion.partition import Converted, Piece, check_kinds, convert_piece, convert_segments, transactions_of
+from kseg.conversion.partition import (
+    Converted,
+    ConvertedSegment,
+    check_kinds,
+    convert_segment,
+    convert_segments,
+    transactions_of,
+)
 from kseg.conversion.request import Request
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile
@@ -44,7 +51,7 @@ class SparkConversion:
         asked = _Job(name, replace(request, jobs=1), folder, None)
         if is_divisible(files, request):
             asked = asked._replace(transactions=transactions_of(files, request))
-            pieces = [each for each in run(self._spark, files, _Pieces(asked)) if isinstance(each, Piece)]
+            pieces = [each for each in run(self._spark, files, _Pieces(asked)) if isinstance(each, ConvertedSegment)]
             # A failure may be caused by an earlier segment; converting the whole partition shows it.
             found = joined(name, files, request, pieces) if len(pieces) == len(files) else None
             if found is not None:
@@ -84,12 +91,12 @@ class _Pieces:
     def __init__(self, asked: _Job) -> None:
         self._asked = asked
 
-    def __call__(self, files: Iterable[SegmentFile]) -> Iterator[Piece | Failure]:
+    def __call__(self, files: Iterable[SegmentFile]) -> Iterator[ConvertedSegment | Failure]:
         name, request, folder, transactions = self._asked
         for file in files:
             attempt = _attempt_folder(folder)
             try:
-                yield convert_piece(name, file, request, attempt, transactions)
+                yield convert_segment(name, file, request, attempt, transactions)
             except (KsegError, OSError) as error:
                 _remove(attempt)
                 yield failure_of(error)

@@ -17,7 +17,8 @@ from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.conversion.rows_writer import OffsetRange, RowsWriter, codec_target, write_side_files
+from kseg.conversion.options import codec_target
+from kseg.conversion.rows_writer import OffsetRange, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.export.arrow_rows import batchable_rows
 from kseg.segment.files import parse_partition_name

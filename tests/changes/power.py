@@ -100,7 +100,7 @@ class PowerDisk(Disk):
         self.unsynced.add(os.fstat(target).st_ino)
         super().copy_range(source, position, length, target)
 
-    def has_other_name(self, descriptor: int) -> bool:
+    def has_second_link(self, descriptor: int) -> bool:
         """Ignores the links that keep inodes alive."""
         status = os.fstat(descriptor)
         return status.st_nlink > 1 + (self.keep / str(status.st_ino)).exists()

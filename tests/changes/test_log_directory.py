@@ -12,7 +12,7 @@ from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
 from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, MARKER, journals
+from kseg.changes.journal import DONE, journals
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory, undo_partition
@@ -20,15 +20,20 @@ from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.changes.undo import last_change
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 POINTS = "recovery-point-offset-checkpoint"
 MARKS = "replication-offset-checkpoint"
-ROOT = {MARKER: b'{"version":0,"brokerEpoch":7}', POINTS: b"0\n2\na 0 90\nb 0 5\n", "meta.properties": b"version=1\n"}
+ROOT = {
+    CLEAN_SHUTDOWN: b'{"version":0,"brokerEpoch":7}',
+    POINTS: b"0\n2\na 0 90\nb 0 5\n",
+    "meta.properties": b"version=1\n",
+}
 PARTITIONS = ("a-0", "b-0", "c-0")
 
 
 def make_log_directory(directory: Path, is_clean: bool = True) -> None:
-    make(directory, ROOT if is_clean else {name: ROOT[name] for name in ROOT if name != MARKER})
+    make(directory, ROOT if is_clean else {name: ROOT[name] for name in ROOT if name != CLEAN_SHUTDOWN})
     for name in PARTITIONS:
         make(directory / name, {"0.log": name.encode() * 100, "0.index": b"stale", "1.log": b"later"})
     make(directory / "c-0", {"0.log": b"c-0" * 3})  # nothing to do: short, without an index
@@ -42,7 +47,7 @@ def command(
     change = LogDirectoryChange(str(directory), name, (POINTS, MARKS), keeping, disk)
     point = change.known[POINTS]
     assert point is not None
-    size = 90 if change.known[MARKER] else 30
+    size = 90 if change.known[CLEAN_SHUTDOWN] else 30
     size += point.content.count(b"90")
     plans = []
     for path in sorted(directory.glob("*-0")):
@@ -95,7 +100,7 @@ def test_a_killed_and_repeated_command_has_the_same_result(
     before = all_trees(undisturbed)
     command(undisturbed, QUICK, keeping)
     wanted = all_files(undisturbed)
-    assert MARKER not in wanted
+    assert CLEAN_SHUTDOWN not in wanted
     assert len(wanted["a-0/0.log"]) == 31 + 60 * is_clean
     for at in range(10_000):
         directory = tmp_path / str(at)
@@ -105,7 +110,9 @@ def test_a_killed_and_repeated_command_has_the_same_result(
             command(directory, disk, keeping, at_once=at_once)
         except Killed:
             if any(len(path.read_bytes()) != 300 for path in directory.glob("[ab]-0/0.log")):
-                assert not (directory / MARKER).exists()  # no broker may skip recovery for a partly changed directory
+                assert not (
+                    directory / CLEAN_SHUTDOWN
+                ).exists()  # no broker may skip recovery for a partly changed directory
             if not is_over(directory, wanted):
                 command(directory, QUICK, keeping)
             complete_interrupted_in_log_directory(str(directory), QUICK)
@@ -191,7 +198,7 @@ def test_a_killed_undo_is_continued(tmp_path: Path) -> None:
         try:
             undo_log_directory(plan_log_directory_undo(journal), disk)
         except Killed:
-            assert not (directory / MARKER).exists() or all_trees(directory) == before
+            assert not (directory / CLEAN_SHUTDOWN).exists() or all_trees(directory) == before
             complete_interrupted_in_log_directory(str(directory), QUICK)
             if (journal := last_journal(str(directory))) is not None:
                 undo_log_directory(plan_log_directory_undo(journal), QUICK)
@@ -253,7 +260,7 @@ def test_a_broker_run_in_between_is_detected(trace: str, tmp_path: Path) -> None
     directory = tmp_path / "logs"
     killed_in_the_middle(directory)
     if trace == "marker":
-        (directory / MARKER).write_bytes(ROOT[MARKER])
+        (directory / CLEAN_SHUTDOWN).write_bytes(ROOT[CLEAN_SHUTDOWN])
     elif trace == "checkpoint":
         (directory / POINTS).write_bytes(b"0\n1\na 0 91\n")
     else:
@@ -279,13 +286,13 @@ def test_files_that_a_broker_has_written_since_are_not_restored(tmp_path: Path) 
     before = all_files(directory)
     command(directory, QUICK)
     (directory / POINTS).write_bytes(b"a broker's")
-    (directory / MARKER).write_bytes(b"a broker's")
+    (directory / CLEAN_SHUTDOWN).write_bytes(b"a broker's")
     journal = last_journal(str(directory))
     assert journal is not None
     found = plan_log_directory_undo(journal)
-    assert sorted(found.not_restored) == sorted([MARKER, POINTS])
+    assert sorted(found.not_restored) == sorted([CLEAN_SHUTDOWN, POINTS])
     undo_log_directory(found, QUICK)
-    assert all_files(directory) == {name: data for name, data in before.items() if name != MARKER} | {
+    assert all_files(directory) == {name: data for name, data in before.items() if name != CLEAN_SHUTDOWN} | {
         POINTS: b"a broker's"
     }
 
@@ -347,9 +354,9 @@ def test_the_marker_stays_if_no_log_changes_despite_kills(tmp_path: Path) -> Non
         try:
             rebuild(directory, KillingDisk(at))
         except Killed:
-            assert (directory / MARKER).read_bytes() == ROOT[MARKER]
+            assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
             rebuild(directory, QUICK)
-            assert (directory / MARKER).read_bytes() == ROOT[MARKER]
+            assert (directory / CLEAN_SHUTDOWN).read_bytes() == ROOT[CLEAN_SHUTDOWN]
             assert [(directory / name / "0.index").read_bytes() for name in ("a-0", "b-0")] == [b"rebuilt"] * 2
             continue
         assert at > 10

@@ -6,13 +6,23 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, Killed
-from kseg.changes import apply, clean_stop, log_directory, log_directory_undo, staging, undo
-from kseg.changes import roll_forward as settle
+from kseg.changes import apply, log_directory, log_directory_undo, roll_forward, shutdown_marker, staging, undo
 from kseg.changes.driver import known_changes, path_run, paths
 from kseg.cli.main import run
 
-MODULES = (apply, clean_stop, log_directory, log_directory_undo, path_run, paths, settle, staging, undo, known_changes)
-"""That reach the disk."""
+MODULES = (
+    apply,
+    shutdown_marker,
+    log_directory,
+    log_directory_undo,
+    path_run,
+    paths,
+    roll_forward,
+    staging,
+    undo,
+    known_changes,
+)
+"""Modules that write to the disk."""
 
 
 def everything(directory: Path) -> dict[str, bytes]:

@@ -11,7 +11,6 @@ from changes.driver.cutting import SIZE, Cutting
 from cli.command import TESTDATA, Kseg
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.journal import MARKER
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.cli import main as commands
@@ -20,6 +19,7 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.main import main
 from kseg.output.presentation import Presentation
 from kseg.quantities import shown_bytes
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 
 @click.command("cut")
@@ -36,7 +36,7 @@ def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copytree(CLEAN, directory / name)
     (directory / "meta.properties").write_bytes(b"version=1\n")
     (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
-    (directory / MARKER).write_bytes(b"")
+    (directory / CLEAN_SHUTDOWN).write_bytes(b"")
     monkeypatch.setitem(commands.COMMANDS, "cut", "Cut logs.")
     found = main.get_command
     monkeypatch.setattr(main, "get_command", lambda context, name: cut if name == "cut" else found(context, name))
@@ -55,11 +55,11 @@ def test_a_partition(kseg: Kseg, logs: Path) -> None:
     outcome = kseg("cut", logs / "dplain-1")
     assert outcome.status == 0
     assert sizes(logs) == [WHOLE, SIZE]
-    assert not (logs / MARKER).exists()
+    assert not (logs / CLEAN_SHUTDOWN).exists()
     assert outcome.lines == [
         str(logs),
-        f"  delete   {MARKER} (0 B)",
-        "           a log changes: a broker has to look into all of them when it starts",
+        f"  delete   {CLEAN_SHUTDOWN} (0 B)",
+        "           a log changes: a broker must recover all logs at its next start",
         "  In all: 0 B removed; disk space needed: 0 B",
         str(logs / "dplain-1"),
         f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
@@ -77,7 +77,7 @@ def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
     for path in (logs, logs / "dplain-0"):
         outcome = kseg("cut", "--dry-run", "--format", "json", path)
         assert outcome.status == 1
-        assert outcome.objects[0]["file"] == str(logs / MARKER)
+        assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
         assert outcome.objects[-1]["changed"] is False
     assert files(logs) == before
     assert not (logs / ".lock").exists()
@@ -87,7 +87,7 @@ def test_a_log_directory(kseg: Kseg, logs: Path) -> None:
     before = files(logs)
     outcome = kseg("cut", "--format", "json", logs)
     assert outcome.status == 0
-    assert [Path(row["file"]).name for row in outcome.of_type("action")] == [MARKER, LOG, LOG, POINTS]
+    assert [Path(row["file"]).name for row in outcome.of_type("action")] == [CLEAN_SHUTDOWN, LOG, LOG, POINTS]
     assert outcome.objects[1] == {
         "type": "action",
         "action": "truncate",
@@ -184,7 +184,7 @@ def test_options_that_contradict_each_other(arguments: list[str], message: str, 
     outcome = kseg("cut", *arguments, logs)
     assert outcome.status == 2
     assert message in outcome.err
-    assert (logs / MARKER).exists()
+    assert (logs / CLEAN_SHUTDOWN).exists()
 
 
 def test_a_path_that_is_neither_is_told(kseg: Kseg, logs: Path, tmp_path: Path) -> None:

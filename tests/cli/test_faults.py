@@ -14,7 +14,7 @@ import kseg as package
 from changes.failing import CountingDisk, FailingDisk
 from cli.command import TESTDATA, Kseg
 from cli.dying import everything, on_disk, outcome, points
-from kseg.changes.journal import MARKER
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
 LOG, INDEX = "00000000000000000116.log", "00000000000000000046.index"
@@ -38,7 +38,7 @@ def make(target: Path, name: str, partitions: int = 1) -> Path:
     if name in ("recover", "salvage"):
         (target / "recovery-point-offset-checkpoint").write_text("0\n1\ndplain 0 0\n")
         if name == "recover":
-            (target / MARKER).unlink()
+            (target / CLEAN_SHUTDOWN).unlink()
     for partition in target.glob("dplain-*"):
         if name in ("recover", "salvage"):
             data = bytearray((partition / LOG).read_bytes())

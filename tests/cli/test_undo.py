@@ -10,10 +10,10 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
-from kseg.changes.journal import MARKER
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import StoppedHalfwayError
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
 POINTS = "recovery-point-offset-checkpoint"
@@ -138,17 +138,17 @@ def test_purging_frees_what_was_kept(kseg: Kseg, logs: Path) -> None:
 
 
 def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
-    (logs / MARKER).write_bytes(b"")
+    (logs / CLEAN_SHUTDOWN).write_bytes(b"")
     before = files(logs)
     change_all(logs)
-    assert not (logs / MARKER).exists()
+    assert not (logs / CLEAN_SHUTDOWN).exists()
     rows = kseg("undo", "--list", "--format", "json", logs).objects
     assert [row.get("partitions") for row in rows] == [2, None, None, None]
     assert kseg("undo", "-n", logs).status == 1
     outcome = kseg("undo", "--format", "json", logs)
     assert outcome.status == 0
     assert {Path(row["file"]).name for row in outcome.of_type("action")} == {
-        LOG, "leader-epoch-checkpoint", POINTS, MARKER,
+        LOG, "leader-epoch-checkpoint", POINTS, CLEAN_SHUTDOWN,
     }  # fmt: skip
     assert outcome.objects[-1]["changed"] is True
     assert files(logs) == before
@@ -172,10 +172,10 @@ def test_purging_a_log_directory(kseg: Kseg, logs: Path) -> None:
 
 def test_a_marker_of_a_clean_stop_goes_first(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
-    (logs / MARKER).write_bytes(b"")
+    (logs / CLEAN_SHUTDOWN).write_bytes(b"")
     outcome = kseg("undo", "--format", "json", logs / "dplain-0")
-    assert outcome.objects[0]["file"] == str(logs / MARKER)
-    assert not (logs / MARKER).exists()
+    assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
+    assert not (logs / CLEAN_SHUTDOWN).exists()
 
 
 def test_it_is_refused_while_the_directory_is_locked(kseg: Kseg, logs: Path) -> None:
@@ -256,7 +256,7 @@ def test_what_was_kept_is_compared_before_it_is_put_back(of_root: bool, at: int,
     before = files(logs)
     for arguments in ((), ("-n",)):
         done = kseg("undo", *arguments, logs if of_root else logs / "dplain-0")
-        assert (done.status, "is missing or not what was kept; nothing was undone" in done.err) == (3, True)
+        assert (done.status, "is missing or has changed since; nothing was undone" in done.err) == (3, True)
     assert files(logs) == before
 
 
@@ -280,34 +280,34 @@ def test_a_quarantine_that_was_moved_away_is_missed(logs: Path, tmp_path: Path, 
     (logs / "dplain-1" / ".kseg-quarantine").rename(tmp_path / "away")
     before = files(logs)
     done = kseg("undo", logs)
-    assert (done.status, "kept there is gone; nothing was undone" in done.err) == (3, True)
+    assert (done.status, "kept there are missing; nothing was undone" in done.err) == (3, True)
     assert files(logs) == before
 
 
 def test_the_marker_of_a_clean_stop_comes_back_with_a_partition(logs: Path, kseg: Kseg) -> None:
-    (logs / MARKER).write_bytes(b'{"version":0}')
+    (logs / CLEAN_SHUTDOWN).write_bytes(b'{"version":0}')
     before = files(logs)
     kseg("convert", "--codec", "gzip", "--in-place", logs / "dplain-0")
-    assert not (logs / MARKER).exists()
+    assert not (logs / CLEAN_SHUTDOWN).exists()
     shown = kseg("undo", "-n", logs / "dplain-0")
-    assert MARKER in shown.out.decode()
+    assert CLEAN_SHUTDOWN in shown.out.decode()
     assert kseg("undo", logs / "dplain-0").status == 0
-    assert (logs / MARKER).read_bytes() == b'{"version":0}'
+    assert (logs / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0}'
     assert {name for name in files(logs) if ".kseg" not in name} == {*before}
 
 
 def test_the_marker_stays_away_where_more_has_changed(logs: Path, kseg: Kseg) -> None:
     for more in ("a checkpoint", "another partition"):
-        (logs / MARKER).write_bytes(b"")
+        (logs / CLEAN_SHUTDOWN).write_bytes(b"")
         kseg("convert", "--codec", "gzip", "--in-place", logs / "dplain-0")
-        assert not (logs / MARKER).exists()
+        assert not (logs / CLEAN_SHUTDOWN).exists()
         if more == "a checkpoint":
             (logs / "new").write_bytes(b"")
             (logs / "new").replace(logs / POINTS)
         else:
             change(logs / "dplain-1")
         assert kseg("undo", logs / "dplain-0").status == 0
-        assert not (logs / MARKER).exists()
+        assert not (logs / CLEAN_SHUTDOWN).exists()
 
 
 def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_path: Path, kseg: Kseg) -> None:

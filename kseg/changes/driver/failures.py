@@ -1,4 +1,4 @@
-"""Paths and partitions that a changing command could not do: each is reported, and the others are still done."""
+"""Collects the errors of single paths and partitions, so that a changing command continues with the others."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,28 +18,28 @@ class Failures:
         self.errors: dict[str, KsegError] = {}
 
     @property
-    def places(self) -> set[str]:
+    def paths(self) -> set[str]:
         """The paths and the directories of partitions that failed."""
         return set(self.errors)
 
-    def add(self, error: KsegError, place: str) -> None:
-        """Reports an error. ``place``: the path, or the directory of a partition."""
+    def add(self, error: KsegError, path: str) -> None:
+        """Reports an error. ``path``: the path, or the directory of a partition."""
         cause = error.__cause__
         if error.exit_status == KsegError.exit_status and isinstance(cause, OSError) and is_disk_error(cause):
-            hint = f"kseg verify {quote(place)} shows what is lost, kseg recover --mode salvage keeps the rest"
-            self._reporter.error(f"{error}; {place} is left as it is: {hint}")
+            hint = f"kseg verify {quote(path)} shows what is lost, kseg recover --mode salvage keeps the rest"
+            self._reporter.error(f"{error}; {path} is left as it is: {hint}")
         else:
             self._reporter.error(error)
         self.status = max(self.status, error.exit_status)
-        self.errors[place] = error
+        self.errors[path] = error
 
     def refused(self) -> None:
         """Records that something was refused and has been reported."""
         self.status = max(self.status, KsegError.exit_status)
 
     @contextmanager
-    def of(self, place: str) -> Iterator[None]:
-        """Reports errors of the block instead of raising them. ``place``: named if a system error names no file.
+    def of(self, path: str) -> Iterator[None]:
+        """Reports errors of the block instead of raising them. ``path``: named if a system error names no file.
 
         Raises RequestError, as wrong options end the command.
         """
@@ -48,9 +48,9 @@ class Failures:
         except RequestError:
             raise
         except KsegError as error:
-            self.add(error, place)
+            self.add(error, path)
         except OSError as error:
-            named = text_of(error) if error.filename else f"{place}: {text_of(error)}"
+            named = text_of(error) if error.filename else f"{path}: {text_of(error)}"
             failure = KsegError(named)
             failure.__cause__ = error
-            self.add(failure, place)
+            self.add(failure, path)

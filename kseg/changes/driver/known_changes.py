@@ -1,4 +1,4 @@
-"""Lists the changes that quarantines and journals know, and frees the bytes that they keep."""
+"""Lists the changes recorded in quarantines and journals, and removes the bytes that they keep."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.paths import is_partition, locked_and_completed, of_topics
 from kseg.changes.driver.reporter import Messages
-from kseg.changes.driver.undoing import UndoOptions, place_to_change
+from kseg.changes.driver.undoing import UndoOptions, resolve_path
 from kseg.changes.journal import ABANDONED, DONE, Journal, journals
 from kseg.changes.log_directory import changed_partitions, forget
 from kseg.changes.manifest import COMMITTED, Change
@@ -47,9 +47,9 @@ def known_changes(
     found, failures = list[KnownChange](), Failures(messages)
     for path in of_topics(paths, topics, failures):
         with failures.of(path):
-            alone = is_partition(path)
-            partitions = [path] if alone else changed_partitions(path)
-            found += [_of_journal(path, journal) for journal in ([] if alone else journals(path))]
+            is_single = is_partition(path)
+            partitions = [path] if is_single else changed_partitions(path)
+            found += [_of_journal(path, journal) for journal in ([] if is_single else journals(path))]
             for partition in partitions:
                 found += [_of_change(partition, change) for change in quarantine.changes(partition)]
     return found, failures.status
@@ -69,16 +69,16 @@ def purge_changes(
     failures, status = Failures(messages), 0
     for path in of_topics(paths, options.topics, failures):
         with failures.of(path):
-            to_lock, real, alone = place_to_change(path, options.takes_lock)
+            to_lock, real, is_single = resolve_path(path, options.takes_lock)
             if options.is_dry:
-                partitions = [real] if alone else changed_partitions(real)
+                partitions = [real] if is_single else changed_partitions(real)
                 result = _purgeable(real, partitions, number)
                 status = max(status, int(result.changes > 0))
             else:
-                with locked_and_completed(real, alone, to_lock, messages.warning):
-                    result = _purge(real, alone, number, options.quarantine)
+                with locked_and_completed(real, is_single, to_lock, messages.warning):
+                    result = _purge(real, is_single, number, options.quarantine)
                 if number and not result.changes:
-                    raise KsegError(f"{real}: there is no change {number} that is over")
+                    raise KsegError(f"{real}: there is no finished change {number}")
             purged(result)
     return max(status, failures.status)
 
@@ -97,34 +97,36 @@ def _of_journal(directory: str, journal: Journal) -> KnownChange:
 
 
 def _purgeable(path: str, partitions: list[str], number: int | None) -> Purged:
-    found = [change for partition in partitions for change in quarantine.changes(partition) if _is_over(change, number)]
+    found = [
+        change for partition in partitions for change in quarantine.changes(partition) if _is_finished(change, number)
+    ]
     return Purged(path, sum(change.kept_bytes for change in found), len(found))
 
 
-def _is_over(change: Change, number: int | None) -> bool:
+def _is_finished(change: Change, number: int | None) -> bool:
     return change.state != COMMITTED and number in (None, change.number)
 
 
-def _purge(path: str, alone: bool, number: int | None, place: str) -> Purged:
-    """``place``: where bytes were kept, "" where the change itself says."""
+def _purge(path: str, is_single: bool, number: int | None, kept_in: str) -> Purged:
+    """``kept_in``: the directory of bytes that were kept elsewhere; "" for the one in the manifest."""
     freed = count = 0
-    if not alone:
+    if not is_single:
         for journal in journals(path):
             if journal.state in (DONE, ABANDONED) and number in (None, journal.number):
                 count += 1
-                freed += _forget(journal, place)
+                freed += _forget(journal, kept_in)
         if number is not None:
             return Purged(path, freed, count)
-    for partition in [path] if alone else changed_partitions(path):
-        for change in quarantine.changes(partition, place):
-            if _is_over(change, number):
+    for partition in [path] if is_single else changed_partitions(path):
+        for change in quarantine.changes(partition, kept_in):
+            if _is_finished(change, number):
                 count += 1
                 freed += purge(change)
     return Purged(path, freed, count)
 
 
-def _forget(journal: Journal, place: str) -> int:
+def _forget(journal: Journal, kept_in: str) -> int:
     try:
-        return forget(journal, Disk(), place)
+        return forget(journal, Disk(), kept_in)
     except OSError as error:
         raise StoppedHalfwayError(f"{journal.path}: {error.strerror or error}; repeat the command") from error

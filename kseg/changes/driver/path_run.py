@@ -1,30 +1,31 @@
-"""One PATH of a changing command: the plans of a partition or of a log directory are reported, and applied."""
+"""Reports and applies the plans for one PATH of a changing command: a partition or a log directory."""
 
 import os
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.clean_stop import CleanStop
 from kseg.changes.copies import write_copy, write_root_copy, write_root_files
 from kseg.changes.disk import Disk, umask
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
-from kseg.changes.journal import MARKER, journals
+from kseg.changes.journal import journals
 from kseg.changes.lock import locked, log_directory_of
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known, known_root_files
+from kseg.changes.shutdown_marker import ShutdownMarker
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.segment.files import CLEAN_SHUTDOWN
 
-MARKER_REASON = "a log changes: a broker has to look into all of them when it starts"
+CLEAN_SHUTDOWN_REASON = "a log changes: a broker must recover all logs at its next start"
 """Why the clean shutdown marker is removed."""
 
 
 def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
-    """Iterates over the result of `Planner.plan_partition`. To be closed: staged files may exist until then."""
+    """Iterates over the result of `Planner.plan_partition`. The caller closes it, which removes staged files."""
     if isinstance(found, Plan):
         yield found
     else:
@@ -32,7 +33,7 @@ def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
 
 
 class RunState:
-    """The reporter of a run, and what the run has done so far.
+    """The reporter and progress of a run.
 
     ``has_plans``: plans with steps were made (dry run) or applied; ``has_changed``: plans with steps were applied.
     """
@@ -49,15 +50,15 @@ class RunState:
         self.reporter.plan(plan, with_directory)
 
     def applied(self, change: Change | None = None, directory: str = "") -> None:
-        if self._taken(directory):
+        if self._remove_pending(directory):
             self.has_plans = self.has_changed = True
         self.reporter.applied(change, directory)
 
     def not_applied(self, directory: str = "") -> None:
-        self._taken(directory)
+        self._remove_pending(directory)
         self.reporter.not_applied(directory)
 
-    def _taken(self, directory: str) -> bool:
+    def _remove_pending(self, directory: str) -> bool:
         """Removes pending plans, all without ``directory``. Returns whether there were any."""
         found = {key for key in self._pending if not directory or key == directory}
         self._pending -= found
@@ -75,8 +76,8 @@ class PathRun:
         """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
         if plan and not self._is_marker_reported:
             marker, self._is_marker_reported = Plan(root), True
-            if marker.state_of(MARKER) is not None:
-                marker.delete(MARKER, MARKER_REASON)
+            if marker.state_of(CLEAN_SHUTDOWN) is not None:
+                marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)
                 self.state.planned(marker, plan.directory)
         self.state.planned(plan)
 
@@ -88,7 +89,7 @@ class PathRun:
 
 
 class PartitionRun(PathRun):
-    """A partition whose log directory is not changed, but for the marker."""
+    """A partition; of its log directory only the clean shutdown marker changes."""
 
     def _plans(self, root: str) -> Generator[Plan]:
         known = known_root_files(root, self.planner.root_names)
@@ -109,17 +110,18 @@ class PartitionRun(PathRun):
                     self.state.applied(self.apply_plan(root, plan))
 
     def apply_plan(self, root: str, plan: Plan) -> Change | None:
-        clean_stop = None if self.planner.keeps_marker else CleanStop(root)
-        return apply(plan, self.planner.command, self.options.keeping, clean_stop=clean_stop)
+        shutdown_marker = None if self.planner.keeps_marker else ShutdownMarker(root)
+        return apply(plan, self.planner.command, self.options.keeping, shutdown_marker=shutdown_marker)
 
 
 class PartitionWithRootRun(PartitionRun):
-    """A partition, and the files beside it that have to change with it: a change of the log directory, if any do."""
+    """A partition and the files of its log directory. If such a file changes, both are one change of the log
+    directory."""
 
     def _plan_root(self, root: str, known: Known, has_changed: bool) -> Plan:
-        beside = self.planner.plan_root(root, known, has_changed)
-        self.report(root, beside)
-        return beside
+        root_plan = self.planner.plan_root(root, known, has_changed)
+        self.report(root, root_plan)
+        return root_plan
 
     def show(self) -> None:
         root, has_changed = log_directory_of(self.path), False
@@ -148,16 +150,16 @@ class PartitionWithRootRun(PartitionRun):
 
     def _apply_one(self, root: str, change: LogDirectoryChange, plan: Plan) -> None:
         self.report(root, plan)
-        beside = self._plan_root(root, change.known, bool(plan) or change.is_begun)
-        if beside or change.is_begun:
+        root_plan = self._plan_root(root, change.known, bool(plan) or change.is_begun)
+        if root_plan or change.is_begun:
             self.state.applied(change.apply(plan))
-            self._finish(change, beside)
+            self._finish(change, root_plan)
         elif plan:
             self.state.applied(self.apply_plan(root, plan))
 
-    def _finish(self, change: LogDirectoryChange, beside: Plan) -> None:
-        if beside or change.is_begun:
-            change.finish(beside)
+    def _finish(self, change: LogDirectoryChange, root_plan: Plan) -> None:
+        if root_plan or change.is_begun:
+            change.finish(root_plan)
             self.state.applied()
 
 
@@ -195,7 +197,7 @@ class LogDirectoryRun(PathRun):
             self.state.applied()
 
     def _apply_partitions(self) -> bool:
-        """Returns whether none stopped half-way. Errors are in the failures of the planner."""
+        """Returns whether no partition stopped half-way. Errors are added to the planner's failures."""
         is_whole = True
         with closing(self._plans()) as plans:
             for plan, outcome in self._change.apply_all(plans, self.planner.at_once):
@@ -209,11 +211,11 @@ class LogDirectoryRun(PathRun):
 
 
 class CopyRun(PathRun):
-    """Resulting partitions are written to another directory; ``alone``: the path is a partition."""
+    """Writes the resulting partitions to another directory; ``is_single``: the path is a partition."""
 
-    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState, alone: bool) -> None:
+    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState, is_single: bool) -> None:
         super().__init__(path, planner, options, state)
-        self._alone = alone
+        self._alone = is_single
         self._output = options.output or ""
 
     def show(self) -> None:
@@ -221,7 +223,7 @@ class CopyRun(PathRun):
 
     def apply(self) -> None:
         if not os.path.isdir(self._output):
-            _make(self._output, self.path)
+            _create_output(self._output, self.path)
         with locked(self._output, self.options.takes_lock):
             self._run(is_dry=False)
 
@@ -264,18 +266,19 @@ class CopyRun(PathRun):
             self.state.applied()
 
 
-def run_for(path: str, alone: bool, planner: Planner, options: ChangeOptions, state: RunState) -> PathRun:
-    """Returns the run for a partition (``alone``) or log directory. Interrupted changes must be completed already."""
+def run_for(path: str, is_single: bool, planner: Planner, options: ChangeOptions, state: RunState) -> PathRun:
+    """Returns the run for a partition (``is_single``) or log directory. Interrupted changes must be completed
+    already."""
     if options.output is not None:
-        return CopyRun(path, planner, options, state, alone)
-    if not alone:
+        return CopyRun(path, planner, options, state, is_single)
+    if not is_single:
         return LogDirectoryRun(path, planner, options, state)
     kind = PartitionWithRootRun if planner.with_root else PartitionRun
     return kind(path, planner, options, state)
 
 
-def _make(output: str, model: str) -> None:
-    """Makes a directory with the owner and mode of another, as far as this user may set them. Raises PathError."""
+def _create_output(output: str, model: str) -> None:
+    """Creates a directory with the owner and mode of another, as far as this user may set them. Raises PathError."""
     disk = Disk()
     try:
         disk.make_directory(output)

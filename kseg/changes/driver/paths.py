@@ -4,17 +4,17 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from kseg.changes import clean_stop, quarantine
+from kseg.changes import quarantine, shutdown_marker
 from kseg.changes.disk import Disk
 from kseg.changes.driver.failures import Failures
-from kseg.changes.journal import MARKER, OPEN, UNDOING, journals
+from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.changes.lock import all_locked, log_directory_of
 from kseg.changes.log_directory import changed_partitions
 from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.roll_forward import complete_interrupted
 from kseg.errors import KsegError, PathError
 from kseg.logdir.topic_selection import Topics
-from kseg.segment.files import list_partitions, list_segments, own_name, own_partitions
+from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.passed_over import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
@@ -77,13 +77,13 @@ def without_same_outputs(paths: Sequence[str], output: str | None, failures: Fai
     return found
 
 
-def interrupted_changes(path: str, alone: bool) -> list[str]:
+def interrupted_changes(path: str, is_single: bool) -> list[str]:
     """Returns one sentence for each interrupted change that the next changing command completes or removes first."""
     found = []
-    for partition in [path] if alone else changed_partitions(path):
+    for partition in [path] if is_single else changed_partitions(path):
         for change in quarantine.pending(partition):
             found.append(f"{partition}: {change.command!r} was interrupted, and would be completed first")
-    if not alone:
+    if not is_single:
         for journal in journals(path):
             if journal.state in (OPEN, UNDOING):
                 found.append(f"{path}: {journal.command!r} was interrupted here")
@@ -92,14 +92,14 @@ def interrupted_changes(path: str, alone: bool) -> list[str]:
 
 @contextmanager
 def locked_and_completed(
-    path: str, alone: bool, to_lock: list[str], warn: Callable[[str], None]
+    path: str, is_single: bool, to_lock: list[str], warn: Callable[[str], None]
 ) -> Iterator[list[str]]:
     """Locks these log directories and completes interrupted changes at a path. Yields one sentence for each."""
-    root = log_directory_of(path) if alone else path
+    root = log_directory_of(path) if is_single else path
     with all_locked(to_lock):
-        if alone and any(change.changes_a_log for change in quarantine.pending(path)):
+        if is_single and any(change.changes_a_log for change in quarantine.pending(path)):
             _remove_marker(root)
-        completed = complete_interrupted(path) if alone else complete_interrupted_in_log_directory(path)
+        completed = complete_interrupted(path) if is_single else complete_interrupted_in_log_directory(path)
         for line in completed:
             warn(line)
         yield completed
@@ -108,6 +108,6 @@ def locked_and_completed(
 def _remove_marker(root: str) -> None:
     """Raises KsegError if the marker cannot be removed; nothing was changed then."""
     try:
-        clean_stop.remove_marker(root, Disk())
+        shutdown_marker.remove_marker(root, Disk())
     except OSError as error:
-        raise KsegError(f"{os.path.join(root, MARKER)}: {error.strerror}; nothing was changed") from error
+        raise KsegError(f"{os.path.join(root, CLEAN_SHUTDOWN)}: {error.strerror}; nothing was changed") from error

@@ -40,7 +40,7 @@ class Planner:
     reads_all_files = False
     """Whether segments under names that brokers do not give are read as well."""
     with_root = False
-    """Whether `plan_root` also applies to the log directory of a partition that is named alone."""
+    """Whether `plan_root` also applies to the log directory of a single partition given as PATH."""
     keeps_marker = False
     """Whether the clean shutdown marker stays, because no .log changes."""
     damage_remains = False
@@ -52,18 +52,18 @@ class Planner:
         """Partitions of a log directory that could not be planned or changed: `plan_root` must leave them out."""
 
     def plan_partition(self, directory: str, known: Known) -> Plan | Iterator[Plan]:
-        """Plans a partition that is named alone; ``known`` are the files beside it.
+        """Plans a single partition given as PATH; ``known``: the files of its log directory.
 
-        Several plans, or one that needs staged files until it is applied, come as an iterator: the next one is asked
-        for when the one before it has been applied.
+        Several plans, or a plan that needs staged files until it is applied, are returned as an iterator; each is
+        applied before the next is requested.
         """
         raise NotImplementedError
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        """Yields a plan for each partition; the next one is asked for when the one before it has been applied.
+        """Yields a plan for each partition; each is applied before the next is requested.
 
-        ``done``: names of partitions that an interrupted run has changed already. A partition that cannot be planned
-        is added to `failures`, and the others follow; so is one whose plan could not be applied.
+        ``done``: names of partitions that an interrupted run has changed. A partition that cannot be planned, or whose
+        plan cannot be applied, is added to `failures`; the others are still planned.
         """
         raise NotImplementedError
 

@@ -43,7 +43,7 @@ class Outcome:
 
     @property
     def failed(self) -> list[str]:
-        """Paths and directories of partitions that could not be done, in order."""
+        """Paths and directories of partitions that failed, in order."""
         return sorted(self.errors)
 
 
@@ -77,22 +77,22 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     reporter, real = planner.reporter, resolved(path)
     if options.output is None and (is_url(path) or trees.find(real) is not None):
         raise PathError(f"{path}: {NEVER_CHANGED}")
-    alone = is_partition(real)
-    to_lock = directories_to_lock(path, real, alone) if options.takes_lock else []
-    partitions = [] if alone else list_partitions(real)
-    tell_passed_over(real, False, reporter.warning, alone and planner.reads_all_files)
+    is_single = is_partition(real)
+    to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
+    partitions = [] if is_single else list_partitions(real)
+    tell_passed_over(real, False, reporter.warning, is_single and planner.reads_all_files)
     for partition in partitions:
         tell_passed_over(partition, False, reporter.warning, planner.reads_all_files)
     for link in filter(trees.islink, partitions):
-        planner.failures.add(PathError(f"{link}: is a link out of the log directory: name the place itself"), link)
+        planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
     if options.output is None and not options.is_dry:
-        with locked_and_completed(real, alone, to_lock, reporter.warning):
-            run_for(real, alone, planner, options, state).apply()
+        with locked_and_completed(real, is_single, to_lock, reporter.warning):
+            run_for(real, is_single, planner, options, state).apply()
         return
     if options.output is None:
-        for line in interrupted_changes(real, alone):
+        for line in interrupted_changes(real, is_single):
             reporter.warning(line)
-    path_run = run_for(real, alone, planner, options, state)
+    path_run = run_for(real, is_single, planner, options, state)
     if options.is_dry:
         path_run.show()
     else:
@@ -100,7 +100,7 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
 
 
 def check_unchanged(plans: Sequence[Plan]) -> None:
-    """Raises PathError if files have changed since the plans were made, or are there that were not."""
+    """Raises PathError if files have changed, or were created, since the plans were made."""
     for plan in plans:
         created: dict[str, FileState | None] = {step.file: None for step in plan.steps if step.action == CREATE}
         for name, known in (created | plan.initial).items():

@@ -34,7 +34,7 @@ class PlanTotals:
     records: int = 0
     kept: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
-    """Paths and partitions that could not be done, in order."""
+    """Paths and partitions that failed, in order."""
     missing_offsets: int = 0
     gaps: list[tuple[str, int, int]] = field(default_factory=list)
     has_changed: bool = False
@@ -54,7 +54,7 @@ class PlanTotals:
         self.new_bytes += plan.new_bytes
         needed = space_of(plan, keeps=keeps)
         # Kept bytes still use disk space when the next plan starts.
-        self._add_space(needed.peak + plan.taken_bytes, needed.left + plan.taken_bytes)
+        self._add_space(needed.peak + plan.staged_bytes, needed.left + plan.staged_bytes)
         self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
         self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
         self.gaps += [(plan.directory, first, last) for first, last in plan.gaps[: MAX_GAPS - len(self.gaps)]]

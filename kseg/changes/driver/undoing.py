@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kseg.changes.driver.failures import Failures
-from kseg.changes.driver.path_run import MARKER_REASON, RunState
+from kseg.changes.driver.path_run import CLEAN_SHUTDOWN_REASON, RunState
 from kseg.changes.driver.paths import (
     interrupted_changes,
     is_partition,
@@ -15,7 +15,7 @@ from kseg.changes.driver.paths import (
 )
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.run import Outcome
-from kseg.changes.journal import MARKER, Journal
+from kseg.changes.journal import Journal
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.log_directory_undo import (
     last_journal,
@@ -29,13 +29,14 @@ from kseg.changes.log_directory_undo import (
 from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores.no_follow import resolved
 
 
 @dataclass(frozen=True, slots=True)
 class UndoOptions:
-    """``quarantine``: where bytes were kept, if not in the partition, and the partition has moved since; "" for
-    the place that the change knows. ``topics``: globs, of a log directory only such partitions, each by itself.
+    """``quarantine``: the directory of bytes that were kept elsewhere, if the partition has moved since; "" for the one
+    in the manifest. ``topics``: globs of the topics whose partitions of a log directory are undone, each by itself.
     """
 
     is_dry: bool = False
@@ -68,11 +69,11 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> 
     failures, status, has_changed = Failures(reporter), 0, False
     for path in of_topics(paths, options.topics, failures):
         with failures.of(path):
-            to_lock, real, alone = place_to_change(path, options.takes_lock)
+            to_lock, real, is_single = resolve_path(path, options.takes_lock)
             if options.is_dry:
-                status = max(status, int(_warn_of_interrupted(real, alone, reporter)))
+                status = max(status, int(_warn_of_interrupted(real, is_single, reporter)))
                 continue
-            with locked_and_completed(real, alone, to_lock, reporter.warning) as completed:
+            with locked_and_completed(real, is_single, to_lock, reporter.warning) as completed:
                 has_changed |= bool(completed)
     return Outcome(max(status, failures.status), options.is_dry, has_changed, errors=dict(failures.errors))
 
@@ -87,56 +88,56 @@ def _changed(path: str, options: UndoOptions) -> list[str]:
     return found
 
 
-def _has_change(partition: str, place: str) -> bool:
+def _has_change(partition: str, kept_in: str) -> bool:
     try:
-        last_change(partition, place)
+        last_change(partition, kept_in)
     except KsegError:
         return False
     return True
 
 
-def place_to_change(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:
+def resolve_path(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:
     """Returns the directories to lock, the resolved path, and whether it is a partition. Raises PathError."""
     real = resolved(path)
-    alone = is_partition(real)
-    return directories_to_lock(path, real, alone) if takes_lock else [], real, alone
+    is_single = is_partition(real)
+    return directories_to_lock(path, real, is_single) if takes_lock else [], real, is_single
 
 
-def _warn_of_interrupted(path: str, alone: bool, reporter: Reporter) -> bool:
+def _warn_of_interrupted(path: str, is_single: bool, reporter: Reporter) -> bool:
     """Warns of interrupted changes. Returns whether there are any."""
-    found = interrupted_changes(path, alone)
+    found = interrupted_changes(path, is_single)
     for line in found:
         reporter.warning(line)
     return bool(found)
 
 
 def _undo_path(path: str, options: UndoOptions, state: RunState) -> None:
-    to_lock, path, alone = place_to_change(path, options.takes_lock)
-    act = _undo_partition if alone else _undo_log_directory
+    to_lock, path, is_single = resolve_path(path, options.takes_lock)
+    undo_path = _undo_partition if is_single else _undo_log_directory
     if options.is_dry:
-        if not _warn_of_interrupted(path, alone, state.reporter):
-            act(path, options, state)
+        if not _warn_of_interrupted(path, is_single, state.reporter):
+            undo_path(path, options, state)
         return
-    with locked_and_completed(path, alone, to_lock, state.reporter.warning):
-        act(path, options, state)
+    with locked_and_completed(path, is_single, to_lock, state.reporter.warning):
+        undo_path(path, options, state)
 
 
 def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
     change = last_change(path, options.quarantine)
-    if journal := sole_change(path, change.group):  # what was changed beside the partition comes back with it
+    if journal := sole_change(path, change.group):  # the files of the log directory are restored with the partition
         _undo_journal(journal, options, state)
         return
     found = plan_all(changes_of(path, change.group, options.quarantine) if change.group else [change])
     changes, root = [each for each, _ in found], log_directory_of(path)
     marker = Plan(root)
-    if marker.state_of(MARKER) is not None:
-        marker.delete(MARKER, MARKER_REASON)
+    if marker.state_of(CLEAN_SHUTDOWN) is not None:
+        marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)
         state.planned(marker)
     for _, plan in found:
         state.planned(plan)
     if restored := restorable_marker(changes):
         marker = Plan(root)
-        marker.write(MARKER, [restored.content], "was so before")
+        marker.write(CLEAN_SHUTDOWN, [restored.content], "was so before")
         state.planned(marker)
     if not options.is_dry:
         try:
@@ -171,9 +172,9 @@ def _undo_journal(journal: Journal, options: UndoOptions, state: RunState) -> No
             root.delete(name, "was not there before")
     state.planned(root)
     for name in found.skipped:
-        state.reporter.warning(f"{os.path.join(path, name)}: nothing of this change is left to put back")
+        state.reporter.warning(f"{os.path.join(path, name)}: nothing is left to restore")
     for name in found.not_restored:
-        state.reporter.warning(f"{os.path.join(path, name)}: has changed since, and is not put back")
+        state.reporter.warning(f"{os.path.join(path, name)}: has changed since, and is not restored")
     if not options.is_dry:
         undo_log_directory(found)
         state.applied()

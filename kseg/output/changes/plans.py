@@ -112,7 +112,7 @@ class TextPlans(PlanPrinter):
             counts = Counter(step.action for step in plan.steps)
             self._put(f"{on_one_line(plan.directory)}: {_counted(counts)}, {_removed(plan)}")
             return
-        directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.taken_bytes
+        directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.staged_bytes
         total = f"In all: {_removed(plan)}; disk space needed: {shown_bytes(needed)}"
         if self.sink.is_terminal:
             for line in plan_tree(directory, [*self._entries(plan), Entry("", total)], self._paint.is_on).splitlines():
@@ -134,11 +134,11 @@ class TextPlans(PlanPrinter):
             before = reason
         if rest := [step for group in groups[MAX_STEPS:] for step in group]:
             yield Entry("", f"... and {_counted(Counter(step.action for step in rest))} more")
-        for taken in plan.taken[:MAX_STEPS]:
+        for taken in plan.from_replica[:MAX_STEPS]:
             text, origin = f"offsets {taken.first_offset}..{taken.last_offset}", f"from {on_one_line(taken.file)}"
             yield Entry("left" if taken.why else "taken", text, origin=origin, reason=on_one_line(taken.why))
-        if len(plan.taken) > MAX_STEPS:
-            yield Entry("", f"... and {plural(len(plan.taken) - MAX_STEPS, 'range', 'ranges')} of offsets more")
+        if len(plan.from_replica) > MAX_STEPS:
+            yield Entry("", f"... and {plural(len(plan.from_replica) - MAX_STEPS, 'range', 'ranges')} of offsets more")
 
     def _put_entry(self, entry: Entry) -> None:
         if not entry.action:
@@ -191,7 +191,7 @@ class JsonPlans(PlanPrinter):
     def _put_plan(self, plan: Plan) -> None:
         for step in plan.steps:
             self._put(_step_row(plan, step))
-        for taken in plan.taken:
+        for taken in plan.from_replica:
             row = {
                 "type": "left" if taken.why else "taken",
                 "directory": name_value(plan.directory),

@@ -36,10 +36,9 @@ from kseg.recovery.topic_ids import TopicIds, settle_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import SWAP_RECOVERED
 from kseg.segment.survey import Headers
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, read_leader_epochs
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 
-EPOCH_FILE = "leader-epoch-checkpoint"
 _INDEXES = SUFFIXES[1:]
 
 
@@ -402,14 +401,14 @@ class PartitionLoad:
     def _settle_epochs(self) -> None:
         start, era = self.start, self.start.era
         if era.deletes_epochs_of_old_formats and self._replay.is_old_format():
-            self.workspace.delete(EPOCH_FILE, "the log has no leader epochs: its format is older")
+            self.workspace.delete(LEADER_EPOCHS, "the log has no leader epochs: its format is older")
             return
         self.epochs.truncate_from_end(self.next_offset)
         at_checkpoint = start.log_start_offset
         self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
-        if EPOCH_FILE in self.workspace or self.epochs.entries:
+        if LEADER_EPOCHS in self.workspace or self.epochs.entries:
             reason = "rebuilt from the batches" if self._makes_epochs else "without epochs that lie outside the log"
-            self.workspace.write(EPOCH_FILE, [build_leader_epochs(self.epochs.entries)], reason)
+            self.workspace.write(LEADER_EPOCHS, [build_leader_epochs(self.epochs.entries)], reason)
 
     @property
     def _log_start(self) -> int:
@@ -430,14 +429,14 @@ class PartitionLoad:
     def _read_epochs(self) -> LeaderEpochs:
         """Returns the epochs of the file; none if they are to be rebuilt from the batches."""
         how, none = self.start.epochs, LeaderEpochs(is_strict=self.start.era.has_strict_epochs)
-        if EPOCH_FILE not in self.workspace or how == EPOCHS_REBUILT:
+        if LEADER_EPOCHS not in self.workspace or how == EPOCHS_REBUILT:
             self._makes_epochs = how != EPOCHS_KEPT
             return none
-        items = list(read_leader_epochs(self.workspace.read(EPOCH_FILE)))
+        items = list(read_leader_epochs(self.workspace.read(LEADER_EPOCHS)))
         problems = [problem for problem in problems_of(items) if problem.code != "unsorted"]
         if problems and how == EPOCHS_KEPT:
             raise BrokerRefusesError(
-                f"{self.workspace.directory}/{EPOCH_FILE}: {problems[0].message}: a broker does not start with it; "
+                f"{self.workspace.directory}/{LEADER_EPOCHS}: {problems[0].message}: a broker does not start with it; "
                 "--rebuild-epochs makes a new one from the batches"
             )
         if problems:

@@ -14,8 +14,8 @@ from kseg.recovery.remote.staged_log import cut, fetch, new_file, reset_epochs
 from kseg.recovery.segment_span import span_of
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import names_in
-from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs
-from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.transformation import ChunkError
@@ -57,8 +57,8 @@ class PartitionBuilder:
             self._rebuild_side_files()
         epochs = self._epochs(resets_epochs)
         self.rebuilt.last_epoch = epochs[-1].epoch if epochs else 0
-        self._add_file("leader-epoch-checkpoint", build_leader_epochs(epochs))
-        self._add_file("partition.metadata", build_partition_metadata(PartitionMetadata(0, topic_id)))
+        self._add_file(LEADER_EPOCHS, build_leader_epochs(epochs))
+        self._add_file(PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
         self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in self._names(".log"))
         return self.rebuilt
 

@@ -9,10 +9,9 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from kseg.changes.plan import Taken
+from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
-from kseg.recovery.broker.loading import EPOCH_FILE
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.broker.start import Start
 from kseg.recovery.names import leading_offset
@@ -33,12 +32,11 @@ from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
-from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source
-
-METADATA_FILE = "partition.metadata"
 
 
 def replica_of(directory: str, place: str) -> str | None:
@@ -92,7 +90,7 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
 
 def _topic_id(directory: str) -> str | None:
     try:
-        with open_regular(os.path.join(directory, METADATA_FILE)) as file:
+        with open_regular(os.path.join(directory, PARTITION_METADATA)) as file:
             items = list(read_partition_metadata(file.read(1 << 16)))
     except OSError:
         return None  # a replica need not have one, and errors of ours are handled elsewhere
@@ -114,12 +112,12 @@ class _FillingLoad(SalvageLoad):
         self._files = files
         self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
-        self._taken: list[Taken] = []
+        self._taken: list[ReplicaOffsets] = []
 
     def outcome(self) -> Salvage:
         """Returns the result after `run`."""
         found = super().outcome()
-        found.plan.taken = self._taken
+        found.plan.from_replica = self._taken
         return found
 
     def _arrange(self, drafts: list[SegmentDraft]) -> None:
@@ -214,7 +212,7 @@ class _FillingLoad(SalvageLoad):
         for entry in self.epochs.entries:
             if entry.start_offset <= offer.part.first and 0 <= offer.first_epoch < entry.epoch:
                 return (
-                    f"leader epoch {offer.first_epoch}, but by {EPOCH_FILE} epoch {entry.epoch} began at "
+                    f"leader epoch {offer.first_epoch}, but by {LEADER_EPOCHS} epoch {entry.epoch} began at "
                     f"{entry.start_offset}"
                 )
         return ""
@@ -235,7 +233,7 @@ class _FillingLoad(SalvageLoad):
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
-            rows.append(Taken(part.first, part.last, part.path, why))
+            rows.append(ReplicaOffsets(part.first, part.last, part.path, why))
 
     def _put(self, drafts: list[SegmentDraft], part: Part) -> None:
         """Puts batches into their segment; a segment that only the replica has is created."""

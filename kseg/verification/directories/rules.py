@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.errors import KsegError
 from kseg.findings.table import TOPIC_ID
-from kseg.logdir.log_directory import META_PROPERTIES, LogDirectory, is_moved
+from kseg.logdir.log_directory import LogDirectory, is_moved
 from kseg.segment.files import LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
 from kseg.segment.passed_over import some
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
+from kseg.sidefiles.meta_properties import META_PROPERTIES
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
 from kseg.verification.report import Report

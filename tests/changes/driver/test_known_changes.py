@@ -56,7 +56,7 @@ def test_changes_are_known_until_they_are_purged(partition: Path) -> None:
 def test_a_change_that_is_not_there_cannot_be_purged(partition: Path) -> None:
     recording = Recording()
     assert purge_changes([str(partition)], UndoOptions(), recording, lambda _: None, 9) == 3
-    assert recording.errors == [f"{partition}: there is no change 9 that is over"]
+    assert recording.errors == [f"{partition}: there is no finished change 9"]
 
 
 def test_there_is_nothing_to_complete(partition: Path) -> None:

@@ -13,11 +13,11 @@ from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
 from kseg.changes.driver.run import check_unchanged, run
-from kseg.changes.journal import MARKER
 from kseg.changes.lock import locked
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.errors import PathError, RequestError
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def logs(tmp_path: Path) -> Path:
         shutil.copytree(CLEAN, directory / name)
     (directory / "meta.properties").write_bytes(b"version=1\n")
     (directory / POINTS).write_bytes(b"0\n1\ndplain 0 150\n")
-    (directory / MARKER).write_bytes(b"")
+    (directory / CLEAN_SHUTDOWN).write_bytes(b"")
     return directory
 
 
@@ -39,7 +39,7 @@ def test_a_dry_run_plans_and_changes_nothing(logs: Path) -> None:
     assert (outcome.exit_status, outcome.has_changed) == (1, False)
     steps = [step for plan in planned.plans for step in plan.steps]
     assert [(step.action, step.file) for step in steps] == [
-        ("delete", MARKER),
+        ("delete", CLEAN_SHUTDOWN),
         ("truncate", LOG),
         ("truncate", LOG),
         ("replace", POINTS),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kseg.changes.plan import Plan, Step, Taken
+from kseg.changes.plan import Plan, ReplicaOffsets, Step
 from kseg.output.changes.plans import TextPlans
 from output.feeding import MemorySink
 
@@ -20,7 +20,11 @@ REASON = "rebuilt from the segment, because its entries [red] do not ascend and 
 def plan() -> Plan:
     steps = [Step("create", f"{0:020}{suffix}", REASON, None, 10) for suffix in (".index", ".timeindex")]
     steps.append(Step("create", "leader-epoch-checkpoint", REASON, None, 20))
-    return Plan("/logs/[bold]orders-0", steps, taken=[Taken(3, 5, "/replica/orders-0/00.log", "it is not in sync")])
+    return Plan(
+        "/logs/[bold]orders-0",
+        steps,
+        from_replica=[ReplicaOffsets(3, 5, "/replica/orders-0/00.log", "it is not in sync")],
+    )
 
 
 def shown(is_terminal: bool, color: str = "auto") -> list[str]:

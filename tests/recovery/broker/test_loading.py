@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.loading import EPOCH_FILE
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import era_of
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from recovery.partitions import (
     START,
     TESTDATA,
@@ -247,7 +247,7 @@ def test_up_to_2_1_a_log_below_its_start_offset_stays(partition: Path, version: 
 @pytest.mark.parametrize(("version", "entries"), [("2.0", ["0 0"]), ("2.1", []), ("2.5", []), ("2.6", ["0 0"])])
 def test_from_2_1_to_2_5_a_scan_learns_no_epoch_0(partition: Path, version: str, entries: list[str]) -> None:
     """LogSegment.recover then took epochs above 0 only."""
-    path = partition / EPOCH_FILE
+    path = partition / LEADER_EPOCHS
     path.unlink(missing_ok=True)
     recover(partition, era=era_of(version))
     assert (path.read_text().splitlines()[2:] if path.exists() else []) == entries

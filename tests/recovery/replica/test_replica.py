@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.plan import Taken
+from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.recovery.replica.agreement import ReplicasDivergeError
 from kseg.recovery.replica.replica import plan_from_replica, replica_of
@@ -54,8 +54,8 @@ def fill(directory: Path, replica: Path, is_compacted: bool = False) -> Salvage:
 
 
 def offsets_taken(found: Salvage) -> list[tuple[int, int, str]]:
-    assert not any(taken.why for taken in found.plan.taken)
-    return [(taken.first_offset, taken.last_offset, Path(taken.file).name) for taken in found.plan.taken]
+    assert not any(taken.why for taken in found.plan.from_replica)
+    return [(taken.first_offset, taken.last_offset, Path(taken.file).name) for taken in found.plan.from_replica]
 
 
 def log(directory: Path, base: int) -> Path:
@@ -99,7 +99,7 @@ def test_all_that_was_lost_comes_back(name: str, damages: list[Damage]) -> None:
             return
         assert [error for error in errors_of(directory) if error.code not in known] == []
         assert not plan_from_replica(str(directory), str(PARTITIONS[name]), START).plan
-        if not any(taken.why for taken in found.plan.taken):
+        if not any(taken.why for taken in found.plan.from_replica):
             whole = [batch for chunks in before.values() for batch in chunks]
             found_now = [batch for chunks in read(directory).values() for batch in chunks]
             assert found_now == whole
@@ -177,7 +177,7 @@ def test_a_cleaned_log_is_not_filled_where_no_bytes_are_missing(tmp_path: Path) 
     good = read(partition)
     change(partition, 0, *good[0][:2], *good[0][3:])
     found = fill(partition, replica)
-    assert [taken.why for taken in found.plan.taken] == ["the log is compacted, and no bytes are missing there"]
+    assert [taken.why for taken in found.plan.from_replica] == ["the log is compacted, and no bytes are missing there"]
     assert read(partition)[0] == [*good[0][:2], *good[0][3:]]
 
 
@@ -208,7 +208,7 @@ def test_an_epoch_that_began_elsewhere_is_not_appended(partition: Path, tmp_path
     first = int.from_bytes(good[116][1][:8], "big")
     (partition / "leader-epoch-checkpoint").write_text(f"0\n2\n0 0\n3 {first}\n")
     found = plan_from_replica(str(partition), str(PLAIN), START)
-    assert [taken.why for taken in found.plan.taken] == [
+    assert [taken.why for taken in found.plan.from_replica] == [
         f"leader epoch 0, but by leader-epoch-checkpoint epoch 3 began at {first}"
     ]
 
@@ -232,7 +232,7 @@ def test_a_batch_at_a_wrong_offset_in_the_replica_is_not_taken(partition: Path, 
     found = plan_from_replica(str(partition), str(replica), START)
     first = int.from_bytes(good[last][-1][:8], "big")
     why = f"the same batch is here at offset {first}, where offsets go on"
-    assert [(taken.first_offset, taken.why) for taken in found.plan.taken] == [(1 << 20, why)]
+    assert [(taken.first_offset, taken.why) for taken in found.plan.from_replica] == [(1 << 20, why)]
     assert read(partition) == good
 
 
@@ -254,8 +254,8 @@ def test_a_damaged_replica_gives_what_is_intact(partition: Path, tmp_path: Path)
     log(partition, 46).write_bytes(b"")
     found = fill(partition, replica)
     assert read(partition)[46] == good[46][1:]
-    assert found.plan.taken == [Taken(*found.plan.taken[0][:2], str(log(replica, 46)))]
-    assert found.plan.gaps == [(46, found.plan.taken[0].first_offset - 1)]
+    assert found.plan.from_replica == [ReplicaOffsets(*found.plan.from_replica[0][:2], str(log(replica, 46)))]
+    assert found.plan.gaps == [(46, found.plan.from_replica[0].first_offset - 1)]
 
 
 def test_where_a_replica_is(partition: Path, tmp_path: Path) -> None:
@@ -270,11 +270,11 @@ def test_replicas_that_were_cleaned_apart(tmp_path: Path) -> None:
     """Real ones: segments, batches and records are not the same, but what both have is."""
     here, there = (TESTDATA / f"kafka-1.1.1/replicas/broker{i}/ep-compact-0" for i in range(2))
     partition = copy_of(here, tmp_path)
-    assert all(taken.why for taken in fill(partition, there).plan.taken)
+    assert all(taken.why for taken in fill(partition, there).plan.from_replica)
     good = read(partition)
     whole = log(partition, 2230).read_bytes()
     log(partition, 2230).write_bytes(b"")
     found = fill(partition, there)
-    assert [taken for taken in found.plan.taken if taken.first_offset >= 2230 and not taken.why]
+    assert [taken for taken in found.plan.from_replica if taken.first_offset >= 2230 and not taken.why]
     assert log(partition, 2230).read_bytes() == whole
     assert read(partition)[2011] == good[2011]

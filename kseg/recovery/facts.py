@@ -1,4 +1,4 @@
-"""What a recovery has found, as rows of JSON: all that its warnings tell."""
+"""The findings of a recovery as JSON objects, with the contents of its warnings."""
 
 import os
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def facts(found: "Recovery | Salvage") -> list[dict[str, Any]]:
-    """Objects of type ``cut``, or ``damage`` and ``salvage``, and ``remains``."""
+    """Returns objects of type ``cut``, or ``damage`` and ``salvage``, and ``remains``."""
     rows = [_cut(found, cut) for cut in found.cuts] if isinstance(found, Recovery) else list(_salvage(found))
     rows += [_remains(found.directory, one) for one in found.remains]
-    if found.complaint:
-        rows.append({"type": "remains", "directory": name_value(found.directory), "message": found.complaint})
+    if found.unrepaired:
+        rows.append({"type": "remains", "directory": name_value(found.directory), "message": found.unrepaired})
     return rows
 
 
@@ -51,12 +51,12 @@ def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
             "length": cut.length,
             "message": cut.message,
         }
-    if found.cuts or found.mended or found.moved:
+    if found.cuts or found.repaired or found.moved:
         yield {
             "type": "salvage",
             "directory": name_value(found.directory),
             "damagedRanges": len(found.cuts) + found.more_cuts,
-            "mendedHeaders": found.mended,
+            "mendedHeaders": found.repaired,
             "movedStretches": found.moved,
             "ambiguousBatches": found.ambiguous,
         }

@@ -1,4 +1,4 @@
-"""What recovery found in partitions, as sentences for people: what it removes, what it leaves, what it did not read."""
+"""Reports the findings of a recovery: removed bytes, remaining damage, segments that were not scanned."""
 
 import os
 from typing import TYPE_CHECKING
@@ -37,20 +37,20 @@ class RecoveryMessages:
         """Reports the segments that were not scanned since the last call: damage in them stays unnoticed."""
         if self._unscanned:
             self._warn(
-                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} not looked into, "
-                "as a broker trusts what was flushed before the stop: --full looks into all"
+                f"{directory}: {self._unscanned} of {plural(self._segments, 'segment', 'segments')} skipped: "
+                "below the recovery point, or the stop was clean; --full scans all"
             )
         self._segments = self._unscanned = 0
 
     def _count_unscanned(self, recovered: Recovery) -> None:
         segments = {file.path for file in list_segments(recovered.directory) if file.kind in (".log", ".kafka")}
         self._segments += len(segments)
-        looked_into = [*recovered.scanned, *(name for cut in recovered.cuts for name in cut.dropped)]
-        scanned = {os.path.join(recovered.directory, name) for name in looked_into}
-        self._unscanned += len(segments - scanned)
+        scanned = [*recovered.scanned, *(name for cut in recovered.cuts for name in cut.dropped)]
+        paths = {os.path.join(recovered.directory, name) for name in scanned}
+        self._unscanned += len(segments - paths)
 
     def _report_cuts(self, recovered: Recovery) -> None:
-        """Reports what is cut, and what of it the other mode would keep."""
+        """Reports the removed bytes, and the intact batches in them, which salvage would keep."""
         for cut in recovered.cuts:
             loss = cut.loss
             behind = f" and {plural(len(cut.dropped), 'later segment', 'later segments')}" if cut.dropped else ""
@@ -64,9 +64,9 @@ class RecoveryMessages:
                 if loss.last_timestamp >= 0:
                     times = f", {shown_time(max(loss.first_timestamp, 0))} to {shown_time(loss.last_timestamp)}"
                 self._warn(
-                    f"{recovered.directory}: intact in what goes: {plural(loss.batches, 'batch', 'batches')}, "
+                    f"{recovered.directory}: intact in the removed bytes: {plural(loss.batches, 'batch', 'batches')}, "
                     f"{plural(loss.records, 'record', 'records')}, offsets {loss.first_offset} to {loss.last_offset}"
-                    f"{times}; --mode salvage would keep them, a replica that is in sync has them"
+                    f"{times}; --mode salvage would keep them, an in-sync replica has them"
                 )
 
     def _report_remains(self, recovered: "Recovery | Salvage") -> None:
@@ -76,25 +76,25 @@ class RecoveryMessages:
             missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
             self._warn(
                 f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
-                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify tells more"
+                f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
             )
         if len(remains) > MOST_REMAINS:
             self._warn(f"{recovered.directory}: at least {len(remains) - MOST_REMAINS} more stay as they are")
-        if recovered.complaint:
-            self._warn(f"{recovered.directory}: {recovered.complaint}")
+        if recovered.unrepaired:
+            self._warn(f"{recovered.directory}: {recovered.unrepaired}")
 
     def _report_salvage(self, salvaged: "Salvage") -> None:
         for offset in salvaged.not_dropped:
             self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
         for file, cut in salvaged.cuts[:MOST_DAMAGES]:
-            place = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
-            self._warn(f"{place}: {cut.code}: {cut.message}")
+            location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
+            self._warn(f"{location}: {cut.code}: {cut.message}")
         if more := max(len(salvaged.cuts) - MOST_DAMAGES, 0) + salvaged.more_cuts:
             self._warn(f"{salvaged.directory}: {more} more damaged ranges")
-        if salvaged.mended:
-            self._warn(f"{salvaged.directory}: headers mended: {salvaged.mended}")
+        if salvaged.repaired:
+            self._warn(f"{salvaged.directory}: headers repaired: {salvaged.repaired}")
         if salvaged.moved:
-            self._warn(f"{salvaged.directory}: stretches of batches put in their places: {salvaged.moved}")
+            self._warn(f"{salvaged.directory}: runs of batches moved to their segments: {salvaged.moved}")
         if salvaged.plan.gaps:
             gaps = salvaged.plan.gaps
             shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MOST_GAPS])
@@ -102,6 +102,6 @@ class RecoveryMessages:
             missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
             hint = "; a replica may have them: --from-replica DIR" if self._suggests_replica else ""
             cleaned = (
-                " where bytes were damaged, those among them that a log cleaner took" if salvaged.is_compacted else ""
+                " (around damage this includes offsets that a log cleaner removed)" if salvaged.is_compacted else ""
             )
             self._warn(f"{salvaged.directory}: {missing} missing{cleaned}: {shown}{hint}")

@@ -8,16 +8,16 @@ from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.plan import Plan
 from kseg.logdir.topic_selection import Topics
-from kseg.recovery.broker.start import EPOCHS_MENDED, Start
+from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
 from kseg.recovery.destination import Destination, LogBounds, Place
 from kseg.recovery.moved_directories import Return, is_moved, returns
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import Root, partition_of
-from kseg.recovery.topic_ids import NAME as PARTITION_METADATA
 from kseg.recovery.topic_ids import TopicIds
 from kseg.segment.files import list_segments, own_name
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 
 _MOST_LEFT = 5
@@ -96,7 +96,7 @@ class NewPlaces:
                 f"{path}: the log starts at offset {log_start} again; retention deletes what is too old once more: "
                 "change the topic's settings before a broker starts"
             )
-        return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_MENDED)), log_start, first_base
+        return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_REPAIRED)), log_start, first_base
 
     def name_of(self, path: str) -> str:
         """Returns the name that a partition directory gets."""

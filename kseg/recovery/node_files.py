@@ -17,7 +17,7 @@ from kseg.stores.regular_files import first_bytes
 _QUORUM_STATE = "quorum-state"
 
 
-def node_complaints(directory: str) -> Iterator[str]:
+def node_file_problems(directory: str) -> Iterator[str]:
     """Yields a sentence for each such file; nothing if the directory is not of KRaft."""
     metadata = os.path.join(directory, f"{METADATA_TOPIC}-0")
     if not trees.isdir(metadata):
@@ -28,7 +28,7 @@ def node_complaints(directory: str) -> Iterator[str]:
     ):
         if not trees.lexists(path):
             if path.endswith(META_PROPERTIES):
-                yield f"{path}: is not there: a node of KRaft does not start without it; {help_}"
+                yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
             continue
         try:
             found = [problem.message for problem in problems_of(read(first_bytes(path, MAX_TEXT_BYTES)))]

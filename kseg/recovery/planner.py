@@ -18,11 +18,11 @@ from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
-from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT, Start
+from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, Start
 from kseg.recovery.facts import facts
 from kseg.recovery.messages import RecoveryMessages
 from kseg.recovery.new_places import NewPlaces
-from kseg.recovery.node_files import node_complaints
+from kseg.recovery.node_files import node_file_problems
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import CHECKPOINTS, Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
@@ -98,7 +98,7 @@ class RecoveryPlanner(Planner):
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
-        epochs = EPOCHS_MENDED if self._options.rebuilds_epochs else EPOCHS_KEPT
+        epochs = EPOCHS_REPAIRED if self._options.rebuilds_epochs else EPOCHS_KEPT
         ids = self._topic_ids(directory)
         tasks: list[tuple[str, Start]] = []
         for path in paths:
@@ -107,8 +107,8 @@ class RecoveryPlanner(Planner):
         plans = self._salvages(tasks) if self._options.is_salvage else self._recoveries(tasks)
         self._records_of([plan.directory for plan in plans])
         self._messages.report_unscanned(directory)
-        for complaint in node_complaints(directory):
-            self.reporter.warning(complaint)
+        for problem in node_file_problems(directory):
+            self.reporter.warning(problem)
             self.damage_remains = True
         yield from plans
 
@@ -116,7 +116,7 @@ class RecoveryPlanner(Planner):
         failed = {partition_of(path) for path in self.failures.paths}
         ends = {key: end for key, end in self._ends.items() if key not in failed}
         root = Root.of(directory, known)
-        plan = root.plan(ends, mends_unreadable=not (self._is_alone or self._options.topics))
+        plan = root.plan(ends, replaces_unreadable=not (self._is_alone or self._options.topics))
         self._places.plan_root(plan, root, is_source=not (self._is_copy and self._is_alone))
         return plan
 
@@ -192,7 +192,7 @@ class RecoveryPlanner(Planner):
         if any(one.missing for one in found.remains) and self._compacted.is_compacted(found.directory):
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
         self._messages.report(found)
-        self.damage_remains |= bool(found.remains or found.complaint)
+        self.damage_remains |= bool(found.remains or found.unrepaired)
         if isinstance(found, Recovery):
             self._intervals.report(found.directory, found.interval if found.plan else None)
         found.plan.facts = facts(found)
@@ -221,7 +221,7 @@ class RecoveryPlanner(Planner):
 
 def check_one_topic(paths: Iterable[str], problem: str) -> None:
     """Raises RequestError if partition directories are of several topics, as --topic-id and --as are for one."""
-    if len({place[0] for place in map(partition_of, paths) if place}) > 1:
+    if len({found[0] for found in map(partition_of, paths) if found}) > 1:
         raise RequestError(f"--topic-id and --as: {problem}")
 
 

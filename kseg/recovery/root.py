@@ -50,15 +50,15 @@ class Root:
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
         return self.offsets[checkpoint].get(partition) if partition else None
 
-    def plan(self, ends: dict[tuple[str, int], int], mends_unreadable: bool = True) -> Plan:
+    def plan(self, ends: dict[tuple[str, int], int], replaces_unreadable: bool = True) -> Plan:
         """Returns the changes after which no checkpoint is beyond its log end, and none is unreadable.
 
-        Without ``mends_unreadable`` unreadable ones are kept, because they have entries of other partitions too.
+        Without ``replaces_unreadable`` unreadable ones are kept, because they have entries of other partitions too.
         """
         plan = Plan(self.directory)
         for name in CHECKPOINTS:
             if name in self.unreadable:
-                if not mends_unreadable:
+                if not replaces_unreadable:
                     continue
                 reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
                 plan.write(name, [build_offset_checkpoint(())], reason)

@@ -37,8 +37,8 @@ def spill(files: Mapping[str, File]) -> dict[str, File]:
             store.flush()
             mapped = memoryview(mmap.mmap(store.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
-        place = f"{tempfile.gettempdir()}: {error.strerror or error}"
-        raise KsegError(f"{place}: new indexes are put there before they are written (TMPDIR)") from error
+        directory = f"{tempfile.gettempdir()}: {error.strerror or error}"
+        raise KsegError(f"{directory}: temporary directory for new indexes (TMPDIR)") from error
     found, at = {}, 0
     for name, file in held.items():
         pieces: list[Piece] = []

@@ -1,4 +1,5 @@
-"""partition.metadata of a partition: without it a KRaft broker puts the log aside, and a bad one stops any broker.
+"""Repairs partition.metadata: without it a KRaft broker renames the log to -stray, and a malformed one stops any
+broker.
 
 Sources: PartitionMetadataFile, LogManager.isStrayReplica, UnifiedLog.initializeTopicId of Kafka 4.3.1.
 """
@@ -11,13 +12,17 @@ from kseg.logdir.partitions import Partitions
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
-from kseg.sidefiles.meta_properties import MetaProperties, read_meta_properties
-from kseg.sidefiles.partition_metadata import PartitionMetadata, build_partition_metadata, read_partition_metadata
+from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
+from kseg.sidefiles.partition_metadata import (
+    PARTITION_METADATA,
+    PartitionMetadata,
+    build_partition_metadata,
+    read_partition_metadata,
+)
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 
-NAME = "partition.metadata"
-_META_PROPERTIES, _MAX_BYTES = "meta.properties", 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 class TopicIds:
@@ -28,10 +33,10 @@ class TopicIds:
         self,
         root: str,
         given: Callable[[str], str | None] = lambda _topic: None,
-        told: Callable[[str], str | None] = lambda _topic: None,
+        by_metadata: Callable[[str], str | None] = lambda _topic: None,
     ) -> None:
         self.given = given
-        self._told = told
+        self._by_metadata = by_metadata
         self._root = root
         self._partitions: Partitions | None = None
         self._is_kraft: bool | None = None
@@ -45,7 +50,7 @@ class TopicIds:
 
     def _has_node_id(self) -> bool:
         try:
-            with open_regular(os.path.join(self._root, _META_PROPERTIES)) as stream:
+            with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
                 items = list(read_meta_properties(stream.read(_MAX_BYTES)))
         except OSError:
             return False  # no log directory, or none with readable properties
@@ -55,8 +60,8 @@ class TopicIds:
         """Returns an id and its source; None if no partition has one, or if they disagree."""
         if (given := self.given(topic)) is not None:
             return given, "as it is given"
-        if (told := self._told(topic)) is not None:
-            return told, f"as in {METADATA_TOPIC}-0"
+        if (known := self._by_metadata(topic)) is not None:
+            return known, f"as in {METADATA_TOPIC}-0"
         if self._partitions is None:
             self._partitions = Partitions(Scratch())
             self._partitions.add(self._root)
@@ -65,47 +70,50 @@ class TopicIds:
         return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
 
 
-def settle_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
-    """Writes the file if it is missing, malformed or not the given id. Returns what remains wrong, "" for nothing.
+def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
+    """Writes the file if it is missing, malformed or not the given id. Returns the remaining problem, "" for none.
 
     ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
     another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
     """
     old_name = os.path.basename(os.path.abspath(workspace.directory))
     name = new_name or old_name
-    place = parse_partition_name(name)
-    if place is None or name != f"{place[0]}-{place[1]}" or place[0] == METADATA_TOPIC:
+    partition = parse_partition_name(name)
+    if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == METADATA_TOPIC:
         return ""
     if new_name:
-        _settle_new_id(workspace, ids, place[0], parse_partition_name(old_name))
+        _write_new_id(workspace, ids, partition[0], parse_partition_name(old_name))
         return ""
-    has_file = NAME in workspace
-    items = list(read_partition_metadata(workspace.read_range(NAME, 0, _MAX_BYTES))) if has_file else []
+    has_file = PARTITION_METADATA in workspace
+    items = list(read_partition_metadata(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES))) if has_file else []
     current = next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
-    given = ids.given(place[0])
+    given = ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
     is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(".log")))
     if not is_needed and given is None:
         return ""
-    found = ids.find(place[0])
+    found = ids.find(partition[0])
     if found is not None:
         content = build_partition_metadata(PartitionMetadata(0, found[0]))
-        workspace.write(NAME, [content], f"the id of the topic, {found[1]}")
+        workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {found[1]}")
         return ""
     if has_file:
         raise BrokerRefusesError(
-            f"{workspace.directory}/{NAME}: cannot be read: a broker does not start with it; --topic-id UUID makes a "
-            "new one"
+            f"{workspace.directory}/{PARTITION_METADATA}: cannot be read: a broker does not start with it; "
+            "--topic-id UUID writes a new one"
         )
-    return f"has no {NAME}, without which a broker begins an empty log in its place; --topic-id UUID writes one"
+    return (
+        f"has no {PARTITION_METADATA}, without which a broker begins an empty log in its place; "
+        "--topic-id UUID writes one"
+    )
 
 
-def _settle_new_id(workspace: Workspace, ids: TopicIds, topic: str, old_place: tuple[str, int] | None) -> None:
+def _write_new_id(workspace: Workspace, ids: TopicIds, topic: str, old_place: tuple[str, int] | None) -> None:
     """Writes the id of the topic that a directory with a new name belongs to, or removes that of another topic."""
     found = ids.find(topic)
     if found is not None:
         content = build_partition_metadata(PartitionMetadata(0, found[0]))
-        workspace.write(NAME, [content], f"the id of the topic, {found[1]}")
+        workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {found[1]}")
     elif old_place is None or old_place[0] != topic:
-        workspace.delete(NAME, f"is the id of another topic than {topic}")
+        workspace.delete(PARTITION_METADATA, f"is the id of another topic than {topic}")

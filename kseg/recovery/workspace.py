@@ -117,7 +117,7 @@ class Workspace:
             position = max(position - size, 0)
         return tuple(found)
 
-    def place(self, name: str) -> tuple[str, int]:
+    def location(self, name: str) -> tuple[str, int]:
         """Returns the real file that contains the bytes of ``name``, and their position in it.
 
         Raises ValueError if they are not contiguous in one file.
@@ -168,7 +168,7 @@ class Workspace:
         """Gives a file new content, unless it already has it."""
         content, size = gathered(pieces)
         file = File(None, size, content)
-        if name not in self._moved and self._is_there(name, file):
+        if name not in self._moved and self._is_on_disk(name, file):
             self.files[name] = File(name, file.size)
             self._reasons.pop(name, None)
             return
@@ -194,9 +194,10 @@ class Workspace:
             self._held_bytes = 0
             self.files.update(spill(self.files))
 
-    def write_index(self, name: str, content: bytes, reason: str, keeps_room: Callable[[], bool]) -> None:
-        """Like `write`, but an index that ``keeps_room`` is left unchanged if it differs only by zeros at its end."""
-        if not (self._is_preallocated(name, content) and keeps_room()):
+    def write_index(self, name: str, content: bytes, reason: str, keeps_preallocated: Callable[[], bool]) -> None:
+        """Like `write`, but if ``keeps_preallocated``, an index that differs only by zeros at its end is left
+        unchanged."""
+        if not (self._is_preallocated(name, content) and keeps_preallocated()):
             self.write(name, [content], reason)
 
     def _is_preallocated(self, name: str, content: bytes) -> bool:
@@ -220,19 +221,19 @@ class Workspace:
         """
         self._spill()
         plan = Plan(self.directory, kept_whole=frozenset(self.unreadable))
-        places = {file.origin: name for name, file in self.files.items() if file.origin is not None}
+        names = {file.origin: name for name, file in self.files.items() if file.origin is not None}
         replaced = {name for name, file in self.files.items() if file.origin is None}
         for name in sorted(self._sizes, reverse=True):
-            if name not in places and name not in replaced:
+            if name not in names and name not in replaced:
                 plan.delete(name, self._reasons.get(name, ""), self._removed.get(name, ()))
-        for origin, name in sorted(places.items(), reverse=True):
+        for origin, name in sorted(names.items(), reverse=True):
             if origin != name:
-                if name in self._sizes and name in places:
+                if name in self._sizes and name in names:
                     raise ValueError(f"{name} would have to be renamed first")
                 if name in self._sizes and not any(step.file == name for step in plan.steps):
                     plan.delete(name, self._reasons.get(origin, ""))
                 plan.rename(origin, name, self._reasons.get(origin, ""))
-        for origin, name in sorted(places.items(), reverse=True):
+        for origin, name in sorted(names.items(), reverse=True):
             if self.files[name].size < self._sizes[origin]:
                 removed, reason = self._removed.get(origin, ()), self._reasons.get(origin, "")
                 if origin in self.unreadable:
@@ -241,11 +242,11 @@ class Workspace:
                     plan.truncate(name, self.files[name].size, reason, removed)
         for name in sorted(replaced):
             file = self.files[name]
-            if not self._is_there(name, file):
+            if not self._is_on_disk(name, file):
                 plan.write(name, file.pieces, self._reasons.get(name, ""), self._removed.get(name, ()))
         return plan
 
-    def _is_there(self, name: str, file: File) -> bool:
+    def _is_on_disk(self, name: str, file: File) -> bool:
         """Whether a real file already has the new content."""
         if self._sizes.get(name) != file.size:
             return False

@@ -119,7 +119,7 @@ def test_with_the_marker_of_a_clean_stop_nothing_is_scanned(kseg: Kseg, partitio
     log = (partition / LAST).read_bytes()
     done = kseg("recover", root)
     assert done.status == 0
-    assert f"{root}: 1 of 1 segment not looked into" in done.err
+    assert f"{root}: 1 of 1 segment skipped" in done.err
     assert (partition / LAST).read_bytes() == log
 
 
@@ -259,7 +259,7 @@ def test_a_segment_that_is_cut_off_is_looked_into(kseg: Kseg, tmp_path: Path) ->
     shown = kseg("recover", "-n", "--full", tmp_path / "logs").err
     assert "(crc-mismatch): " in shown
     assert " and 2 later segments are cut" in shown
-    assert "not looked into" not in shown
+    assert "skipped:" not in shown
     [cut] = kseg("recover", "-n", "--format", "json", "--full", tmp_path / "logs").of_type("cut")
     assert cut["code"] == "crc-mismatch"
 

@@ -159,7 +159,7 @@ def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> N
     (logs / POINTS).write_bytes(b"a broker's")
     outcome = kseg("undo", logs)
     assert outcome.status == 0
-    assert f"{POINTS}: has changed since, and is not put back" in outcome.err
+    assert f"{POINTS}: has changed since, and is not restored" in outcome.err
     assert (logs / POINTS).read_bytes() == b"a broker's"
 
 

@@ -57,11 +57,11 @@ class LeaderEpochs:
 
 
 class EpochChanges:
-    """Calls ``tell`` with epoch and base offset of each v2 batch whose leader epoch differs from the previous
+    """Calls ``report`` with epoch and base offset of each v2 batch whose leader epoch differs from the previous
     batch's."""
 
-    def __init__(self, tell: Callable[[int, int], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[int, int], None]) -> None:
+        self._report = report
         self._state, self._found = kernel.EpochState(), int64s(_CHANGES_AT_ONCE * kernel.CHANGE_WIDTH)
 
     def add(self, headers: Headers) -> None:
@@ -71,4 +71,4 @@ class EpochChanges:
             for i in range(self._state.found):
                 epoch, start_offset, _ = self._found[i * kernel.CHANGE_WIDTH : (i + 1) * kernel.CHANGE_WIDTH]
                 if epoch >= 0:
-                    self._tell(epoch, start_offset)
+                    self._report(epoch, start_offset)

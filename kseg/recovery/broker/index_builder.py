@@ -12,13 +12,13 @@ from kseg.segment.survey import Headers
 
 
 class IndexBuilder(SegmentIndexes):
-    """Builds indexes by the rules of an era; ``place`` is the path of the .log, for messages."""
+    """Builds indexes by the rules of an era; ``path`` is the path of the .log, for messages."""
 
-    def __init__(self, base_offset: int, interval_bytes: int, era: Era, place: str) -> None:
+    def __init__(self, base_offset: int, interval_bytes: int, era: Era, path: str) -> None:
         super().__init__(
             base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_offset_range
         )
-        self._era, self._place = era, place
+        self._era, self._path = era, path
         self._scratch: list[Scratch] = []  # one, once a message must be decompressed
 
     def add(self, headers: Headers, read: Callable[[int, int], bytes]) -> tuple[int, int]:
@@ -45,11 +45,11 @@ class IndexBuilder(SegmentIndexes):
                 self._scratch = self._scratch or [Scratch()]
                 data = read(position, rows[at + BATCH_SIZE])
                 magic = rows[at + BATCH_MAGIC]
-                rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, magic, self._scratch[0], self._place)
+                rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, magic, self._scratch[0], self._path)
 
 
-def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, place: str) -> int:
-    """Returns the offset of the first record of a v0 or v1 message in the .log ``place``. Raises BrokerRefusesError if
+def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, path: str) -> int:
+    """Returns the offset of the first record of a v0 or v1 message in the .log ``path``. Raises BrokerRefusesError if
     it cannot be decompressed."""
     try:
         message = Message(data, position, len(data), magic, True, scratch)
@@ -59,6 +59,6 @@ def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, pl
     except UndecodableError:
         pass  # reported below, as a message without records is
     raise BrokerRefusesError(
-        f"{place}: the message at position {position} cannot be opened, and a broker that looks for its first offset "
+        f"{path}: the message at position {position} cannot be opened, and a broker that looks for its first offset "
         "does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is intact"
     )

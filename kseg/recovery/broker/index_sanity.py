@@ -9,19 +9,19 @@ from kseg.segment.times import show_time
 from kseg.sidefiles.transaction_index import TransactionIndex
 
 
-def complaint(segment: BrokerSegment, era: Era) -> str | None:
-    """Returns what is wrong with an index, None for nothing. The segment has an offset index.
+def index_problem(segment: BrokerSegment, era: Era) -> str | None:
+    """Returns a problem of the indexes, None if there is none. The segment has an offset index.
 
     Raises BrokerRefusesError for a transaction index that stops a broker.
     """
     if era.checks_indexes:
-        found = offset_index_complaint(segment, era) or _time_index_complaint(segment, era)
+        found = offset_index_problem(segment, era) or _time_index_problem(segment, era)
         if found:
             return found
-    return _transaction_index_complaint(segment) if era.has_producers else None
+    return _transaction_index_problem(segment) if era.has_producers else None
 
 
-def offset_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
+def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     name, workspace = segment.name(INDEX), segment.workspace
     if name not in workspace:
         return None
@@ -32,7 +32,7 @@ def offset_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
     return f"{name}: {size} bytes are no whole number of entries" if size % OFFSET_ENTRY.size else None
 
 
-def _time_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
+def _time_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     name, workspace, width = segment.name(TIME_INDEX), segment.workspace, TIME_ENTRY.size
     if not era.has_time_index or name not in workspace:
         return None
@@ -45,7 +45,7 @@ def _time_index_complaint(segment: BrokerSegment, era: Era) -> str | None:
     return f"{name}: {size} bytes are no whole number of entries" if size % width else None
 
 
-def _transaction_index_complaint(segment: BrokerSegment) -> str | None:
+def _transaction_index_problem(segment: BrokerSegment) -> str | None:
     name, workspace = segment.name(TXN_INDEX), segment.workspace
     if name not in workspace:
         return None

@@ -1,4 +1,4 @@
-"""The first step of a load: settles the files that a crash has left behind (.deleted, .cleaned, .swap), by era.
+"""The first step of a load: removes or renames the files of a crash (.deleted, .cleaned, .swap), by era.
 
 A .swap is a complete new segment that replaces others, after compaction or a split (KAFKA-6264). Before 3.0 it is
 recovered when all others are loaded (`kseg.recovery.broker.loading`); since then it is only renamed.
@@ -14,7 +14,7 @@ _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
 
 
-def settle_leftovers(workspace: Workspace, era: Era) -> list[str]:
+def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     """Removes and renames files as the era does. Returns the stems of .log.swap files that must be recovered or, since
     3.0, were renamed. Raises BrokerRefusesError for a name that stops a broker."""
     if not era.deletes_leftovers:
@@ -62,7 +62,7 @@ def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) 
     stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
     if stem is not None and era.deletes_index_swaps:
         swaps.remove(name)
-        workspace.delete(name, "belongs to a swap whose indexes are built anew")
+        workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
     elif stem is not None or name.endswith(_LOG_SWAP):
         for kind in kinds:
             workspace.delete((stem or name.removesuffix(_LOG_SWAP)) + kind, "is replaced by a cleaned segment")
@@ -72,10 +72,10 @@ def _rename_at_once(workspace: Workspace, swaps: list[str]) -> None:
     for name in swaps:
         target = name.removesuffix(SWAP)
         if target.endswith(INDEX):
-            workspace.delete(name, "belongs to a swap whose indexes are built anew")
+            workspace.delete(name, "belongs to a swap whose indexes are rebuilt")
         elif target.endswith(LOG):
             workspace.delete(target.removesuffix(LOG) + INDEX, "is replaced by a cleaned segment")
-            workspace.rename(name, target, "completes a swap that was begun")
+            workspace.rename(name, target, "completes an interrupted swap")
 
 
 def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
@@ -96,4 +96,4 @@ def _rename_all(workspace: Workspace, swaps: list[str], by_first: bool) -> None:
         if not name.endswith(SWAP) and (offset := leading_offset(name)) is not None and lowest <= offset < highest:
             workspace.delete(name, "is replaced by a cleaned segment")
     for name in swaps:
-        workspace.rename(name, name.removesuffix(SWAP), "completes a swap that was begun")
+        workspace.rename(name, name.removesuffix(SWAP), "completes an interrupted swap")

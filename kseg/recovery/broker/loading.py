@@ -19,12 +19,12 @@ from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
 from kseg.recovery.broker.epoch_reset import reset_epochs
-from kseg.recovery.broker.index_sanity import complaint, offset_index_complaint
-from kseg.recovery.broker.leftovers import settle_leftovers
+from kseg.recovery.broker.index_sanity import index_problem, offset_index_problem
+from kseg.recovery.broker.leftovers import handle_leftovers
 from kseg.recovery.broker.losses import Loss, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
 from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
-from kseg.recovery.broker.producer_state import ProducerStateManager, TakenUp
+from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
 from kseg.recovery.broker.remains import SegmentRemains
 from kseg.recovery.broker.scan_cache import ScanCache
 from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
@@ -32,7 +32,7 @@ from kseg.recovery.broker.splitting import split
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
 from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
-from kseg.recovery.topic_ids import TopicIds, settle_topic_id
+from kseg.recovery.topic_ids import TopicIds, repair_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import SWAP_RECOVERED
 from kseg.segment.survey import Headers
@@ -49,7 +49,8 @@ class _OverflowError(Exception):
 class PartitionLoad:
     """One load; call `run` once. ``cuts``: the bytes removed from the log; ``next_offset``: the log end afterwards;
     ``interval``: that of the indexes; ``remains``: the damage that scans found in each segment, by base offset;
-    ``complaint``: what else remains wrong."""
+    ``unrepaired``: sentences about other problems that
+    remain, "" if there are none."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
@@ -58,7 +59,7 @@ class PartitionLoad:
         self.segments: dict[int, BrokerSegment] = {}
         self._makes_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
-        self._complaints: list[str] = []
+        self._unrepaired: list[str] = []
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
         self._replay = ProducerReplay(workspace, self.segments, start.era)
         self.cuts: list[Cut] = []
@@ -77,7 +78,7 @@ class PartitionLoad:
         era = self.start.era
         self._refuse_07()
         self._check_snapshot_names()
-        self._swapped = self._settle_leftovers()
+        self._swapped = self._handle_leftovers()
         self.producers.load_names()
         while True:
             try:
@@ -91,19 +92,19 @@ class PartitionLoad:
         if self.start.resets_epochs:
             self._reset_epochs()
         if era.has_epochs:
-            self._settle_epochs()
+            self._truncate_epochs()
         if era.has_producers:
-            self._settle_producers()
+            self._update_snapshots()
         if era.has_topic_ids and self.start.topic_ids is not None:
-            self._complaints.append(self._settle_topic_id(self.start.topic_ids))
+            self._unrepaired.append(self._repair_topic_id(self.start.topic_ids))
 
     @property
-    def complaint(self) -> str:
-        """What remains wrong, "" for nothing."""
-        return "; ".join(filter(None, self._complaints))
+    def unrepaired(self) -> str:
+        """Sentences about other problems that remain, "" if there are none."""
+        return "; ".join(filter(None, self._unrepaired))
 
-    def _settle_topic_id(self, ids: TopicIds) -> str:
-        return settle_topic_id(self.workspace, ids, self.start.name)
+    def _repair_topic_id(self, ids: TopicIds) -> str:
+        return repair_topic_id(self.workspace, ids, self.start.name)
 
     def _refuse_07(self) -> None:
         """Raises UnsupportedError if all segments are of 0.7."""
@@ -115,8 +116,8 @@ class PartitionLoad:
 
     # Step 1
 
-    def _settle_leftovers(self) -> list[str]:
-        return settle_leftovers(self.workspace, self.start.era)
+    def _handle_leftovers(self) -> list[str]:
+        return handle_leftovers(self.workspace, self.start.era)
 
     # Step 2
 
@@ -132,7 +133,7 @@ class PartitionLoad:
                 base = offset_of(name)
                 segment = self._segment(segment_stem(base), base)
                 if name != segment.log:
-                    self._take_misnamed(name, segment)
+                    self._handle_misnamed(name, segment)
                 self._load_segment(segment)
                 if segment.log in workspace:
                     self.segments.setdefault(base, segment)
@@ -145,12 +146,12 @@ class PartitionLoad:
         self.segments.update(in_order)
         self._is_loading = False
 
-    def _take_misnamed(self, name: str, segment: BrokerSegment) -> None:
+    def _handle_misnamed(self, name: str, segment: BrokerSegment) -> None:
         """Handles a .log whose name has another number of digits: a broker creates the segment that should have that
         name."""
         if segment.log not in self.workspace:
             self.workspace.write(segment.log, [b""], f"a broker makes it where it finds {name}")
-            self._complaints.append(
+            self._unrepaired.append(
                 f"{name} is no name of a segment, and a broker makes an empty one at offset {segment.base_offset}: "
                 "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
             )
@@ -176,7 +177,7 @@ class PartitionLoad:
         is_new = segment.stem in self._swapped or segment.stem in self._parts
         if not has_index and (era.ignores_lost_indexes or is_new):
             self._reindex(segment)
-        elif not has_index or (not era.refuses_corrupt_indexes and complaint(segment, era)):
+        elif not has_index or (not era.refuses_corrupt_indexes and index_problem(segment, era)):
             self._recover(segment)
         elif era.has_time_index and segment.name(TIME_INDEX) not in workspace:
             self._reindex(segment)
@@ -203,13 +204,13 @@ class PartitionLoad:
                 del self.segments[other]
         for kind in SUFFIXES:
             if swap.name(kind) in self.workspace:
-                self.workspace.rename(swap.name(kind), swap.stem + kind, "completes a swap that was begun")
+                self.workspace.rename(swap.name(kind), swap.stem + kind, "completes an interrupted swap")
         self.segments[base] = self._segment(swap.stem, base)
 
     def _check_indexes(self) -> None:
         """Checks the indexes as 0.8 did at the end. Raises BrokerRefusesError for a bad one."""
         for segment in self.segments.values():
-            if found := offset_index_complaint(segment, self.start.era):
+            if found := offset_index_problem(segment, self.start.era):
                 raise BrokerRefusesError(
                     f"{self.workspace.directory}/{found}: a broker does not start with it; kseg reindex rebuilds it"
                 )
@@ -222,10 +223,10 @@ class PartitionLoad:
         manager, each = self._scan(segment)
         # Most segments are scanned only once.
         producers = manager.fingerprint() if self._is_loading or self._scan_cache.knows(segment) else 0
-        told: list[tuple[int, int]] = []
+        epochs: list[tuple[int, int]] = []
 
-        def epoch(epoch: int, start_offset: int) -> None:
-            told.append((epoch, start_offset))
+        def add_epoch(epoch: int, start_offset: int) -> None:
+            epochs.append((epoch, start_offset))
             if era.learns_epochs_while_loading or not self._is_loading:
                 self.epochs.assign_from_batch(epoch, start_offset, era.lowest_scanned_epoch)
 
@@ -233,9 +234,9 @@ class PartitionLoad:
             self.scanned.append(segment.log)
         if (known := self._scan_cache.recall(segment, producers, manager)) is not None:
             for change in known:
-                epoch(*change)
+                add_epoch(*change)
             return 0
-        found = segment.recover(self.interval.size, era, each, epoch)
+        found = segment.recover(self.interval.size, era, each, add_epoch)
         if found.outside is not None:
             self._parts.update(split(segment, found.outside))
             if era.keeps_snapshot_of_each_segment:
@@ -249,10 +250,10 @@ class PartitionLoad:
         if era.has_producers:
             manager.take_snapshot()
         if self._is_loading:
-            self._scan_cache.keep(segment, producers, told, manager)
+            self._scan_cache.keep(segment, producers, epochs, manager)
         return cut
 
-    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], TakenUp]]:
+    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""
         era = self.start.era
         manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
@@ -261,14 +262,14 @@ class PartitionLoad:
 
         remains = SegmentRemains(segment)
 
-        def each(headers: Headers) -> TakenUp:
+        def each(headers: Headers) -> ReplayResult:
             self.remains[segment.base_offset] = remains
             remains.add(headers)
             if not era.has_producers:
-                return TakenUp(headers.count, [])
+                return ReplayResult(headers.count, [])
             found = manager.replay(headers, segment.read)
             # A broker stops before it records the end of a batch whose marker it cannot read.
-            manager.end_offset = _end_of_v2(headers.rows, found.taken - found.is_cut, manager.end_offset)
+            manager.end_offset = _end_of_v2(headers.rows, found.batches - found.is_cut, manager.end_offset)
             return found
 
         return manager, each
@@ -330,7 +331,7 @@ class PartitionLoad:
         return 0
 
     def _end_of(self, segment: BrokerSegment) -> LogEnd:
-        """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail in this."""
+        """Finds the end of a segment. Raises BrokerRefusesError if a broker would fail there."""
         found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
         if found.bad_position is not None and self.start.era.refuses_corrupt_tails:
             raise BrokerRefusesError(
@@ -398,7 +399,7 @@ class PartitionLoad:
             reset_epochs(self.workspace, segment)
         self.epochs = LeaderEpochs([EpochEntry(0, self._log_start)])
 
-    def _settle_epochs(self) -> None:
+    def _truncate_epochs(self) -> None:
         start, era = self.start, self.start.era
         if era.deletes_epochs_of_old_formats and self._replay.is_old_format():
             self.workspace.delete(LEADER_EPOCHS, "the log has no leader epochs: its format is older")
@@ -414,8 +415,8 @@ class PartitionLoad:
     def _log_start(self) -> int:
         return max(self.start.log_start_offset, min(self.segments))
 
-    def _settle_producers(self) -> None:
-        """Leaves the snapshots as a broker does that starts and stops."""
+    def _update_snapshots(self) -> None:
+        """Removes and takes snapshots as a broker does that starts and stops."""
         era, manager = self.start.era, self.producers
         if era.keeps_snapshot_of_each_segment:
             manager.remove_stray_snapshots(set(self.segments))
@@ -445,8 +446,8 @@ class PartitionLoad:
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 
 
-def _none_replayed(headers: Headers) -> TakenUp:
-    return TakenUp(headers.count, [])
+def _none_replayed(headers: Headers) -> ReplayResult:
+    return ReplayResult(headers.count, [])
 
 
 def _end_of_v2(rows: memoryview, count: int, known: int) -> int:

@@ -15,8 +15,8 @@ DELETE_SUFFIX = "-delete"
 @dataclass(slots=True)
 class Recovery:
     """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``interval``: that of its
-    indexes, None if it has none; ``remains``: damage that a broker's rules leave; ``complaint``: what else remains
-    wrong."""
+    indexes, None if it has none; ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about
+    other problems that remain."""
 
     directory: str
     plan: Plan
@@ -25,7 +25,7 @@ class Recovery:
     scanned: list[str] = field(default_factory=list)
     interval: Interval | None = None
     remains: list[Remaining] = field(default_factory=list)
-    complaint: str = ""
+    unrepaired: str = ""
 
 
 def plan_partition(directory: str, start: Start) -> Recovery:
@@ -42,5 +42,5 @@ def plan_partition(directory: str, start: Start) -> Recovery:
     load.run(is_deleted=not start.name and directory.rstrip("/").endswith(DELETE_SUFFIX))
     remains = remaining(directory, load.segments, load.remains)
     return Recovery(
-        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.complaint
+        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.unrepaired
     )

@@ -51,7 +51,7 @@ def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
         return
     chosen = frozenset(small)
     with _processes(tasks, min(jobs, len(small))) as pool:
-        with _deaths_told():  # a process may die before all are sent
+        with _worker_deaths_reported():  # a process may die before all are sent
             sent = pool.map(_plan_to_send, small, chunksize=max(1, len(small) // (jobs * CHUNKS_EACH)))
         for number, task in enumerate(tasks):
             found = _received(sent) if number in chosen else None
@@ -121,7 +121,7 @@ def _copied(pieces: Pieces) -> Pieces:
 
 
 @contextmanager
-def _deaths_told() -> Iterator[None]:
+def _worker_deaths_reported() -> Iterator[None]:
     """Raises KsegError if a worker process has died."""
     from concurrent.futures import BrokenExecutor
 
@@ -136,7 +136,7 @@ def _deaths_told() -> Iterator[None]:
 
 def _received(sent: Iterator[Outcome | None]) -> Outcome | None:
     """Returns the next outcome. Content of all partitions beyond SPILL_BYTES is moved to temporary files."""
-    with _deaths_told():
+    with _worker_deaths_reported():
         found = next(sent)
     if isinstance(found, Recovery):
         steps = found.plan.steps

@@ -16,7 +16,7 @@ from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
 
 _HINT = (
-    "a broker reads there what it has to know of producers, and does not start; --full scans the log and cuts it, "
+    "a broker rebuilds its producer state there, and does not start; --full scans the log and cuts it, "
     "--mode salvage keeps what is intact"
 )
 
@@ -102,10 +102,10 @@ class ProducerReplay:
             for headers in segment.claimed(start, stop):
                 replayed = manager.replay(headers, segment.read)
                 if replayed.refusal:
-                    raise replayed.error(self._place(segment), _HINT)
+                    raise replayed.error(self._path(segment), _HINT)
                 read.add(headers)
             if read.may_share and (why := read.end_transactions(segment.claimed(start, stop))):
-                raise TransactionConflictError(f"{self._place(segment)}: {why}: {_HINT}")
+                raise TransactionConflictError(f"{self._path(segment)}: {why}: {_HINT}")
             read.keep_batches(manager.state)
         except BadFrameError as error:
             raise self._refusal(segment, str(error)) from error
@@ -129,7 +129,7 @@ class ProducerReplay:
                 raise self._refusal(segment, f"a transaction is open since offset {first}, and {error}") from error
 
     def _refusal(self, segment: BrokerSegment, reason: str) -> BrokerRefusesError:
-        return BrokerRefusesError(f"{self._place(segment)}: {reason}: {_HINT}")
+        return BrokerRefusesError(f"{self._path(segment)}: {reason}: {_HINT}")
 
-    def _place(self, segment: BrokerSegment) -> str:
+    def _path(self, segment: BrokerSegment) -> str:
         return f"{self._workspace.directory}/{segment.log}"

@@ -49,25 +49,25 @@ _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
 _ORDERS = {JAVA_ORDER: hash_map_order, SCALA_2_12_ORDER: scala_2_12_order, SCALA_2_13_ORDER: scala_2_13_order}
 
 
-class TakenUp(NamedTuple):
-    """The result of replaying batches: the number ``taken``, and the aborted transactions that end in them.
+class ReplayResult(NamedTuple):
+    """The result of replaying ``batches``, and the aborted transactions that end in them.
 
-    ``refusal``: why a broker stops at the next batch, "" if it does not. ``is_cut``: the last batch taken stops a
+    ``refusal``: why a broker stops at the next batch, "" if it does not. ``is_cut``: the last batch stops a
     replay, but a scan of its segment only truncates the log after it. ``is_conflict``: the next batch contradicts
     another one.
     """
 
-    taken: int
+    batches: int
     aborted: list[AbortedTxn]
     is_cut: bool = False
     refusal: str = ""
     is_conflict: bool = False
 
-    def error(self, place: str, hint: str) -> BrokerRefusesError:
-        """Returns the refusal as an error. ``place`` is the path of the .log, ``hint`` the consequence and the
+    def error(self, path: str, hint: str) -> BrokerRefusesError:
+        """Returns the refusal as an error. ``path`` is the path of the .log, ``hint`` the consequence and the
         remedy."""
         kind = TransactionConflictError if self.is_conflict else BrokerRefusesError
-        return kind(f"{place}: {self.refusal}: {hint}")
+        return kind(f"{path}: {self.refusal}: {hint}")
 
 
 class ProducerStateManager:
@@ -134,7 +134,7 @@ class ProducerStateManager:
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
 
-    def replay(self, headers: Headers, read: Callable[[int, int], bytes]) -> TakenUp:
+    def replay(self, headers: Headers, read: Callable[[int, int], bytes]) -> ReplayResult:
         """Replays batches, whatever their checksums and offsets are.
 
         ``read`` returns bytes of the .log by position and length. Raises UnsupportedError for too many producers.
@@ -147,17 +147,17 @@ class ProducerStateManager:
                 raise UnsupportedError(f"{self._workspace.directory}: has more than {MAX_PRODUCERS} producers")
             aborted += self._indexed(aborts)
             if events:
-                return TakenUp(events[0].row, aborted, refusal=_refusal(events[0], rows), is_conflict=True)
+                return ReplayResult(events[0].row, aborted, refusal=_refusal(events[0], rows), is_conflict=True)
             if start == count:
-                return TakenUp(count, aborted)
+                return ReplayResult(count, aborted)
             at = start * BATCH_WIDTH
             try:
                 marker = self._marker(rows[at : at + BATCH_WIDTH], read)
             except BadMarkerError as error:
                 text = f"the control batch at offset {rows[at + BATCH_FIRST_OFFSET]} ends no transaction: {error}"
                 if error.is_invalid_record:
-                    return TakenUp(start + 1, aborted, is_cut=True, refusal=text)
-                return TakenUp(start, aborted, refusal=text)
+                    return ReplayResult(start + 1, aborted, is_cut=True, refusal=text)
+                return ReplayResult(start, aborted, refusal=text)
             aborted += self._indexed(self.state.replay(marker, 1)[2])
             start += 1
 

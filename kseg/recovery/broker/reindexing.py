@@ -6,7 +6,7 @@ from functools import partial
 from kseg.errors import KsegError
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.logdir.index_interval import Interval, chosen_interval
-from kseg.recovery.broker.producer_state import ProducerStateManager, TakenUp
+from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
 from kseg.recovery.broker.segments import LOG, BrokerSegment
 from kseg.recovery.broker.start import Start
 from kseg.recovery.names import offset_of
@@ -45,9 +45,9 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
         manager.load_at(base)
     manager.end_offset = manager.snapshot_offset = base
 
-    def each(headers: Headers, segment: BrokerSegment) -> TakenUp:
+    def each(headers: Headers, segment: BrokerSegment) -> ReplayResult:
         if not era.has_producers:
-            return TakenUp(headers.count, [])
+            return ReplayResult(headers.count, [])
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
         return manager.replay(headers, segment.read)
 
@@ -59,13 +59,13 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
             for headers in segment.headers():
                 each(headers, segment)
             continue
-        segment.keeps_room = not start.was_clean
+        segment.keeps_preallocated = not start.was_clean
         found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
         if found.valid_bytes < segment.size or found.refused:
             check_readable(workspace.path(segment.log))
             raise DamagedLogError(
                 f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "
-                "there: kseg verify tells more, kseg recover repairs it; the partition is left as it is"
+                "there: kseg verify shows details, kseg recover repairs it; the partition is left as it is"
             )
     if with_snapshots:
         manager.take_snapshot()

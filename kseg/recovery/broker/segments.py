@@ -27,7 +27,7 @@ from kseg.kernel.state import indexing
 from kseg.recovery.broker.accepted import AcceptedBatches
 from kseg.recovery.broker.epoch_cache import EpochChanges
 from kseg.recovery.broker.index_builder import IndexBuilder, first_offset_of
-from kseg.recovery.broker.producer_state import TakenUp
+from kseg.recovery.broker.producer_state import ReplayResult
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
@@ -93,7 +93,7 @@ class BrokerSegment:
         self.stem = stem
         self.base_offset = base_offset
         self.suffix = suffix
-        self.keeps_room = True
+        self.keeps_preallocated = True
         """Whether the indexes of the last segment may stay preallocated, as while a broker runs."""
 
     def name(self, kind: str) -> str:
@@ -110,7 +110,7 @@ class BrokerSegment:
     @contextmanager
     def _opened(self) -> Iterator[tuple[Source, int]]:
         """Yields the real file that contains the .log, and the position of the .log in it."""
-        path, start = self.workspace.place(self.log)
+        path, start = self.workspace.location(self.log)
         with open_source(path) as source:
             yield source, start
 
@@ -215,9 +215,9 @@ class BrokerSegment:
             if first >= 0 or rows[at + BATCH_MAGIC] >= 2:
                 yield first
                 continue
-            position, place = rows[at + BATCH_POSITION], f"{self.workspace.directory}/{self.log}"
+            position, path = rows[at + BATCH_POSITION], f"{self.workspace.directory}/{self.log}"
             data = self.read(position, rows[at + BATCH_SIZE])
-            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), place)
+            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), path)
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
         """Finds the end of the log, starting from the last index entry (LogSegment.readNextOffset).
@@ -288,7 +288,7 @@ class BrokerSegment:
                 position += size + _LENGTH_END
 
     def recover(
-        self, interval: int, era: Era, each: Callable[[Headers], TakenUp], epoch: Callable[[int, int], None]
+        self, interval: int, era: Era, each: Callable[[Headers], ReplayResult], epoch: Callable[[int, int], None]
     ) -> Recovered:
         """Scans the segment and rebuilds its indexes (LogSegment.recover). The caller truncates the .log.
 
@@ -308,8 +308,8 @@ class BrokerSegment:
                 )
             replayed = each(headers)
             status, taken = indexing.DONE, 0
-            if replayed.taken:
-                status, taken = builder.add(Headers(headers.rows, replayed.taken), self.read)
+            if replayed.batches:
+                status, taken = builder.add(Headers(headers.rows, replayed.batches), self.read)
             if status == indexing.OUTSIDE:
                 found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
             found.refused = status == indexing.NOT_RISING
@@ -323,8 +323,8 @@ class BrokerSegment:
             if status != indexing.DONE or replayed.is_cut:
                 break
             if replayed.refusal:
-                place = f"{self.workspace.directory}/{self.log}"
-                raise replayed.error(place, "a broker does not start on it; kseg recover --mode salvage")
+                path = f"{self.workspace.directory}/{self.log}"
+                raise replayed.error(path, "a broker does not start on it; kseg recover --mode salvage")
         found.refused = not builder.finish() or found.refused
         self._write_indexes(builder, aborted, era)
         return found
@@ -343,12 +343,12 @@ class BrokerSegment:
     def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"
 
-        def keeps_room() -> bool:
-            return self.keeps_room and not era.checks_indexes and self._is_last()
+        def keeps_preallocated() -> bool:
+            return self.keeps_preallocated and not era.checks_indexes and self._is_last()
 
-        self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_room)
+        self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_preallocated)
         if era.has_time_index:
-            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_room)
+            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_preallocated)
         if aborted:
             self.workspace.write(self.name(TXN_INDEX), [build_transaction_index(aborted)], reason)
         elif era.has_producers and self.name(TXN_INDEX) in self.workspace:

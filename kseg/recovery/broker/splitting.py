@@ -11,8 +11,8 @@ from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, 
 from kseg.recovery.broker.index_builder import first_offset_of
 from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.segment.writer import LARGEST_DELTA
 
-ROOM = (1 << 31) - 1
 _REASON = "its offsets overflow the 32-bit index of one segment"
 
 
@@ -32,7 +32,7 @@ def split(segment: BrokerSegment, outside: int) -> list[str]:
     pieces = [workspace.slice(log, part.start, part.end - part.start) for part in parts]
     stems = [f"{part.base:020d}" for part in parts]
     if len(set(stems)) < len(stems) or any(stem != segment.stem and stem + LOG in workspace for stem in stems):
-        raise _refusal(segment, outside, "and a part of it would take the place of another segment")
+        raise _refusal(segment, outside, "and a part of it would take the path of another segment")
     for suffix in SUFFIXES[1:]:
         workspace.delete(segment.name(suffix), _REASON)
     if stems[0] != segment.stem:
@@ -45,16 +45,16 @@ def split(segment: BrokerSegment, outside: int) -> list[str]:
 
 def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
     end = segment.log_end(is_indexed=False, by_first=False)
-    if end.bad_position is not None or end.offset - 1 - segment.base_offset <= ROOM:
+    if end.bad_position is not None or end.offset - 1 - segment.base_offset <= LARGEST_DELTA:
         raise _refusal(segment, outside, "and its last offset is not too high")
     scratch, position = Scratch(), 0
     parts: list[_Part] = []
     for headers in segment.claimed(0):
         for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
             last_offset, size = headers.rows[at + BATCH_LAST_OFFSET], headers.rows[at + BATCH_SIZE]
-            if not parts or not 0 <= last_offset - parts[-1].base <= ROOM:
+            if not parts or not 0 <= last_offset - parts[-1].base <= LARGEST_DELTA:
                 base = _base_of(segment, position, size, headers.rows[at + BATCH_MAGIC], scratch)
-                if not 0 <= last_offset - base <= ROOM or base < 0:
+                if not 0 <= last_offset - base <= LARGEST_DELTA or base < 0:
                     raise _refusal(segment, outside, f"and the batch at position {position} fits none")
                 parts.append(_Part(base, position, position))
             position += size
@@ -67,8 +67,8 @@ def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
 def _base_of(segment: BrokerSegment, position: int, size: int, magic: int, scratch: Scratch) -> int:
     if magic >= 2:
         return be64(segment.read(position, 8), 0)
-    place = f"{segment.workspace.directory}/{segment.log}"
-    return first_offset_of(segment.read(position, size), position, magic, scratch, place)
+    path = f"{segment.workspace.directory}/{segment.log}"
+    return first_offset_of(segment.read(position, size), position, magic, scratch, path)
 
 
 def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesError:

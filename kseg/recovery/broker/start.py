@@ -1,4 +1,4 @@
-"""The input of a partition's load, and what it removes."""
+"""The input of a partition's load, and the ranges that it removes."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from kseg.recovery.topic_ids import TopicIds
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
 
-EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
+EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 """Whether leader epochs are rebuilt from the batches: never; if the file is missing or unreadable; always."""
 
 
@@ -16,7 +16,7 @@ EPOCHS_KEPT, EPOCHS_MENDED, EPOCHS_REBUILT = 0, 1, 2
 class Start:
     """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.logdir.index_interval`);
     ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
-    EPOCHS_KEPT, EPOCHS_MENDED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
+    EPOCHS_KEPT, EPOCHS_REPAIRED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
     partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments that
     are taken back; ``resets_epochs``: the leader epochs of all batches become 0."""
 

@@ -1,4 +1,5 @@
-"""Rebuilds all partitions of a store: several at a time, each whole or not at all, and goes on where a run ended."""
+"""Rebuilds the partitions of remote storage, several at a time, each whole or not at all; resumes an interrupted
+run."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -10,7 +11,7 @@ from kseg.changes.resumable_store_output import ResumableStoreOutput
 from kseg.errors import KsegError, PathError
 from kseg.logdir.local_logs import LocalLogs
 from kseg.recovery.destination import Destination, LogBounds
-from kseg.recovery.remote.rebuilding import PartitionBuilder, Rebuilt
+from kseg.recovery.remote.partition_builder import PartitionBuilder, Rebuilt
 from kseg.recovery.remote.request import RemoteRequest
 from kseg.recovery.remote.selection import LeftOut, Selection, select
 from kseg.recovery.segment_span import span_of
@@ -26,7 +27,7 @@ Output = ResumableOutput | ResumableStoreOutput
 
 @dataclass(slots=True)
 class Outcome:
-    """A partition that was rebuilt, or would be; ``error`` tells why it was not. ``was_done``: by an earlier run."""
+    """The result for one partition. ``error``: why it was not rebuilt; ``was_done``: rebuilt by an earlier run."""
 
     place: tuple[str, int]
     topic_id: str = ""
@@ -53,14 +54,14 @@ class Rebuild:
         self.partitions = self._chosen(storage)
 
     def _chosen(self, storage: RemoteStorage) -> list[RemotePartition]:
-        """Returns the partitions that are wanted; of topics that were deleted and made anew those of the newest."""
+        """Returns the requested partitions; of several topics with the same name those of the newest."""
         wanted: dict[tuple[str, int], list[RemotePartition]] = {}
         for partition in storage.partitions:
             if self._request.wants(partition.topic):
                 wanted.setdefault((partition.topic, partition.number), []).append(partition)
         chosen = []
         for same in wanted.values():
-            kept = max(same, key=self._standing)
+            kept = max(same, key=self._rank)
             chosen.append(kept)
             for other in same:
                 if other is not kept:
@@ -68,12 +69,12 @@ class Rebuild:
                     self.left_out += [LeftOut(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
         return chosen
 
-    def _standing(self, partition: RemotePartition) -> tuple[bool, int]:
+    def _rank(self, partition: RemotePartition) -> tuple[bool, int]:
         is_local = self._logs is not None and self._logs.partition(partition) is not None
         return is_local, max((_event_time(segment) for segment in partition.segments), default=-1)
 
     def plans(self) -> Iterator[Outcome]:
-        """Yields what would be rebuilt, without writing."""
+        """Yields the results of a dry run."""
         for partition in self.partitions:
             yield self._attempt(partition, self._selected)
 

@@ -1,4 +1,4 @@
-"""What a rebuild from remote storage was asked for."""
+"""The request for a rebuild from remote storage."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from kseg.stores.remote.choice import is_wanted
 
 @dataclass(frozen=True, slots=True)
 class RemoteRequest:
-    """``logs`` is the log directory of a broker of the old cluster, ``new_cluster`` one of a broker of the new one.
+    """``logs``: a log directory of the old cluster; ``new_cluster``: a log directory of the new cluster.
 
     ``topic_id`` and the ids of ``new_cluster`` replace the topics' own; ``name`` replaces a topic's name.
     """
@@ -28,7 +28,7 @@ class RemoteRequest:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What has to be the same when an interrupted run goes on."""
+        """The options that must be equal when an interrupted run is resumed."""
         return {
             "store": self.store, "topics": list(self.topics), "logs": self.logs, "newCluster": self.new_cluster,
             "topicId": self.topic_id, "name": self.name, "resetEpochs": self.resets_epochs,

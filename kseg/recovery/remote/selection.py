@@ -1,4 +1,4 @@
-"""Decides what a rebuilt partition consists of: pieces of remote segments, and local segments after them."""
+"""Selects the contents of a rebuilt partition: pieces of remote segments, then local segments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,9 +24,9 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Selection:
-    """``pieces``, then ``local`` segments, by offset; ``holes`` are offsets that neither has.
+    """``pieces``, then ``local`` segments, by offset; ``holes``: offsets that neither has.
 
-    ``remarks`` are sentences about the partition. ``is_deleted``: the broker had begun to delete all of it.
+    ``remarks``: sentences about the partition. ``is_deleted``: the broker had begun to delete all segments.
     """
 
     partition: RemotePartition
@@ -48,8 +48,11 @@ class Selection:
 def select(
     partition: RemotePartition, logs: LocalLogs | None, is_named: bool, is_intact: Callable[[SegmentFile], bool]
 ) -> Selection:
-    """``is_named``: the topic was asked for by name, so that segments of a deleted topic are taken too. ``is_intact``
-    judges a local segment. Raises KeyMissingError, PathError, UnsupportedError."""
+    """Selects the segments of a partition.
+
+    ``is_named``: --topic names the topic, so segments of a deleted topic are selected too; ``is_intact`` checks a local
+    segment. Raises KeyMissingError, PathError, UnsupportedError.
+    """
     selection = Selection(partition)
     candidates, unusable = candidates_of(partition)
     for segment, reason in unusable:
@@ -66,7 +69,7 @@ def select(
     if local is not None and local.lineage and local.segments:
         _join(selection, candidates, local, is_intact)
     else:
-        _take(selection, candidates)
+        _select_pieces(selection, candidates)
     return selection
 
 
@@ -76,7 +79,7 @@ def _without_deleted(
     kept = []
     for candidate in candidates:
         if (partition.topic_id, partition.number, candidate.segment.segment_id) in logs.deleted:
-            reason = f"the broker had begun to delete it; --topic {partition.topic} takes it all the same"
+            reason = f"the broker had begun to delete it; --topic {partition.topic} selects it all the same"
             selection.left_out.append(_left_out(candidate, reason))
         else:
             kept.append(candidate)
@@ -87,13 +90,13 @@ def _join(
     selection: Selection, candidates: list[Candidate[RemoteSegment]], local: LocalPartition,
     is_intact: Callable[[SegmentFile], bool],
 ) -> None:  # fmt: skip
-    """Takes the local log from its start, and remote segments below it."""
+    """Selects the local log from its start, and remote segments below it."""
     if selection.lineage and selection.lineage[-1].epoch > local.lineage[-1].epoch:
         selection.remarks.append(
             f"{local.directory}: its last leader epoch is {local.lineage[-1].epoch}, the store has "
-            f"{selection.lineage[-1].epoch}: a replica that was behind, of which nothing is taken"
+            f"{selection.lineage[-1].epoch}: an outdated replica, which is not used"
         )
-        _take(selection, candidates)
+        _select_pieces(selection, candidates)
         return
     selection.lineage = local.lineage
     selection.local_directory = local.directory
@@ -102,14 +105,16 @@ def _join(
     for number in range(len(local.segments) - 1, 0, -1):
         file, following = local.segments[number - 1], local.segments[number].base_offset or 0
         if following - 1 <= end and not is_intact(file):
-            selection.remarks.append(f"{file.path}: is damaged, and is taken from the store")
+            selection.remarks.append(f"{file.path}: is damaged, and replaced from the store")
             selection.local = local.segments[number:]
             break
-    _take(selection, candidates, selection.local[0].base_offset or 0)
+    _select_pieces(selection, candidates, selection.local[0].base_offset or 0)
 
 
-def _take(selection: Selection, candidates: list[Candidate[RemoteSegment]], local_start: int | None = None) -> None:
-    """Fills in the pieces, holes and log start."""
+def _select_pieces(
+    selection: Selection, candidates: list[Candidate[RemoteSegment]], local_start: int | None = None
+) -> None:
+    """Sets the pieces, holes and log start."""
     lineage = selection.lineage
     if lineage:
         selection.log_start = max(selection.log_start, lineage[0].start_offset)

@@ -1,4 +1,4 @@
-"""A .log file that is being made from a remote or a local segment: copied, judged, and cut where that is needed."""
+"""Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def new_file(path: str, disk: Disk) -> Iterator[int]:
 
 
 def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
-    """Writes the log of a remote segment to a new file. Returns a sentence for each chunk that does not restore.
+    """Writes the log of a remote segment to a new file. Returns a sentence for each chunk that cannot be restored.
 
     Such a chunk is filled with zeros. Raises OSError, and as `RemoteSegment.read_chunks`.
     """
@@ -45,9 +45,9 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     return failures
 
 
-def cut(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
-    """Keeps the intact batches of a file whose offsets lie in ``first`` to ``last``. Raises OSError, PathError."""
-    facts, target = SegmentSpan(), path + ".cut"
+def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
+    """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Raises OSError, PathError."""
+    facts, target = SegmentSpan(), path + ".trimmed"
     with new_file(target, disk) as descriptor, open_source(path) as source:
         for item in SegmentReader(source, scratch=Scratch()):
             if not isinstance(item, Batch) or not item.is_valid:

@@ -24,7 +24,7 @@ _COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
 """Bytes compared at a time."""
 
-_MOST_ALONE = 250_000
+_MOST_UNMATCHED = 250_000
 """Limit of reported parts that only this replica has, of about 200 bytes each."""
 
 
@@ -34,7 +34,7 @@ class ReplicasDivergeError(KsegError):
     ``here``: the batch of this one, and whether it continues a neighbour without a gap.
     """
 
-    def __init__(self, message: str, here: "Alone | None" = None) -> None:
+    def __init__(self, message: str, here: "Unmatched | None" = None) -> None:
         super().__init__(message)
         self.here = here
 
@@ -67,7 +67,7 @@ class Hole:
     offers: tuple[Offer, ...]
 
 
-class Alone(NamedTuple):
+class Unmatched(NamedTuple):
     """Batches that the other replica lacks. ``is_joined``: they continue a neighbour without a gap."""
 
     part: Part
@@ -153,9 +153,9 @@ def epoch_of(source: Source, batch: Part) -> int:
 class Agreement:
     """Reads both sides once. Raises ReplicasDivergeError at the first offset whose records differ.
 
-    After `holes`: ``alone`` has the first batches that only this replica has; ``heads`` the other replica's first bytes
-    of batches whose headers were repaired here with another result, by first offset; ``epochs`` its leader epochs of
-    batches whose own epochs are wrong.
+    After `holes`: ``unmatched`` has the first batches that only this replica has; ``heads`` the other replica's first
+    bytes of batches whose headers were repaired here with another result, by first offset; ``epochs`` its leader epochs
+    of batches whose own epochs are wrong.
     """
 
     def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
@@ -166,7 +166,7 @@ class Agreement:
         """The last batches of A passed so far, and whether B has the last one, too."""
         self._reached = -1
         self._offers: list[Offer] = []
-        self.alone: list[Alone] = []
+        self.unmatched: list[Unmatched] = []
         self.heads: dict[int, bytes] = {}
         self.epochs: dict[int, int] = {}
 
@@ -182,14 +182,14 @@ class Agreement:
                     b.skip()
                 elif a.part.last < b.part.first:
                     yield from self._border(False)
-                    self._pass_alone(a.part)
+                    self._pass_unmatched(a.part)
                     a.skip()
                 elif b.batch.last < a.batch.first:
                     self._offer(b.batch)
                     b.step()
                 elif a.batch.last < b.batch.first:
                     yield from self._border(False)
-                    self._pass_alone(a.batch)
+                    self._pass_unmatched(a.batch)
                     a.step()
                 elif size := self._same_bytes():
                     yield from self._border(True)
@@ -203,7 +203,7 @@ class Agreement:
             elif self._offers:
                 yield Hole(self._last_border(), None, tuple(self._offers))
             while not a.is_at_end:
-                self._pass_alone(a.part)
+                self._pass_unmatched(a.part)
                 a.skip()
 
     def _border(self, is_common: bool) -> Iterator[Hole]:
@@ -221,9 +221,9 @@ class Agreement:
             last = _last_of(source, part)
             return Border(last, epoch_of(source, last), is_common)
 
-    def _pass_alone(self, part: Part) -> None:
-        if len(self.alone) < _MOST_ALONE:
-            self.alone.append(Alone(part, self._is_joined(part)))
+    def _pass_unmatched(self, part: Part) -> None:
+        if len(self.unmatched) < _MOST_UNMATCHED:
+            self.unmatched.append(Unmatched(part, self._is_joined(part)))
         self._pass(part, False)
 
     def _is_joined(self, part: Part) -> bool:
@@ -259,15 +259,15 @@ class Agreement:
             if mine != other:
                 self.heads[a.part.first] = other
             return a.part.size
-        room, size, chunk = min(a.part.size, b.part.size), 0, _FIRST_BYTES
-        while size < room:
-            wanted, chunk = min(chunk, room - size), min(2 * chunk, _LAST_BYTES)
+        common_bytes, size, chunk = min(a.part.size, b.part.size), 0, _FIRST_BYTES
+        while size < common_bytes:
+            wanted, chunk = min(chunk, common_bytes - size), min(2 * chunk, _LAST_BYTES)
             mine, other = a.read(size, wanted), b.read(size, wanted)
             if mine != other or len(mine) < wanted:
                 size += common_prefix(mine, other)
                 break
             size += wanted
-        if size == room:
+        if size == common_bytes:
             return size
         if self._has_wrong_epoch():
             self.epochs[a.batch.first] = epoch_of(b.source, b.batch)
@@ -320,11 +320,11 @@ class Agreement:
         differs = min(epochs) >= 0 and epochs[0] != epochs[1]
         for offset in sorted(common):
             if differs or not _is_same(mine[offset], other[offset]):
-                what = f"leader epochs {epochs[0]} and {epochs[1]}" if differs else "another record"
+                difference = f"leader epochs {epochs[0]} and {epochs[1]}" if differs else "another record"
                 raise ReplicasDivergeError(
                     f"{a.part.path} at position {a.batch.start} and {b.part.path} at position {b.batch.start} diverge "
-                    f"at offset {offset}: {what}; nothing was changed",
-                    Alone(a.batch, self._is_joined(a.batch)),
+                    f"at offset {offset}: {difference}; nothing was changed",
+                    Unmatched(a.batch, self._is_joined(a.batch)),
                 )
         return bool(common)
 

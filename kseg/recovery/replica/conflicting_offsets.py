@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
 
-from kseg.recovery.replica.agreement import Alone, Cursor, Hole
-from kseg.recovery.salvage.epoch_repair import give_epochs
+from kseg.recovery.replica.agreement import Cursor, Hole, Unmatched
+from kseg.recovery.salvage.epoch_repair import set_epochs
 from kseg.recovery.salvage.header_repair import fingerprint
 from kseg.recovery.salvage.parts import Part, Parts, batches_of
 from kseg.recovery.salvage.relocation import MOST_SINGLES
@@ -42,15 +42,15 @@ def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
     return {mark: first for mark, first in found.items() if mark not in several}
 
 
-def conflicting_offsets(alone: list[Alone], there: Iterator[Part]) -> list[ConflictingOffset]:
+def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[Part]) -> list[ConflictingOffset]:
     """Returns single batches between gaps of this replica that the other one has at other offsets."""
-    single = [one for one in alone if not one.is_joined]
+    single = [one for one in unmatched if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MOST_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
     return [ConflictingOffset(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
 
 
-def elsewhere_here(alone: list[Alone], holes: list[Hole]) -> dict[int, int]:
+def offsets_here(unmatched: list[Unmatched], holes: list[Hole]) -> dict[int, int]:
     """Returns the first offset here of each single batch between gaps of the other replica, by its first offset
     there."""
     offered: dict[bytes, int] = {}
@@ -60,13 +60,13 @@ def elsewhere_here(alone: list[Alone], holes: list[Hole]) -> dict[int, int]:
                 batch = next(batches_of(source, offer.part))
                 if batch.size == offer.part.size and not _is_joined(hole, i):
                     offered[fingerprint(source, batch)] = batch.first
-    ours = islice(_marked(alone), MOST_SINGLES) if offered else ()
+    ours = islice(_marked(unmatched), MOST_SINGLES) if offered else ()
     return {offered[mark]: batch.first for mark, batch, is_joined in ours if is_joined and mark in offered}
 
 
-def _marked(alone: list[Alone]) -> Iterator[tuple[bytes, Part, bool]]:
+def _marked(unmatched: list[Unmatched]) -> Iterator[tuple[bytes, Part, bool]]:
     """Yields each batch with its fingerprint, and whether it continues a neighbour without a gap."""
-    for one in alone:
+    for one in unmatched:
         with open_source(one.part.path) as source:
             for batch in batches_of(source, one.part):
                 yield fingerprint(source, batch), batch, one.is_joined or batch.size < one.part.size
@@ -79,36 +79,36 @@ def _is_joined(hole: Hole, i: int) -> bool:
     return bool((before and before.last + 1 == part.first) or (behind and part.last + 1 == behind.first))
 
 
-def take_out(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list[ConflictingOffset]) -> None:
+def remove_batches(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list[ConflictingOffset]) -> None:
     """Removes the batches with wrong offsets here from their segments; ``others``: files that make no segment."""
-    bases = [draft.kept.base for draft in drafts]
+    bases = [draft.contents.base for draft in drafts]
     for one in wrong:
         part = one.here
         draft = drafts[bisect_right(bases, part.first) - 1]
         _remove(draft, part)
-        owner = next(found for found in (*drafts, *others) if found.kept.path == part.path)
+        owner = next(found for found in (*drafts, *others) if found.contents.path == part.path)
         text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
-        owner.kept.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
+        owner.contents.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
 
 
-def take_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
+def copy_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
     """Gives batches the header fields of the other replica, by first offset; see `Agreement`."""
-    bases = [draft.kept.base for draft in drafts]
+    bases = [draft.contents.base for draft in drafts]
     for first, head in heads.items():
         draft = drafts[bisect_right(bases, first) - 1]
-        parts, why = draft.kept.parts, "its header is that of the replica"
+        parts, why = draft.contents.parts, "its header is that of the replica"
         i = parts.last_from(first)
         if i >= 0 and parts[i].first == first:
-            parts.mend(i, head, why)
+            parts.repair(i, head, why)
         draft.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in draft.extra]
     for draft in drafts:
-        mine = {first: epoch for first, epoch in epochs.items() if draft.kept.base <= first <= draft.kept.limit}
+        mine = {first: epoch for first, epoch in epochs.items() if draft.contents.base <= first <= draft.contents.limit}
         if mine:
-            give_epochs(draft, mine)
+            set_epochs(draft, mine)
 
 
 def _remove(draft: SegmentDraft, batch: Part) -> None:
-    kept = draft.kept
+    kept = draft.contents
     draft.extra[:] = [part for part in draft.extra if part.first != batch.first]
     parts = Parts(kept.base)
     for i, part in enumerate(kept.parts):

@@ -15,18 +15,18 @@ from kseg.formats.rows import Scratch
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.broker.start import Start
 from kseg.recovery.names import leading_offset
-from kseg.recovery.replica.agreement import Agreement, Alone, Hole, Offer, ReplicasDivergeError
+from kseg.recovery.replica.agreement import Agreement, Hole, Offer, ReplicasDivergeError, Unmatched
 from kseg.recovery.replica.conflicting_offsets import (
     ConflictingOffset,
     conflicting_offsets,
-    elsewhere_here,
+    copy_headers,
+    offsets_here,
     offsets_of,
-    take_headers,
-    take_out,
+    remove_batches,
 )
 from kseg.recovery.salvage.parts import Part, batches_of
 from kseg.recovery.salvage.rejected_batches import KEEP_ALL, Dropping
-from kseg.recovery.salvage.salvage import Refused, Salvage, SalvageLoad, run_salvage
+from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, run_salvage
 from kseg.recovery.salvage.segment_assembly import new_segment
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
@@ -39,16 +39,16 @@ from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source
 
 
-def replica_of(directory: str, place: str) -> str | None:
+def replica_of(directory: str, path: str) -> str | None:
     """Returns the replica of a partition at a path: a partition, or a log directory, which may have none (None).
 
     Raises PathError if there is no directory.
     """
-    if not trees.isdir(place):
-        raise PathError(f"{place}: no such directory")
-    if list_segments(place):
-        return place
-    inside = os.path.join(place, os.path.basename(os.path.abspath(directory)))
+    if not trees.isdir(path):
+        raise PathError(f"{path}: no such directory")
+    if list_segments(path):
+        return path
+    inside = os.path.join(path, os.path.basename(os.path.abspath(directory)))
     return inside if trees.isdir(inside) else None
 
 
@@ -60,15 +60,16 @@ def plan_from_replica(
     scratch: Scratch | None = None,
     dropping: Dropping = KEEP_ALL,
 ) -> Salvage:
-    """Plans the recovery. The plan's ``taken`` lists the batches that come from the replica, and those not taken.
+    """Plans the recovery. The plan's ``from_replica`` lists the batches that come from the replica, and those not
+    taken.
 
     ``is_compacted``: whether gaps may come from the log cleaner. Raises ReplicasDivergeError if the two have different
     records at one offset, KsegError if they are no replicas of one partition, else as `plan_salvage`.
     """
     files = _replica_files(directory, replica_directory)
     return run_salvage(
-        lambda refused: _FillingLoad(
-            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, refused, files
+        lambda rejected: _FillingLoad(
+            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, rejected, files
         )
     )
 
@@ -105,41 +106,41 @@ class _FillingLoad(SalvageLoad):
         scratch: Scratch,
         is_compacted: bool,
         dropping: Dropping,
-        refused: Refused,
+        rejected: Rejected,
         files: list[SegmentFile],
     ) -> None:
-        super().__init__(workspace, start, scratch, lambda: is_compacted, dropping, refused)
+        super().__init__(workspace, start, scratch, lambda: is_compacted, dropping, rejected)
         self._files = files
         self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
-        self._taken: list[ReplicaOffsets] = []
+        self._offsets: list[ReplicaOffsets] = []
 
     def outcome(self) -> Salvage:
         """Returns the result after `run`."""
         found = super().outcome()
-        found.plan.from_replica = self._taken
+        found.plan.from_replica = self._offsets
         return found
 
     def _arrange(self, drafts: list[SegmentDraft]) -> None:
         super()._arrange(drafts)
-        self._is_sparse |= any(draft.kept.is_sparse for draft in drafts)
-        holes, alone, wrong = self._compared(drafts)
+        self._is_sparse |= any(draft.contents.is_sparse for draft in drafts)
+        holes, unmatched, wrong = self._compared(drafts)
         while wrong:
-            take_out(drafts, self._others, wrong)
-            holes, alone, wrong = self._compared(drafts)
-        elsewhere = elsewhere_here(alone, holes)
+            remove_batches(drafts, self._others, wrong)
+            holes, unmatched, wrong = self._compared(drafts)
+        elsewhere = offsets_here(unmatched, holes)
         for hole in holes:
             for offer in hole.offers:
                 why = self._objection(hole, offer)
                 if offer.part.first in elsewhere:
                     why = f"the same batch is here at offset {elsewhere[offer.part.first]}, where offsets go on"
                 if why:
-                    self._tell(offer.part, why)
+                    self._list(offer.part, why)
                 else:
                     self._put(drafts, offer.part)
         self._forget_later_snapshots()
 
-    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Alone], list[ConflictingOffset]]:
+    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Unmatched], list[ConflictingOffset]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
         agreement = Agreement(self._here(drafts), self._there(), self._scratch)
         try:
@@ -150,25 +151,25 @@ class _FillingLoad(SalvageLoad):
                 raise
             return [], [], wrong
         if agreement.heads or agreement.epochs:
-            take_headers(drafts, agreement.heads, agreement.epochs)
+            copy_headers(drafts, agreement.heads, agreement.epochs)
             return self._compared(drafts)
-        return holes, agreement.alone, conflicting_offsets(agreement.alone, self._there())
+        return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
 
-    def _known_elsewhere(self, prints: set[bytes]) -> dict[bytes, int]:
+    def _offsets_in_replica(self, prints: set[bytes]) -> dict[bytes, int]:
         return offsets_of(self._there(), prints)
 
     def _forget_later_snapshots(self) -> None:
         """Removes snapshots after a hole, which may have been taken without its batches: the state is rebuilt."""
-        firsts = [taken.first_offset for taken in self._taken if not taken.why]
+        firsts = [one.first_offset for one in self._offsets if not one.why]
         for name in self.workspace.names(".snapshot") if firsts else ():
             offset = leading_offset(name)
             if offset is None or offset > min(firsts):
-                self.workspace.delete(name, "may not know of what comes from the replica")
+                self.workspace.delete(name, "may lack the batches that come from the replica")
 
     def _reason(self, draft: SegmentDraft) -> str:
         if not any(part.path in self._bases for part in draft.extra):
             return super()._reason(draft)
-        return "filled from the replica" if draft.kept.path else "taken from the replica"
+        return "filled from the replica" if draft.contents.path else "copied from the replica"
 
     def _is_moved(self, part: Part) -> bool:
         return super()._is_moved(part) and part.path not in self._bases
@@ -177,7 +178,7 @@ class _FillingLoad(SalvageLoad):
         for draft in drafts:
             self._load_parts(draft)
             for part in draft.layout():
-                yield part if part.path else part._replace(path=draft.kept.path)
+                yield part if part.path else part._replace(path=draft.contents.path)
 
     def _there(self) -> Iterator[Part]:
         """Yields the intact batches of the replica that are in their places."""
@@ -198,7 +199,7 @@ class _FillingLoad(SalvageLoad):
         before, behind = hole.before, hole.behind
         borders = [border for border in (before, behind) if border]
         if borders and not any(border.is_common for border in borders):
-            return "the replica has neither the batch before nor the one behind"
+            return "the replica has neither the batch before nor the one after"
         if offer.part.first < self.start.log_start_offset:
             return f"the log begins at {self.start.log_start_offset}"
         if self._is_sparse and before and behind and self._may_be_cleaned(before.part, behind.part, offer.part):
@@ -228,8 +229,8 @@ class _FillingLoad(SalvageLoad):
         is_whole = before.last < self._bases[offered.path]
         return not is_whole and behind.start == 0 and trees.getsize(before.path) == before.end
 
-    def _tell(self, part: Part, why: str = "") -> None:
-        rows = self._taken
+    def _list(self, part: Part, why: str = "") -> None:
+        rows = self._offsets
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
@@ -239,47 +240,47 @@ class _FillingLoad(SalvageLoad):
         """Puts batches into their segment; a segment that only the replica has is created."""
         base = self._bases[part.path]
         while True:
-            i = bisect_right(drafts, part.first, key=lambda draft: draft.kept.base) - 1
-            if i < 0 or (drafts[i].kept.base < base and drafts[i].next_offset <= base):
+            i = bisect_right(drafts, part.first, key=lambda draft: draft.contents.base) - 1
+            if i < 0 or (drafts[i].contents.base < base and drafts[i].next_offset <= base):
                 i += 1
                 drafts.insert(i, self._begun(drafts, i, base))
             draft = drafts[i]
-            room = LARGEST_POSITION - draft.bytes
-            if part.size <= room and part.last <= draft.kept.limit:
+            free_bytes = LARGEST_POSITION - draft.size
+            if part.size <= free_bytes and part.last <= draft.contents.limit:
                 break
-            fitting = self._fitting(part, room, draft.kept.limit)
+            fitting = self._fitting(part, free_bytes, draft.contents.limit)
             if (
                 fitting is None
-                and part.first > draft.kept.base
+                and part.first > draft.contents.base
                 and part.first >= draft.next_offset
-                and room < part.size
+                and free_bytes < part.size
             ):
                 base = part.first  # the segment is full
                 continue
             if fitting is None:
-                self._tell(part, "a batch does not fit between the bounds of segments")
+                self._list(part, "a batch does not fit between the bounds of segments")
                 return
             draft.put(fitting)
-            self._tell(fitting)
+            self._list(fitting)
             part = part._replace(start=fitting.end, first=fitting.last + 1)
         draft.put(part)
-        self._tell(part)
+        self._list(part)
 
     @staticmethod
-    def _fitting(part: Part, room: int, limit: int) -> Part | None:
+    def _fitting(part: Part, free_bytes: int, limit: int) -> Part | None:
         """Returns the first batches of a part within a size and up to an offset; None if there are none."""
         fitting = None
         with open_source(part.path) as source:
             for batch in batches_of(source, part):
-                if batch.end - part.start > room or batch.last > limit:
+                if batch.end - part.start > free_bytes or batch.last > limit:
                     break
                 fitting = part._replace(end=batch.end, last=batch.last)
         return fitting
 
     def _begun(self, drafts: list[SegmentDraft], i: int, base: int) -> SegmentDraft:
         """Inserts an empty segment as number ``i``, and returns it."""
-        behind = drafts[i].kept.base if i < len(drafts) else None
+        behind = drafts[i].contents.base if i < len(drafts) else None
         if i:
-            drafts[i - 1].kept.limit = min(drafts[i - 1].kept.limit, base - 1)
-            drafts[i - 1].kept.is_last = False
+            drafts[i - 1].contents.limit = min(drafts[i - 1].contents.limit, base - 1)
+            drafts[i - 1].contents.is_last = False
         return SegmentDraft(new_segment(base, behind), f"{base:020d}.log")

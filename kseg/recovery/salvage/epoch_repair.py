@@ -13,20 +13,20 @@ from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.stores.source import open_source
 
 
-def mend_epochs(draft: SegmentDraft) -> None:
+def repair_epochs(draft: SegmentDraft) -> None:
     """Gives wrong batches of a segment the epoch of the batches around them."""
     epochs = dict(_wrong(draft.layout()))
     if epochs:
-        give_epochs(draft, epochs)
+        set_epochs(draft, epochs)
 
 
-def give_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
+def set_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
     """Gives batches of a segment new epochs, by first offset."""
-    path, kept = draft.kept.path, draft.kept
+    path, kept = draft.contents.path, draft.contents
     parts = Parts(kept.base)
     for part in _split(kept.parts, epochs, path):
         parts.append(part)
-    kept.parts, kept.has_mended = parts, True
+    kept.parts, kept.has_repaired = parts, True
     draft.extra[:] = _split(draft.extra, epochs, path)
 
 
@@ -63,7 +63,7 @@ def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator
                     yield held
                 head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + 17])
                 head = head[:12] + epochs[batch.first].to_bytes(4, "big") + head[16:]
-                yield batch._replace(head=head, why="its leader epoch was mended")
+                yield batch._replace(head=head, why="its leader epoch was repaired")
                 held = None
             if held:
                 yield held

@@ -8,9 +8,10 @@ from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
 from kseg.recovery.salvage.interval_scheduling import Piece, cut_at_conflicts, schedule
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of
-from kseg.recovery.salvage.segment_contents import ROOM, WIDE, Kept, Stray
+from kseg.recovery.salvage.segment_contents import WIDE, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET
+from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import open_source
 
 _IS_NAMED, _EPOCH_AGREES = 2, 1
@@ -20,13 +21,13 @@ offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its 
 _EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 
 
-def is_plain(kept: Kept, stray: Stray) -> bool:
-    """Whether no evidence contradicts the offsets of a stray. A batch that exactly fills the gap between its neighbours
-    in the file is in its place, whatever its offset says."""
-    part = stray.part
-    if stray.expected >= 0 or stray.doubt or not 0 <= part.first <= part.last <= part.first + ROOM * stray.batches:
+def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
+    """Whether no evidence contradicts the offsets of a misplaced run. A batch that exactly fills the gap between its
+    neighbours in the file is in its place, whatever its offset says."""
+    part = run.part
+    if run.expected >= 0 or run.doubt or not 0 <= part.first <= part.last <= part.first + LARGEST_DELTA * run.batches:
         return False
-    if stray.batches > 1 or kept.base < 0:
+    if run.batches > 1 or kept.base < 0:
         return True
     i = kept.parts.at_position(part.start)
     start = kept.parts[i].last + 1 if i >= 0 else kept.base
@@ -35,10 +36,10 @@ def is_plain(kept: Kept, stray: Stray) -> bool:
     return not is_exact or part.first == start
 
 
-def _is_loose(kept: Kept, stray: Stray) -> bool:
-    """Whether the stray is loose, as in `Piece`."""
-    parts, part = kept.parts, stray.part
-    if stray.batches > 1 or not len(parts):
+def _is_loose(kept: SegmentContents, run: MisplacedRun) -> bool:
+    """Whether a misplaced run is loose, as in `Piece`."""
+    parts, part = kept.parts, run.part
+    if run.batches > 1 or not len(parts):
         return False
     i = parts.at_position(part.start)
     leads_on = i >= 0 and (parts[i].end, parts[i].last + 1) == (part.start, part.first)
@@ -46,26 +47,26 @@ def _is_loose(kept: Kept, stray: Stray) -> bool:
     return not (leads_on or is_led_from)
 
 
-def _far_offset(kept: Sequence[Kept]) -> int:
+def _far_offset(kept: Sequence[SegmentContents]) -> int:
     """Returns a limit far above the offsets of batches in their places; a single batch beyond it may have a wrong
     offset."""
     ends = [one.parts[len(one.parts) - 1].last for one in kept if len(one.parts)]
-    ends += [stray.part.last for one in kept for stray in one.strays if stray.batches > 1]
+    ends += [run.part.last for one in kept for run in one.misplaced if run.batches > 1]
     return 2 * max(ends, default=LAST_OFFSET)
 
 
-def _expect_at_base(kept: Sequence[Kept]) -> None:
+def _expect_at_base(kept: Sequence[SegmentContents]) -> None:
     """Records that the first batch of a file is expected at the offset in the file's name, if it continues another
     file's batches there, and conflicts with them at its own offset."""
     suspects = [
-        (one, stray)
+        (one, run)
         for one in kept
-        for stray in one.strays
-        if one.base >= 0 and stray.part.start == 0 and stray.batches == 1 and is_plain(one, stray)
+        for run in one.misplaced
+        if one.base >= 0 and run.part.start == 0 and run.batches == 1 and is_plain(one, run)
     ]
-    ids = {id(stray) for _, stray in suspects}
+    ids = {id(run) for _, run in suspects}
     claims = [one.parts[i] for one in kept if suspects for i in range(len(one.parts))]
-    claims += [stray.part for one in kept for stray in one.strays if is_plain(one, stray) and id(stray) not in ids]
+    claims += [run.part for one in kept for run in one.misplaced if is_plain(one, run) and id(run) not in ids]
     claims.sort(key=lambda part: part.first)
     firsts = [part.first for part in claims]
     reached = list(accumulate((part.last for part in claims), max))
@@ -74,14 +75,14 @@ def _expect_at_base(kept: Sequence[Kept]) -> None:
         i = bisect_right(firsts, last)
         return i > 0 and reached[i - 1] >= first
 
-    for one, stray in suspects:
-        first, last = stray.part.first, stray.part.last
+    for one, run in suspects:
+        first, last = run.part.first, run.part.last
         leads_on = is_claimed(one.base - 1, one.base - 1) and not is_claimed(one.base, one.base + last - first)
         if leads_on and is_claimed(first, last):
-            stray.expected = one.base
+            run.expected = one.base
 
 
-def _doubt_ends(kept: Sequence[Kept], sources: Sequence[SegmentSource]) -> None:
+def _doubt_ends(kept: Sequence[SegmentContents], sources: Sequence[SegmentSource]) -> None:
     """Marks single batches with more offsets than records as doubtful, if a file with the offset after these records in
     its name begins with a batch there."""
     begins = {
@@ -90,16 +91,16 @@ def _doubt_ends(kept: Sequence[Kept], sources: Sequence[SegmentSource]) -> None:
         if source.is_named and any((p.start, p.first) == (0, source.base) for p in _first_parts(one))
     }
     for one in kept:
-        for stray in one.strays:
-            part, behind = stray.part, stray.part.first + stray.records
-            is_wide = stray.batches == 1 and 0 < stray.records and behind <= part.last
-            if is_wide and behind in begins and is_plain(one, stray) and _is_v2(one.path, part):
-                stray.doubt = WIDE
+        for run in one.misplaced:
+            part, behind = run.part, run.part.first + run.records
+            is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
+            if is_wide and behind in begins and is_plain(one, run) and _is_v2(one.path, part):
+                run.doubt = WIDE
 
 
-def _first_parts(kept: Kept) -> list[Part]:
+def _first_parts(kept: SegmentContents) -> list[Part]:
     """Returns parts of a file, including the one at its start."""
-    return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(stray.part for stray in kept.strays[:1])]
+    return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(run.part for run in kept.misplaced[:1])]
 
 
 def _is_v2(path: str, part: Part) -> bool:
@@ -114,9 +115,9 @@ class OffsetClaims:
     ``chosen``: the kept batches by offset.
     """
 
-    def __init__(self, kept: Sequence[Kept], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
+    def __init__(self, kept: Sequence[SegmentContents], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
         self._kept, self._epochs = kept, epochs
-        self._mended: dict[tuple[int, int], Part] = {}
+        self._repaired: dict[tuple[int, int], Part] = {}
         _expect_at_base(kept)
         _doubt_ends(kept, sources)
         self._far = _far_offset(kept)
@@ -142,26 +143,26 @@ class OffsetClaims:
         """Yields the first offsets of the batches of a piece."""
         return (batch.first for batch in self._batches(piece))
 
-    def _pieces(self, number: int, kept: Kept, source: SegmentSource) -> Iterator[Piece]:
+    def _pieces(self, number: int, kept: SegmentContents, source: SegmentSource) -> Iterator[Piece]:
         parts = kept.parts
         batches = [max(weight // BATCH_WEIGHT, 1) for weight in parts.weights]
         found = [(parts[i], parts.records[i], batches[i], False) for i in range(len(parts))]
-        plain = [stray for stray in kept.strays if is_plain(kept, stray)]
-        for stray in plain:
-            is_far = stray.batches == 1 and stray.part.first > self._far
-            found.append((stray.part, stray.records, stray.batches, is_far or _is_loose(kept, stray)))
+        plain = [run for run in kept.misplaced if is_plain(kept, run)]
+        for run in plain:
+            is_far = run.batches == 1 and run.part.first > self._far
+            found.append((run.part, run.records, run.batches, is_far or _is_loose(kept, run)))
         is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
         preference = _IS_NAMED if is_named else 0
         for part, records, count, is_loose in found:
             if part.head:
-                self._mended[number, part.start] = part
+                self._repaired[number, part.start] = part
             ends = (part.first, part.last, number, part.start, part.end)
             yield Piece(*ends, records, count, preference, is_loose)
 
     def _batches(self, piece: Piece) -> Iterator[Piece]:
         plain = Part(piece.start, piece.end, piece.first, piece.last)
         with open_source(self._kept[piece.source].path) as source:
-            for batch in batches_of(source, self._mended.get((piece.source, piece.start), plain)):
+            for batch in batches_of(source, self._repaired.get((piece.source, piece.start), plain)):
                 at = batch.start
                 head = batch.head + bytes(source.buffer[at + len(batch.head) : at + _V2_BYTES])
                 records = span = batch.last - batch.first + 1

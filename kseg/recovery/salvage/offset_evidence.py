@@ -71,8 +71,8 @@ class OffsetEvidence:
 
     def indicated_offset(self, source: Source, part: Part) -> int | None:
         """Like `proven_offset`, but also by the indexes of the segment: the offset index, else the time index."""
-        for told in (self.proven_offset, self._indexed, self._timed):
-            found = told(source, part)
+        for look_up in (self.proven_offset, self._indexed, self._timed):
+            found = look_up(source, part)
             if found is not None:
                 return found
         return None
@@ -115,11 +115,11 @@ class OffsetEvidence:
             offset = index[i].offset
             if offset in (part.first, part.last):
                 return part.first
-            beside = [_reach_at(source, index[k].position) for k in (i - 1, i + 1) if 0 <= k < len(index)]
+            neighbours = [_reach_at(source, index[k].position) for k in (i - 1, i + 1) if 0 <= k < len(index)]
             offsets = [index[k].offset for k in (i - 1, i + 1) if 0 <= k < len(index)]
-            if beside and all(found and found[1] == told for found, told in zip(beside, offsets, strict=True)):
+            if neighbours and all(found and found[1] == each for found, each in zip(neighbours, offsets, strict=True)):
                 return offset - (part.last - part.first)
-            if beside and all(found and found[0] == told for found, told in zip(beside, offsets, strict=True)):
+            if neighbours and all(found and found[0] == each for found, each in zip(neighbours, offsets, strict=True)):
                 return offset
             return None
 
@@ -143,11 +143,11 @@ class OffsetEvidence:
 @contextmanager
 def _opened(path: str, suffix: str) -> Iterator[Source | None]:
     """Yields the index of a .log with that suffix; None if it is missing or unreadable."""
-    beside = path.removesuffix(LOG) + suffix
+    index_path = path.removesuffix(LOG) + suffix
     source = None
     try:
-        if path.endswith(LOG) and trees.getsize(beside) <= MAX_SIDE_FILE_BYTES:
-            source = open_source(beside)
+        if path.endswith(LOG) and trees.getsize(index_path) <= MAX_SIDE_FILE_BYTES:
+            source = open_source(index_path)
     except (OSError, PathError):
         source = None
     with source or nullcontext() as opened:

@@ -1,8 +1,8 @@
 """Decides which of two batches with overlapping offsets is right, in a compacted segment.
 
 Gaps are no sign of damage there, and no checksum covers an offset, so either batch may be wrong. Side files decide.
-Without them, a batch is wrong if it alone is a single bit away from an offset that has room between its neighbours.
-Otherwise nothing can tell: the batch with more records stays at its offsets, and the other one is cut out.
+Without them, a batch is wrong if it alone is a single bit away from offsets that are free between its neighbours.
+Otherwise it is ambiguous: the batch with more records stays at its offsets, and the other one is cut out.
 """
 
 from bisect import bisect_left, insort
@@ -35,7 +35,7 @@ class _Side:
     low: int
     high: int
 
-    def has_room(self, first: int) -> bool:
+    def is_free(self, first: int) -> bool:
         return self.low < first and first + self.part.last - self.part.first < self.high
 
 
@@ -48,13 +48,13 @@ class OverlapResolution:
         self._source, self._parts, self._evidence, self._scratch = source, parts, evidence, scratch
         self._base, self._limit = base, limit
 
-    def settle(self, chosen: list[int], verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
+    def resolve(self, chosen: list[int], verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
         """Returns the verdicts on all parts that are not kept, by number; ``verdicts``: on the parts that were not
         chosen."""
         taken, verdicts = list(chosen), dict(verdicts)
         for number in sorted(verdicts):
-            place = bisect_left(taken, number)
-            rivals = self._rivals(taken, place, self._parts[number])
+            index = bisect_left(taken, number)
+            rivals = self._rivals(taken, index, self._parts[number])
             if len(rivals) != 1 or not all(is_one_batch(self._parts, one) for one in (number, taken[rivals[0]])):
                 continue
             loser, verdict = self._judge(taken, rivals[0], number)
@@ -64,14 +64,14 @@ class OverlapResolution:
             verdicts[loser] = verdict
         return verdicts
 
-    def _rivals(self, taken: list[int], place: int, part: Part) -> list[int]:
+    def _rivals(self, taken: list[int], index: int, part: Part) -> list[int]:
         """Returns indexes into ``taken`` of the parts in the way of a part; at most two."""
         found = list[int]()
-        at = place - 1
+        at = index - 1
         while at >= 0 and len(found) < 2 and self._parts[taken[at]].last >= part.first:
             found.append(at)
             at -= 1
-        at = place
+        at = index
         while at < len(taken) and len(found) < 2 and self._parts[taken[at]].first <= part.last:
             found.append(at)
             at += 1
@@ -95,15 +95,15 @@ class OverlapResolution:
     def _by_evidence(self, one: _Side, two: _Side) -> tuple[int, Verdict] | None:
         if self._evidence is None:
             return None
-        told = [self._evidence.indicated_offset(self._source, side.part) for side in (one, two)]
-        is_right = [offset == side.part.first for offset, side in zip(told, (one, two), strict=True)]
+        offsets = [self._evidence.indicated_offset(self._source, side.part) for side in (one, two)]
+        is_right = [offset == side.part.first for offset, side in zip(offsets, (one, two), strict=True)]
         is_wrong = [
-            offset is not None and not right and side.has_room(offset)
-            for offset, right, side in zip(told, is_right, (one, two), strict=True)
+            offset is not None and not right and side.is_free(offset)
+            for offset, right, side in zip(offsets, is_right, (one, two), strict=True)
         ]
         for k, side in enumerate((one, two)):
             if (is_right[1 - k] and not is_right[k]) or (is_wrong[k] and not is_wrong[1 - k]):
-                offset = told[k]
+                offset = offsets[k]
                 return side.number, Verdict(self._only(side) if offset is None or not is_wrong[k] else offset)
         return None
 

@@ -84,7 +84,7 @@ class Parts:
         return sum(self._ends) - sum(self._starts)
 
     def append(self, part: Part, weight: int = 0, records: int = 0) -> None:
-        self._make_room(part.end)
+        self._widen(part.end)
         if part.head or part.path:
             self._special[len(self)] = (part.head, part.why, part.path)
         self._starts.append(part.start)
@@ -106,7 +106,7 @@ class Parts:
         """Like `append`, for several rising parts of the segment's own file without a repaired head."""
         if not starts:
             return
-        self._make_room(ends[-1])
+        self._widen(ends[-1])
         base = self.base
         self._starts.extend(starts)
         self._ends.extend(ends)
@@ -115,13 +115,13 @@ class Parts:
         self.weights.extend(weights)
         self.records.extend(records)
 
-    def mend(self, i: int, head: bytes, why: str) -> None:
+    def repair(self, i: int, head: bytes, why: str) -> None:
         """Replaces the first bytes of a part, which is a single batch."""
         self._special[i] = (head, why, self[i].path)
 
     def lengthen(self, end: int, last: int, weight: int, records: int) -> None:
         """Extends the last part by the batches after it."""
-        self._make_room(end)
+        self._widen(end)
         self._ends[-1], self._lasts[-1] = end, last - self.base
         self.weights[-1] = min(self.weights[-1] + weight, _MOST)
         self.records[-1] += records
@@ -142,7 +142,7 @@ class Parts:
                 found.append(part, self.weights[number], self.records[number])
         return found
 
-    def _make_room(self, end: int) -> None:
+    def _widen(self, end: int) -> None:
         if end > _MOST and self._ends.typecode == "I":
             self._starts, self._ends = array("Q", self._starts), array("Q", self._ends)
 

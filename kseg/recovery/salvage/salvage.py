@@ -16,22 +16,21 @@ from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
-from kseg.recovery.broker.start import EPOCHS_MENDED, Start
+from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
-from kseg.recovery.salvage.epoch_repair import mend_epochs
+from kseg.recovery.salvage.epoch_repair import repair_epochs
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.parts import Part, batch_of, batches_of
 from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble
-from kseg.recovery.salvage.segment_contents import Kept
+from kseg.recovery.salvage.segment_contents import SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import remove_leftovers, segment_sources
 from kseg.recovery.salvage.transaction_conflicts import transaction_conflicts
-from kseg.recovery.topic_ids import NAME as METADATA_FILE
 from kseg.recovery.topic_ids import TopicIds
 from kseg.recovery.workspace import Workspace
 from kseg.segment.batches import Batch
@@ -39,22 +38,23 @@ from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import Headers
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
 _MOST_LOADS = 3
-_MISNAMED = "a segment bears the offset at which it begins"
+_MISNAMED = "a segment is named by its base offset"
 
 
 @dataclass(slots=True)
 class Salvage:
     """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed.
 
-    ``mended``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
+    ``repaired``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
     removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
     offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
-    batches that are kept; ``complaint``: what else remains wrong; ``not_dropped``: offsets to drop that no intact batch
-    has.
+    batches that are kept; ``unrepaired``: sentences about other problems that remain; ``not_dropped``: offsets to drop
+    that no intact batch has.
     """
 
     directory: str
@@ -62,12 +62,12 @@ class Salvage:
     next_offset: int
     cuts: list[tuple[str, Damage]] = field(default_factory=list)
     more_cuts: int = 0
-    mended: int = 0
+    repaired: int = 0
     moved: int = 0
     ambiguous: int = 0
     is_compacted: bool = False
     remains: list[Remaining] = field(default_factory=list)
-    complaint: str = ""
+    unrepaired: str = ""
     not_dropped: list[int] = field(default_factory=list)
 
 
@@ -84,24 +84,24 @@ def plan_salvage(
     Raises BrokerRefusesError if a broker would not start for another reason than damage of a .log.
     """
     return run_salvage(
-        lambda refused: SalvageLoad(
-            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, refused
+        lambda rejected: SalvageLoad(
+            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, rejected
         )
     )
 
 
-def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
-    """Runs loads until a broker's loader would accept the result; ``load_with`` makes a load that leaves out
+def run_salvage(make_load: "Callable[[Rejected], SalvageLoad]") -> Salvage:
+    """Runs loads until a broker's loader would accept the result; ``make_load`` makes a load that leaves out
     batches."""
-    refused = Refused()
+    rejected = Rejected()
     for _ in range(_MOST_LOADS):
-        load = load_with(refused)
+        load = make_load(rejected)
         try:
             load.run()
         except TransactionConflictError:
             found = load.transaction_conflicts()
             # If no batch contradicts another one, the open transaction comes from a snapshot.
-            refused = Refused({**refused.batches, **found}, refused.snapshots or not found)
+            rejected = Rejected({**rejected.batches, **found}, rejected.snapshots or not found)
         else:
             return load.outcome()
     load.run()
@@ -109,8 +109,8 @@ def run_salvage(load_with: "Callable[[Refused], SalvageLoad]") -> Salvage:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """What a broker's loader rejects: ``batches`` by first offset; ``snapshots``: the existing ones."""
+class Rejected:
+    """The input that a broker's loader rejects: ``batches`` by first offset; ``snapshots``: all existing ones."""
 
     batches: dict[int, Rejection] = field(default_factory=dict)
     snapshots: bool = False
@@ -143,18 +143,18 @@ class SalvageLoad(PartitionLoad):
         scratch: Scratch,
         is_compacted: Callable[[], bool],
         dropping: Dropping,
-        refused: Refused,
+        rejected: Rejected,
     ) -> None:
         self._sources = segment_sources(workspace)
         self._source_names = {source.name for source in self._sources}
-        if refused.snapshots:
+        if rejected.snapshots:
             for name in self._snapshots(workspace):
                 workspace.delete(name, "contradicts the batches: a producer would write outside of its transaction")
         # No producer expires: here the contents of snapshots matter more than their age.
-        epochs = max(start.epochs, EPOCHS_MENDED)
+        epochs = max(start.epochs, EPOCHS_REPAIRED)
         super().__init__(workspace, replace(start, was_clean=False, recovery_point=0, now_ms=0, epochs=epochs))
         self._filter = BatchFilter(dropping)
-        self._refused = refused.batches
+        self._rejected = rejected.batches
         self._drafted: list[SegmentDraft] = []
         self._scratch = scratch
         self._may_be_compacted = is_compacted
@@ -185,7 +185,7 @@ class SalvageLoad(PartitionLoad):
         found.plan, found.next_offset = self.workspace.plan(), self.next_offset
         found.plan.gaps = [gap for gap in self._gaps if not self._is_known(*gap)]
         kept = remaining(self.workspace.directory, self.segments, self.remains)
-        found.remains, found.complaint = [one for one in kept if not one.missing], self.complaint
+        found.remains, found.unrepaired = [one for one in kept if not one.missing], self.unrepaired
         found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)
         return found
 
@@ -193,45 +193,45 @@ class SalvageLoad(PartitionLoad):
         """Whether an earlier salvage has reported these offsets as missing."""
         return any(a <= first and last <= b for a, b in self._known_gaps)
 
-    def _settle_leftovers(self) -> list[str]:
+    def _handle_leftovers(self) -> list[str]:
         """Leftovers of a cleaning are treated like any other file with batches."""
         remove_leftovers(self.workspace, self._source_names)
         return []
 
-    def _settle_topic_id(self, ids: TopicIds) -> str:
+    def _repair_topic_id(self, ids: TopicIds) -> str:
         try:
-            return super()._settle_topic_id(ids)
-        except BrokerRefusesError as error:  # a lost id is no reason to lose the log as well
-            self.workspace.delete(METADATA_FILE, "cannot be read: a broker does not start with it")
+            return super()._repair_topic_id(ids)
+        except BrokerRefusesError as error:  # the log is salvaged even if the topic id is lost
+            self.workspace.delete(PARTITION_METADATA, "cannot be read: a broker does not start with it")
             return str(error).removeprefix(f"{self.workspace.directory}/")
 
     def _load_segments(self) -> None:
         drafts, self._others = assemble(self._sources, self._scan_file, self.epochs)
         self._arrange(drafts)
-        self._leave_out(drafts, self._refused)
+        self._leave_out(drafts, self._rejected)
         self._drafted = drafts
         segments = self._without_stranded_end(drafts)
         self._remove_others()
         self._write_all(segments)
         self.producers.load_names()
-        self._tell_gaps([draft for draft in drafts if draft in segments or draft.is_changed])
+        self._add_gaps([draft for draft in drafts if draft in segments or draft.is_changed])
         ends = [draft.next_offset for draft in segments if not draft.is_empty]
         if ends:  # otherwise entries of lost batches prevent the epochs of the kept batches from being added
             self.epochs.truncate_from_end(ends[-1])
         first = next((draft for draft in segments if not draft.is_empty), None)
         if first is not None and first is not segments[0]:  # a broker takes its base offset as the log start
-            log_start = max(first.kept.base, self.start.log_start_offset)
+            log_start = max(first.contents.base, self.start.log_start_offset)
             self.start = replace(self.start, log_start_offset=log_start)
         super()._load_segments()
 
     def _arrange(self, drafts: list[SegmentDraft]) -> None:
         """Decides which batches each segment gets."""
-        Relocation(drafts, self._others, self._load_parts, self._known_elsewhere, self._evidence).run()
+        Relocation(drafts, self._others, self._load_parts, self._offsets_in_replica, self._evidence).run()
         for draft in drafts:
-            kept = draft.kept  # damage to a batch may have hit its epoch, too
+            kept = draft.contents  # damage to a batch may have hit its epoch, too
             if kept.epochs_fall or (draft.is_changed and (kept.has_epochs or draft.extra or not kept.path)):
                 self._load_parts(draft)
-                mend_epochs(draft)
+                repair_epochs(draft)
 
     def _without_stranded_end(self, drafts: list[SegmentDraft]) -> list[SegmentDraft]:
         """Returns the segments without empty ones after the last batch: they would move the log end, and a consumer
@@ -239,22 +239,26 @@ class SalvageLoad(PartitionLoad):
         ends = [draft.next_offset for draft in drafts if not draft.is_empty]
         if not ends or ends[-1] < self.start.log_start_offset:
             return drafts
-        kept = [draft for draft in drafts if not (draft.is_empty and draft.kept.base > ends[-1])]
+        kept = [draft for draft in drafts if not (draft.is_empty and draft.contents.base > ends[-1])]
         for draft in drafts[len(kept) :]:
-            self._note(draft)
+            self._record(draft)
             self._remove(draft, f"holds no batch, and the log ends at offset {ends[-1]}")
         return kept
 
-    def _leave_out(self, drafts: list[SegmentDraft], refused: dict[int, Rejection]) -> None:
+    def _leave_out(self, drafts: list[SegmentDraft], rejected: dict[int, Rejection]) -> None:
         """Removes the batches at these first offsets from their segments."""
-        owners = {draft.kept.path: draft for draft in (*drafts, *self._others)}
+        owners = {draft.contents.path: draft for draft in (*drafts, *self._others)}
         for draft in drafts:
-            mine = {first: why for first, why in refused.items() if draft.kept.base <= first <= draft.kept.limit}
+            mine = {
+                first: why for first, why in rejected.items() if draft.contents.base <= first <= draft.contents.limit
+            }
             if mine:
                 self._load_parts(draft)
             for part in draft.leave_out(mine):
                 why = mine[part.first]
-                owners[part.path or draft.kept.path].kept.cuts.add(Damage(why.code, part.start, part.size, why.message))
+                owners[part.path or draft.contents.path].contents.cuts.add(
+                    Damage(why.code, part.start, part.size, why.message)
+                )
 
     def transaction_conflicts(self) -> dict[int, Rejection]:
         """Returns the batches to leave out, by first offset, after `run` has raised TransactionConflictError."""
@@ -266,11 +270,11 @@ class SalvageLoad(PartitionLoad):
 
         return transaction_conflicts(headers)
 
-    def _known_elsewhere(self, _prints: set[bytes]) -> dict[bytes, int]:
+    def _offsets_in_replica(self, _prints: set[bytes]) -> dict[bytes, int]:
         """Returns the first offsets of batches in another replica; nothing, because there is none."""
         return {}
 
-    def _scan_file(self, name: str, base: int | None, behind: int | None) -> Kept:
+    def _scan_file(self, name: str, base: int | None, behind: int | None) -> SegmentContents:
         with open_source(self.workspace.path(name)) as source:
             kept = scan_segment(source, base, behind, self._scratch, self.start.jobs, self._evidence, self._filter)
             if source.unreadable:
@@ -278,18 +282,20 @@ class SalvageLoad(PartitionLoad):
             return kept
 
     def _load_parts(self, draft: SegmentDraft) -> None:
-        if draft.is_forgotten:
-            kept = draft.kept
-            draft.remember(self._scan_file(draft.file, kept.base, None if kept.is_last else kept.limit + 1).parts)
+        if draft.is_released:
+            kept = draft.contents
+            draft.restore_parts(self._scan_file(draft.file, kept.base, None if kept.is_last else kept.limit + 1).parts)
 
     def _remove_others(self) -> None:
         """Removes the files that make no segment."""
         for draft in self._others:
-            self._note(draft)
-            self._remove(draft, "its batches belong into other segments, or are there twice")
+            self._record(draft)
+            self._remove(draft, "its batches belong to other segments, or are duplicates")
 
     def _remove(self, draft: SegmentDraft, reason: str) -> None:
-        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.kept.cuts.listed]
+        removed = [
+            Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.contents.cuts.listed
+        ]
         self.workspace.delete(draft.file, reason, removed)
         for suffix in SUFFIXES[1:] if draft.file.endswith(LOG) else ():
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
@@ -307,8 +313,8 @@ class SalvageLoad(PartitionLoad):
             if draft.is_changed:
                 self._write(draft)
             elif draft.file != draft.name:
-                origin = os.path.basename(draft.kept.path)
-                pieces = [Range(origin, 0, trees.getsize(draft.kept.path))]
+                origin = os.path.basename(draft.contents.path)
+                pieces = [Range(origin, 0, trees.getsize(draft.contents.path))]
                 self.workspace.write(draft.name, pieces, _MISNAMED)
         for draft in written:
             if draft.file not in names:
@@ -316,8 +322,8 @@ class SalvageLoad(PartitionLoad):
 
     def _write(self, draft: SegmentDraft) -> None:
         """Writes a changed segment to the workspace."""
-        workspace, name, layout, kept = self.workspace, draft.name, draft.layout(), draft.kept
-        self._note(draft)
+        workspace, name, layout, kept = self.workspace, draft.name, draft.layout(), draft.contents
+        self._record(draft)
         reason = self._reason(draft)
         if kept.cuts.more:
             reason += f" ({kept.cuts.more} more than are listed)"
@@ -335,25 +341,27 @@ class SalvageLoad(PartitionLoad):
         self._layouts[kept.base] = layout
 
     def _reason(self, draft: SegmentDraft) -> str:
-        return "damaged ranges are cut out" if draft.kept.cuts else "batches are put in their places"
+        return "damaged ranges are cut out" if draft.contents.cuts else "batches are moved to their offsets"
 
-    def _note(self, draft: SegmentDraft) -> None:
-        found, cuts = self._result, draft.kept.cuts
+    def _record(self, draft: SegmentDraft) -> None:
+        found, cuts = self._result, draft.contents.cuts
         found.cuts += [(draft.file, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
         found.more_cuts += cuts.more
-        found.ambiguous += draft.kept.ambiguous
+        found.ambiguous += draft.contents.ambiguous
         found.moved += sum(self._is_moved(part) for part in draft.extra)
-        found.mended += sum(bool(part.head) for part in draft.layout()) if draft.name and draft.is_mended else 0
+        found.repaired += (
+            sum(bool(part.head) for part in draft.layout()) if draft.name and draft.has_repaired_headers else 0
+        )
 
     def _is_moved(self, part: Part) -> bool:
         """Whether batches come from another place in the partition."""
         return not part.head
 
-    def _tell_gaps(self, drafts: list[SegmentDraft]) -> None:
+    def _add_gaps(self, drafts: list[SegmentDraft]) -> None:
         """Adds the gaps to the plan: offsets that are missing afterwards, except those that the cleaner removed between
         unchanged batches, up to the offset that keys prove it has reached."""
         gaps = _gaps_of(drafts, False)
-        is_sparse = any(draft.kept.is_sparse for draft in drafts)
+        is_sparse = any(draft.contents.is_sparse for draft in drafts)
         if gaps and (is_sparse or self._may_be_compacted()):
             is_sparse, cleaned = True, set(_gaps_of(drafts, True))
             before = max(first for first, _ in gaps)
@@ -365,12 +373,12 @@ class SalvageLoad(PartitionLoad):
         """Yields the batches of the new segments."""
         for draft in drafts:
             if not draft.is_changed:  # its parts may have been released
-                with open_source(draft.kept.path) as source:
-                    reader = SegmentReader(source, False, draft.kept.base, scratch=self._scratch)
+                with open_source(draft.contents.path) as source:
+                    reader = SegmentReader(source, False, draft.contents.base, scratch=self._scratch)
                     yield from (item for item in reader if not isinstance(item, Damage))
                 continue
             for part in draft.layout():
-                with open_source(part.path or draft.kept.path) as source:
+                with open_source(part.path or draft.contents.path) as source:
                     for batch in batches_of(source, part):
                         yield batch_of(source, batch, self._scratch)
 
@@ -396,19 +404,19 @@ class SalvageLoad(PartitionLoad):
 def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, int]]:
     """Returns the ranges of missing offsets; ``is_cleaned``: as in `SegmentDraft.gaps`."""
     found: list[tuple[int, int]] = []
-    reached, is_whole = drafts[0].kept.base if drafts else 0, False
+    reached, is_whole = drafts[0].contents.base if drafts else 0, False
     for draft in drafts:
-        if draft.is_empty and draft.is_changed and not draft.kept.is_last:
+        if draft.is_empty and draft.is_changed and not draft.contents.is_last:
             is_whole = False  # its files are removed
             continue
-        if reached < draft.kept.base and not (is_cleaned and is_whole):  # its own bytes never contained these
-            found.append((reached, draft.kept.base - 1))
-        found += draft.gaps(is_cleaned and _may_be_cleaned(draft.kept))
+        if reached < draft.contents.base and not (is_cleaned and is_whole):  # its own bytes never contained these
+            found.append((reached, draft.contents.base - 1))
+        found += draft.gaps(is_cleaned and _may_be_cleaned(draft.contents))
         reached, is_whole = max(reached, draft.next_offset), draft.ends_as_it_was
     return found
 
 
-def _may_be_cleaned(kept: Kept) -> bool:
-    """Whether a segment may have been cleaned. The active segment is not, unless its gaps show it; strays show
+def _may_be_cleaned(kept: SegmentContents) -> bool:
+    """Whether a segment may have been cleaned. The active segment is not, unless its gaps show it; misplaced runs show
     nothing."""
-    return not kept.is_last or (kept.is_sparse and not kept.strays)
+    return not kept.is_last or (kept.is_sparse and not kept.misplaced)

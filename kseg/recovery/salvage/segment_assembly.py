@@ -13,17 +13,18 @@ from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain
 from kseg.recovery.salvage.overflow import overflow
 from kseg.recovery.salvage.parts import Parts
 from kseg.recovery.salvage.segment_bounds import SegmentBounds, bounds_by_name, segment_bounds
-from kseg.recovery.salvage.segment_contents import ROOM, Cuts, Kept, Stray
+from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
+from kseg.segment.writer import LARGEST_DELTA
 
 _FEW_PARTS = 1000
-"""The parts of an intact segment with more parts are not kept in memory; the file is read again if strays belong
-there."""
+"""The parts of an intact segment with more parts are not kept in memory; the file is read again if misplaced runs
+belong there."""
 
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
-Scan = Callable[[str, int | None, int | None], Kept]
+Scan = Callable[[str, int | None, int | None], SegmentContents]
 """Reads a file, given its name, the base offset of its segment (None: it makes none) and that of the next segment."""
 
 
@@ -38,14 +39,14 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
     """Returns the segments. ``sources`` are in the order of `segment_sources`; ``epochs``: those of
     leader-epoch-checkpoint."""
 
-    def read(bounds: SegmentBounds) -> Kept:
+    def read(bounds: SegmentBounds) -> SegmentContents:
         if bounds.source is None:
             return new_segment(bounds.base, bounds.behind)
         return scan(sources[bounds.source].name, bounds.base, bounds.behind)
 
     by_name = bounds_by_name(sources)
     kept = [read(bounds) for bounds in by_name]
-    if len(by_name) == len(sources) and not any(is_plain(one, stray) for one in kept for stray in one.strays):
+    if len(by_name) == len(sources) and not any(is_plain(one, run) for one in kept for run in one.misplaced):
         return Assembled(_drafts(by_name, kept, sources), [])
     known = dict(zip(by_name, kept, strict=True))
     kept += [scan(source.name, None, None) for source in sources[len(by_name) :]]
@@ -57,32 +58,32 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
     others = [
         SegmentDraft(kept[number] if number >= len(by_name) else scan(source.name, None, None), "", source.name)
         for number, source in enumerate(sources)
-        if number not in used and (is_of_broker(source) or kept[number].strays)
+        if number not in used and (is_of_broker(source) or kept[number].misplaced)
     ]
     return Assembled(_drafts(bounds, segments, sources), others)
 
 
-def new_segment(base: int, behind: int | None) -> Kept:
+def new_segment(base: int, behind: int | None) -> SegmentContents:
     """Returns a segment without a file; ``behind``: the base offset of the next one, None for the last."""
-    limit = base + ROOM if behind is None else min(behind - 1, base + ROOM)
-    return Kept("", base, limit, behind is None, Parts(base), Cuts(), [], False)
+    limit = base + LARGEST_DELTA if behind is None else min(behind - 1, base + LARGEST_DELTA)
+    return SegmentContents("", base, limit, behind is None, Parts(base), Cuts(), [], False)
 
 
 def _drafts(
-    bounds: Iterable[SegmentBounds], kept: Iterable[Kept], sources: Sequence[SegmentSource]
+    bounds: Iterable[SegmentBounds], kept: Iterable[SegmentContents], sources: Sequence[SegmentSource]
 ) -> list[SegmentDraft]:
     drafts: list[SegmentDraft] = []
     for one, found in zip(bounds, kept, strict=True):
         name = f"{one.base:020d}.log"
         drafts.append(SegmentDraft(found, name, name if one.source is None else sources[one.source].name))
         if found.is_intact and len(found.parts) > _FEW_PARTS:
-            drafts[-1].forget()
+            drafts[-1].release_parts()
         drafts += overflow(drafts[-1], one.behind)
     return drafts
 
 
-def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[Kept]) -> None:
-    """Makes strays of the batches that lose to those of another file."""
+def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[SegmentContents]) -> None:
+    """Adds the batches that lose to those of another file to the misplaced runs."""
     by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
     firsts: dict[int, set[int]] = {}
     for piece in claims.outweighed():
@@ -91,4 +92,4 @@ def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: 
     for source, found in firsts.items():
         kept = by_source[source]
         for part in kept.leave_out(found):
-            kept.strays.append(Stray(part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))
+            kept.misplaced.append(MisplacedRun(part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))

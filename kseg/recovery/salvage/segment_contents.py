@@ -1,4 +1,4 @@
-"""The contents of one file for salvage: parts in their places, strays, and ranges to cut out."""
+"""The contents of one file for salvage: parts in their places, misplaced runs, and ranges to cut out."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,6 @@ from kseg.segment.items import Damage
 MOST_CUTS = 10_000
 """Limit of the ranges listed for a segment."""
 
-ROOM = 0x7FFFFFFF
 NOWHERE = -1
 """Base and limit of a file that makes no segment."""
 
@@ -41,7 +40,7 @@ class Cuts:
 
 
 @dataclass(slots=True)
-class Stray:
+class MisplacedRun:
     """Intact ``batches`` that seem to be in the wrong place. ``expected``: the first offset that their neighbours
     suggest, -1 if unknown; ``doubt``: why their own offsets, which another batch has, may yet be right; ``records``:
     their number by the headers."""
@@ -54,7 +53,7 @@ class Stray:
 
 
 @dataclass(slots=True)
-class Kept:
+class SegmentContents:
     """A segment with offsets between ``base`` and ``limit``. ``parts`` rise in positions and offsets."""
 
     path: str
@@ -63,10 +62,10 @@ class Kept:
     is_last: bool
     parts: Parts
     cuts: Cuts
-    strays: list[Stray]
+    misplaced: list[MisplacedRun]
     is_sparse: bool
     """Whether offsets are missing that damage does not explain."""
-    has_mended: bool = False
+    has_repaired: bool = False
     has_shared: bool = False
     """Whether two batches share bytes of the file."""
     ambiguous: int = 0
@@ -78,7 +77,7 @@ class Kept:
 
     @property
     def is_intact(self) -> bool:
-        return not (self.cuts or self.strays or self.has_mended or self.has_shared)
+        return not (self.cuts or self.misplaced or self.has_repaired or self.has_shared)
 
     def leave_out(self, firsts: Container[int]) -> list[Part]:
         """Removes and returns the batches with these first offsets."""

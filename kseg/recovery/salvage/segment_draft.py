@@ -7,7 +7,7 @@ from functools import cached_property
 from kseg.recovery.broker.segments import LOG, TIME_INDEX
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.parts import Part, Parts, without_batches
-from kseg.recovery.salvage.segment_contents import Kept
+from kseg.recovery.salvage.segment_contents import SegmentContents
 from kseg.stores import trees
 
 MOST_GAPS = 1000
@@ -17,55 +17,55 @@ MOST_GAPS = 1000
 class SegmentDraft:
     """The segment ``name``: its own ``parts``, and ``extra`` ones put between them.
 
-    ``file`` is the present name of the file with its own parts. A forgotten draft has no parts until its file is read
+    ``file`` is the present name of the file with its own parts. A released draft has no parts until its file is read
     again.
     """
 
-    def __init__(self, kept: Kept, name: str, file: str = "") -> None:
-        self.kept = kept
+    def __init__(self, contents: SegmentContents, name: str, file: str = "") -> None:
+        self.contents = contents
         self.name = name
         self.file = file or name
         self.extra: list[Part] = []
-        self.is_forgotten = False
+        self.is_released = False
         self._gaps: list[tuple[int, int]] = []
         self._next_offset = 0
         self._bytes = -1
 
     @property
     def parts(self) -> Parts:
-        return self.kept.parts
+        return self.contents.parts
 
-    def forget(self) -> None:
+    def release_parts(self) -> None:
         """Releases the parts of an intact segment."""
         self._gaps, self._next_offset = self._gaps_inside(False), self.next_offset
-        self.kept.parts = Parts(self.kept.base)
-        self.is_forgotten = True
+        self.contents.parts = Parts(self.contents.base)
+        self.is_released = True
 
-    def remember(self, parts: Parts) -> None:
+    def restore_parts(self, parts: Parts) -> None:
         """Stores the parts again."""
-        self.kept.parts = parts
-        self.is_forgotten = False
+        self.contents.parts = parts
+        self.is_released = False
 
     @cached_property
     def was_empty(self) -> bool:
         """Whether its closed file is empty, and its time index shows that it always was."""
-        path = self.kept.path
+        path = self.contents.path
         index = path.removesuffix(LOG) + TIME_INDEX
-        return not self.kept.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
+        return not self.contents.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
 
     @property
-    def is_mended(self) -> bool:
+    def has_repaired_headers(self) -> bool:
         """Whether headers were repaired."""
-        return self.kept.has_mended or any(part.head for part in self.extra)
+        return self.contents.has_repaired or any(part.head for part in self.extra)
 
     @property
     def is_changed(self) -> bool:
         """Whether its file will be rewritten."""
-        return not self.kept.is_intact or bool(self.extra)
+        return not self.contents.is_intact or bool(self.extra)
 
     @property
     def is_empty(self) -> bool:
-        return not (len(self.parts) or self.extra or self.is_forgotten)
+        return not (len(self.parts) or self.extra or self.is_released)
 
     def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
         """Returns the ranges of missing offsets from its base to its last offset; one range that spans them if there
@@ -73,13 +73,13 @@ class SegmentDraft:
 
         ``is_cleaned``: without gaps between adjacent batches of the file, which the log cleaner has left.
         """
-        if self.is_forgotten:  # an intact one has none
+        if self.is_released:  # an intact one has none
             return [] if is_cleaned else self._gaps
         return self._gaps_inside(is_cleaned)
 
     def _gaps_inside(self, is_cleaned: bool) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        reached, count, before = self.kept.base, 0, ("", 0)
+        reached, count, before = self.contents.base, 0, ("", 0)
         for start, end, first, last, head, path in self.layout().rows():
             if first > reached and not (is_cleaned and not head and before == (path, start)):
                 count += 1
@@ -95,19 +95,19 @@ class SegmentDraft:
     @property
     def ends_as_it_was(self) -> bool:
         """Whether nothing is missing, moved or repaired at the end of its file."""
-        if self.is_forgotten or not self.is_changed:
+        if self.is_released or not self.is_changed:
             return True
         ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
         last = max(ends, key=lambda part: part.last, default=None)
-        return last is not None and not (last.path or last.head) and last.end == trees.getsize(self.kept.path)
+        return last is not None and not (last.path or last.head) and last.end == trees.getsize(self.contents.path)
 
     @property
     def next_offset(self) -> int:
         """The offset after its last batch; its base if it has none."""
-        if self.is_forgotten:
+        if self.is_released:
             return self._next_offset
         last = self.layout().last_offset
-        return self.kept.base if last is None else last + 1
+        return self.contents.base if last is None else last + 1
 
     def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
         """Returns the last taken offset before a free range and the first after it, each None if there is none.
@@ -143,7 +143,7 @@ class SegmentDraft:
         return True
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """The size of its new file."""
         if self._bytes < 0:
             self._bytes = self.layout().size
@@ -156,20 +156,20 @@ class SegmentDraft:
 
     def take(self, number: int) -> None:
         """Removes one of its own parts."""
-        self.kept.parts, self._bytes = self.kept.parts.without({number}), -1
+        self.contents.parts, self._bytes = self.contents.parts.without({number}), -1
 
     def take_back(self, parts: Parts, part: Part) -> None:
         """Reverts `take` and `put`: restores its own ``parts``, and removes ``part``."""
         self.extra.remove(part)
-        self.kept.parts, self._bytes = parts, -1
+        self.contents.parts, self._bytes = parts, -1
 
     def leave_out(self, firsts: Container[int]) -> list[Part]:
         """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
         segment's own."""
         if not firsts:
             return []
-        taken, self._bytes = self.kept.leave_out(firsts), -1
-        self.extra[:] = without_batches(self.extra, firsts, self.kept.path, taken)
+        taken, self._bytes = self.contents.leave_out(firsts), -1
+        self.extra[:] = without_batches(self.extra, firsts, self.contents.path, taken)
         return taken
 
     def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
@@ -188,7 +188,7 @@ class SegmentDraft:
 
     def layout(self) -> Layout:
         """Returns the layout of the new segment."""
-        return Layout(self.kept.path, self.parts, self.extra)
+        return Layout(self.contents.path, self.parts, self.extra)
 
 
 def _is_empty(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Scans one file for intact batches: parts in their places, and strays to be placed."""
+"""Scans one file for intact batches: parts in their places, and misplaced runs."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.recovery.broker.accepted import AcceptedBatches
-from kseg.recovery.salvage.compressed_sets import OldSets
+from kseg.recovery.salvage.compressed_messages import CompressedMessages
 from kseg.recovery.salvage.fragments import MANY_BREAKS, WRONG_CHECKSUM, Fragments, records_in
 from kseg.recovery.salvage.header_repair import offsets_of, with_first_offset, with_right_header, with_right_magic
 from kseg.recovery.salvage.longest_rising_run import longest_rising_run
@@ -29,16 +29,17 @@ from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict, is_one_batch
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, Parts
 from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
-from kseg.recovery.salvage.segment_contents import NOWHERE, ROOM, WIDE, Cuts, Kept, Stray
+from kseg.recovery.salvage.segment_contents import NOWHERE, WIDE, Cuts, MisplacedRun, SegmentContents
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP, FULL, BatchProblem, Headers, Item, SegmentSurvey
+from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
-MOST_STRAYS = 250_000
-"""Limit of the strays of a segment, of about 300 bytes each."""
+MOST_MISPLACED = 250_000
+"""Limit of the misplaced runs of a segment, of about 300 bytes each."""
 
 _FEW_BATCHES = 3
 _OLD_BYTES, _V2_BYTES = 26, 61
@@ -49,11 +50,11 @@ _EVENTS = 8192
 _PLAIN_GAPS = 8
 """With more gaps that damage does not explain, the log was compacted."""
 
-_MENDED = 100
+_REPAIRED = 100
 _NO_EPOCH = -1
-_MENDED_WEIGHT = 1
+_REPAIRED_WEIGHT = 1
 """Weight of a batch with a repaired header, less than an intact one's: its offset may be damaged, too."""
-_UNBROKEN = (_MENDED, 0, 0)
+_TO_REPAIR = (_REPAIRED, 0, 0)
 _REJECTED = 101
 _TO_REJECT = (_REJECTED, 0, 0)
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
@@ -68,18 +69,18 @@ def scan_segment(
     jobs: int = 1,
     evidence: OffsetEvidence | None = None,
     batch_filter: BatchFilter | None = None,
-) -> Kept:
-    """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are strays;
-    ``next_base``: base offset of the next segment, None for the last."""
-    finder = _Finder(source, base, next_base, scratch, evidence)
+) -> SegmentContents:
+    """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are in misplaced
+    runs; ``next_base``: base offset of the next segment, None for the last."""
+    scan = _Scan(source, base, next_base, scratch, evidence)
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
     reader = SegmentReader(source, False, base or 0, scratch=scratch, manner=SegmentSurvey.manner(level))
     for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
         if isinstance(item, Damage):
-            finder.damage(item)
+            scan.damage(item)
         else:
-            finder.headers(item, batch_filter.rejected(source, item, problems, scratch) if batch_filter else {})
-    return finder.finish()
+            scan.headers(item, batch_filter.rejected(source, item, problems, scratch) if batch_filter else {})
+    return scan.finish()
 
 
 def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, list[BatchProblem]]]:
@@ -105,22 +106,24 @@ def _ends_below(rows: memoryview, row: int) -> bool:
     return bool(is_v2) and rows[behind + BATCH_FIRST_OFFSET] == end <= rows[at + BATCH_LAST_OFFSET]
 
 
-class _Finder:
+class _Scan:
     """Divides a segment into parts with rising offsets and cuts out damaged ranges."""
 
     def __init__(
         self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, evidence: OffsetEvidence | None
     ) -> None:
-        self._source, self._sets = source, OldSets(source, scratch)
+        self._source, self._compressed = source, CompressedMessages(source, scratch)
         self._scratch, self._evidence = scratch, evidence
         self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
         """Positions of batches that producer snapshots may have an entry for."""
-        room = NOWHERE if base is None else base + ROOM
-        limit = room if next_base is None else min(next_base - 1, room)
+        highest = NOWHERE if base is None else base + LARGEST_DELTA
+        limit = highest if next_base is None else min(next_base - 1, highest)
         start = NOWHERE if base is None else base
         is_last = base is not None and next_base is None
-        self.kept = Kept(os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False)
+        self.contents = SegmentContents(
+            os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False
+        )
         self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * EVENT_WIDTH))
         self._is_joined = False
         self._plain_gaps = 0
@@ -134,16 +137,16 @@ class _Finder:
         """Repaired first bytes of batches by position, with the reason."""
 
     def damage(self, damage: Damage) -> None:
-        self.kept.has_epochs = True  # batches inside the range have no rows
+        self.contents.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
         head = with_right_header(self._source, damage)
         if head is None:
-            self._take_sharing(damage)
+            self._cut_range(damage)
         else:
-            self._take_mended(damage.position, damage.length, head, f"{damage.code}: its header was mended")
+            self._add_repaired(damage.position, damage.length, head, f"{damage.code}: its header was repaired")
 
-    def _take_sharing(self, damage: Damage) -> None:
+    def _cut_range(self, damage: Damage) -> None:
         """Cuts a range out, except a batch that begins with the last bytes of the range.
 
         If a batch has lost a few bytes, the leading zeros of the next batch seem to be part of it.
@@ -157,56 +160,56 @@ class _Finder:
             if least <= end <= damage.end and crc_holds(self._source.buffer, position, end):
                 first, last = offsets_of(head)
                 if head[16] < 2 and head[17] & 7:
-                    first, last = self._sets.offsets(position, end - position, head[16])
+                    first, last = self._compressed.offsets(position, end - position, head[16])
                 part = Part(position, end, first, last)
                 if self._fits(part):
-                    self.kept.parts.append(part, BATCH_WEIGHT, last - first + 1)
+                    self.contents.parts.append(part, BATCH_WEIGHT, last - first + 1)
                 else:
-                    self._stray(part, 1, last - first + 1)
+                    self._add_misplaced(part, 1, last - first + 1)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
-                self.kept.has_shared = True
+                self.contents.has_shared = True
                 break
         if damage.length:
-            self.kept.cuts.add(damage)
+            self.contents.cuts.add(damage)
 
-    def _take_mended(self, position: int, size: int, head: bytes, why: str) -> None:
+    def _add_repaired(self, position: int, size: int, head: bytes, why: str) -> None:
         """Adds a batch whose checksum is right."""
         whole = head + bytes(self._source.buffer[position + len(head) : position + min(size, 61)])
         first, last = offsets_of(whole)
         if whole[16] < 2 and whole[17] & 7:
-            first, last = self._sets.offsets(position, size, whole[16], head)
+            first, last = self._compressed.offsets(position, size, whole[16], head)
             head = with_first_offset(whole, first, last) + head[8:]  # the offsets inside are checksummed
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):
-            self.kept.parts.append(part, _MENDED_WEIGHT, last - first + 1)
+            self.contents.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)
             self._chain.last_offset = max(self._chain.last_offset, last)
         else:
-            self._stray(part, 1, last - first + 1)
+            self._add_misplaced(part, 1, last - first + 1)
         self._is_joined = False
 
     def _fits(self, part: Part) -> bool:
-        return self.kept.base <= part.first <= part.last <= self.kept.limit
+        return self.contents.base <= part.first <= part.last <= self.contents.limit
 
-    def _stray(self, part: Part, batches: int, records: int, expected: int = -1, doubt: str = "") -> None:
-        strays = self.kept.strays
-        before = strays[-1] if strays and not (doubt or strays[-1].doubt) else None
+    def _add_misplaced(self, part: Part, batches: int, records: int, expected: int = -1, doubt: str = "") -> None:
+        misplaced = self.contents.misplaced
+        before = misplaced[-1] if misplaced and not (doubt or misplaced[-1].doubt) else None
         if before and expected < 0 <= part.first and before.expected < 0 and not (part.head or before.part.head):
             if before.part.end == part.start and before.part.last + 1 == part.first:
                 before.part = before.part._replace(end=part.end, last=part.last)
                 before.batches += batches
                 before.records += records
                 return
-        if len(strays) < MOST_STRAYS:
-            strays.append(Stray(part._replace(path=self.kept.path), batches, expected, doubt, records))
+        if len(misplaced) < MOST_MISPLACED:
+            misplaced.append(MisplacedRun(part._replace(path=self.contents.path), batches, expected, doubt, records))
         else:
             text = f"offsets {part.first} to {part.last} do not belong here"
-            self.kept.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+            self.contents.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
     def headers(self, headers: Headers, rejected: dict[int, Rejection]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
         rows, start = headers.rows, 0
         self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
-        self._heads = self._sets.open(rows, headers.count, self._chain.last_offset)
+        self._heads = self._compressed.open(rows, headers.count, self._chain.last_offset)
         while start < headers.count:
             count = min(headers.count - start, _EVENTS // 4)  # a batch can cause several events
             part = rows[start * BATCH_WIDTH : (start + count) * BATCH_WIDTH]
@@ -221,11 +224,11 @@ class _Finder:
         for kind, row, a, _, c in self._chain.written():
             if kind in _BREAKS:
                 breaks[row] = (kind, a, c)
-            self.kept.epochs_fall |= kind == chain.EPOCH_FALLS
+            self.contents.epochs_fall |= kind == chain.EPOCH_FALLS
         epochs = rows[BATCH_LEADER_EPOCH : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         lowest, highest = min(epochs), max(epochs)
-        self.kept.epochs_fall |= lowest < _NO_EPOCH
-        self.kept.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
+        self.contents.epochs_fall |= lowest < _NO_EPOCH
+        self.contents.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
         self._epoch = lowest
         # The chain accepts a gap that another batch explains; a part has no gaps.
         firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
@@ -237,7 +240,7 @@ class _Finder:
         if self._heads:
             for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
                 if position in self._heads:
-                    breaks[row] = _UNBROKEN
+                    breaks[row] = _TO_REPAIR
         if self._rejected:
             for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
                 if position in self._rejected:
@@ -245,23 +248,23 @@ class _Finder:
         return breaks
 
     def _rows(self, rows: memoryview, count: int, breaks: "dict[int, tuple[int, int, int]]") -> None:
-        first, is_clean, kept = 0, True, self.kept
+        first, is_clean, kept = 0, True, self.contents
         fragments = Fragments(rows, count, breaks, kept.base, kept.limit) if len(breaks) >= MANY_BREAKS else None
         for row in sorted(breaks):
             if row < first:
                 continue
             if fragments and len(run := fragments.run_from(row)) > 1:
-                self._stretch(rows, first, row, is_clean)
+                self._add_rows(rows, first, row, is_clean)
                 self._known += fragments.take(run, kept.parts, kept.cuts, self._remembered)
                 self._is_joined, first, is_clean = False, run[-1] + 1, True
                 continue
             kind, a, c = breaks[row]
             if kind == chain.NOT_RISING and first < row and _ends_below(rows, row - 1):
-                self._stretch(rows, first, row - 1, is_clean)
+                self._add_rows(rows, first, row - 1, is_clean)
                 self._doubt_end(rows, row - 1)
                 self._is_joined, first, is_clean, self._shift = False, row, True, 0
                 continue
-            self._stretch(rows, first, row, is_clean)
+            self._add_rows(rows, first, row, is_clean)
             self._is_joined = False
             if kind == chain.GAP:
                 first, is_clean = row, bool(c)  # whether damage precedes it
@@ -275,19 +278,19 @@ class _Finder:
                     first, is_clean, self._shift = row, is_explained, 0
                     continue
             if kind == chain.WRONG_OFFSET and self._is_disputed(rows, row, count):
-                self._stretch(rows, row, row + 1, False)
+                self._add_rows(rows, row, row + 1, False)
                 self._is_joined = False
             else:
-                self._single(rows, row, kind, a)
+                self._handle_broken(rows, row, kind, a)
             first, is_clean = row + 1, True
-        self._stretch(rows, first, count, is_clean)
+        self._add_rows(rows, first, count, is_clean)
 
     def _doubt_end(self, rows: memoryview, row: int) -> None:
         """Cuts out a batch whose last offset is not that of its last record."""
         at = row * BATCH_WIDTH
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
         part = Part(start, start + rows[at + BATCH_SIZE], first, last)
-        self._stray(part, 1, records_in(rows, row, row + 1), doubt=WIDE)
+        self._add_misplaced(part, 1, records_in(rows, row, row + 1), doubt=WIDE)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
@@ -296,14 +299,14 @@ class _Finder:
             return False
         at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
         claims = [(rows[k + BATCH_FIRST_OFFSET], rows[k + BATCH_LAST_OFFSET]) for k in beside]
-        if len(self.kept.parts):
-            claims.append(self.kept.parts[len(self.kept.parts) - 1][2:4])
+        if len(self.contents.parts):
+            claims.append(self.contents.parts[len(self.contents.parts) - 1][2:4])
         return any(rows[at + BATCH_FIRST_OFFSET] <= b and a <= rows[at + BATCH_LAST_OFFSET] for a, b in claims)
 
     @property
     def _is_behind_damage(self) -> bool:
         """Whether a range was cut out after the last part."""
-        parts, cuts = self.kept.parts, self.kept.cuts.listed
+        parts, cuts = self.contents.parts, self.contents.cuts.listed
         return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[len(parts) - 1].end
 
     def _is_explained(self, first: int) -> bool:
@@ -312,7 +315,7 @@ class _Finder:
 
         Then the previous one has a wrong offset, and is removed.
         """
-        parts = self.kept.parts
+        parts = self.contents.parts
         shift = self._shift
         if self._is_holed:  # the cleaner has left gaps
             return False
@@ -324,10 +327,10 @@ class _Finder:
         records = parts.records[-1]
         part = parts.pop()
         self._plain_gaps -= 1
-        self._stray(part, 1, records, part.first - shift)
+        self._add_misplaced(part, 1, records, part.first - shift)
         return True
 
-    def _stretch(self, rows: memoryview, first: int, stop: int, is_clean: bool) -> None:
+    def _add_rows(self, rows: memoryview, first: int, stop: int, is_clean: bool) -> None:
         """Adds rows first to stop, whose offsets are contiguous. ``is_clean``: they have no problem."""
         if first >= stop:
             return
@@ -338,20 +341,20 @@ class _Finder:
         )  # fmt: skip
         if not self._fits(part):
             lasts = rows[at + BATCH_LAST_OFFSET : end + BATCH_WIDTH : BATCH_WIDTH].tolist()
-            fit = next((i for i, found in enumerate(lasts) if found > self.kept.limit), len(lasts))
+            fit = next((i for i, found in enumerate(lasts) if found > self.contents.limit), len(lasts))
             if 0 < fit < len(lasts):  # the last ones are above the segment's limit
-                self._stretch(rows, first, first + fit, is_clean)
-                self._stretch(rows, first + fit, stop, is_clean)
+                self._add_rows(rows, first, first + fit, is_clean)
+                self._add_rows(rows, first + fit, stop, is_clean)
             else:
-                self._stray(part, stop - first, records_in(rows, first, stop))
+                self._add_misplaced(part, stop - first, records_in(rows, first, stop))
             self._is_joined = False
             return
-        parts, records = self.kept.parts, records_in(rows, first, stop)
+        parts, records = self.contents.parts, records_in(rows, first, stop)
         if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # otherwise it was inside a broken one
             parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
         else:
             is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
-            weight = _MENDED_WEIGHT if is_swallowed else BATCH_WEIGHT * (stop - first) + is_clean
+            weight = _REPAIRED_WEIGHT if is_swallowed else BATCH_WEIGHT * (stop - first) + is_clean
             parts.append(part, weight, records)
             if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
                 self._known.append(part.start)
@@ -361,30 +364,32 @@ class _Finder:
         """Whether the zeros of an offset may belong to damage before it; then the offset proves nothing."""
         return part.first == 0 and self._is_behind_damage and self._source.buffer[part.start - 1] == 0
 
-    def _single(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
+    def _handle_broken(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
         """Handles a batch with a problem."""
         at = row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
         if not rows[at + BATCH_STATE] & 1 or not 0 <= rows[at + BATCH_MAGIC] <= 2:
             head = with_right_magic(self._source, position, size)
             if head is None:
-                length = size if self._goes_on(rows, row, expected) else self._look_inside(position, size, expected)
-                self.kept.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
+                length = (
+                    size if self._is_contiguous(rows, row, expected) else self._find_inside(position, size, expected)
+                )
+                self.contents.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
             else:
-                self._take_mended(position, size, head, "bad-magic: its magic was mended")
+                self._add_repaired(position, size, head, "bad-magic: its magic was repaired")
             return
         if kind == _REJECTED:
             why = self._rejected[position]
-            self.kept.cuts.add(Damage(why.code, position, size, why.message))
+            self.contents.cuts.add(Damage(why.code, position, size, why.message))
             return
-        if kind == _MENDED:
-            self._take_mended(position, size, *self._heads[position])
+        if kind == _REPAIRED:
+            self._add_repaired(position, size, *self._heads[position])
             return
         part = Part(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == 2 or part.first == part.last)
-        self._stray(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
+        self._add_misplaced(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
 
-    def _goes_on(self, rows: memoryview, row: int, before: int) -> bool:
+    def _is_contiguous(self, rows: memoryview, row: int, before: int) -> bool:
         """Whether offsets continue across a broken batch, from the previous batch to the next."""
         at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
         return (
@@ -393,7 +398,7 @@ class _Finder:
             and rows[behind + BATCH_FIRST_OFFSET] == rows[at + BATCH_LAST_OFFSET] + 1
         )
 
-    def _look_inside(self, position: int, size: int, before: int) -> int:
+    def _find_inside(self, position: int, size: int, before: int) -> int:
         """Finds intact batches inside a broken one, whose length may be wrong. Returns the number of bytes before them.
 
         They lead to its end, which batches inside a record do not; at the end of the file they may end a little
@@ -410,43 +415,43 @@ class _Finder:
             if not is_cut or found[0].rows[BATCH_LAST_OFFSET] <= before:
                 return size
             tail = (accepted.position, end - accepted.position)
-            self.kept.cuts.add(Damage("truncated-batch", *tail, "what is left at the end"))
-        self.kept.has_epochs = True
+            self.contents.cuts.add(Damage("truncated-batch", *tail, "the rest at the end"))
+        self.contents.has_epochs = True
         for headers in found:
-            self._sets.open(headers.rows, headers.count, before)
+            self._compressed.open(headers.rows, headers.count, before)
             for row in range(headers.count):
-                parts, first = self.kept.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
+                parts, first = self.contents.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
                 self._is_joined = self._is_joined and len(parts) > 0 and parts[len(parts) - 1].last + 1 == first
-                self._stretch(headers.rows, row, row + 1, True)
+                self._add_rows(headers.rows, row, row + 1, True)
         return start - position
 
     @property
     def _is_holed(self) -> bool:
         """Whether a batch has fewer records than offsets, which only the cleaner leaves."""
-        return self._chain.holed > 0 or self._sets.has_holes
+        return self._chain.holed > 0 or self._compressed.has_holes
 
-    def finish(self) -> Kept:
-        """Returns the parts in their places, the strays and the cuts."""
-        kept = self.kept
+    def finish(self) -> SegmentContents:
+        """Returns the parts in their places, the misplaced runs and the cuts."""
+        kept = self.contents
         kept.is_sparse = self._is_holed or self._plain_gaps > _PLAIN_GAPS
-        kept.has_mended = kept.parts.special > 0
+        kept.has_repaired = kept.parts.special > 0
         if disproven := self._disproven():
-            self._take_out(disproven)
+            self._set_misplaced(disproven)
         chosen = longest_rising_run(kept.parts)
         if chosen is None:
             return kept
         verdicts = {number: Verdict() for number in set(range(len(kept.parts))).difference(chosen)}
         if kept.is_sparse:
             overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
-            verdicts = overlaps.settle(chosen, verdicts)
-        self._take_out(verdicts)
-        kept.has_mended = kept.parts.special > 0
+            verdicts = overlaps.resolve(chosen, verdicts)
+        self._set_misplaced(verdicts)
+        kept.has_repaired = kept.parts.special > 0
         return kept
 
     def _disproven(self) -> dict[int, Verdict]:
         """Returns the verdicts on single batches that have another offset by the producer snapshots, unless several
         match."""
-        parts, found = self.kept.parts, dict[int, list[int]]()
+        parts, found = self.contents.parts, dict[int, list[int]]()
         if self._evidence is None:
             return {}
         for position in self._known:
@@ -458,10 +463,10 @@ class _Finder:
         alone = [(first, numbers[0]) for first, numbers in found.items() if len(numbers) == 1]
         return {number: Verdict(first) for first, number in alone if parts[number].first != first}
 
-    def _take_out(self, verdicts: dict[int, Verdict]) -> None:
-        """Makes strays of parts, by number."""
-        parts = self.kept.parts
+    def _set_misplaced(self, verdicts: dict[int, Verdict]) -> None:
+        """Moves parts to the misplaced runs, by number."""
+        parts = self.contents.parts
         for number, verdict in sorted(verdicts.items()):
             batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]
-            self._stray(parts[number], batches, records, verdict.expected, verdict.doubt)
-        self.kept.parts = parts.without(verdicts)
+            self._add_misplaced(parts[number], batches, records, verdict.expected, verdict.doubt)
+        self.contents.parts = parts.without(verdicts)

@@ -271,7 +271,7 @@ def test_a_name_of_fewer_digits_begins_an_empty_segment(partition: Path, name: s
     shutil.copy(partition / f"{STEM}.log", partition / name)
     before = contents(partition)
     found = recover(partition)
-    assert name in found.complaint
+    assert name in found.unrepaired
     assert (partition / f"{stem}.log").read_bytes() == b""
     assert (partition / f"{stem}.index").exists()
     assert all(contents(partition)[log] == data for log, data in before.items() if log.endswith(".log"))

@@ -65,7 +65,7 @@ def test_two_logs_of_which_damage_makes_the_same_files(partition: Path, tmp_path
 def assert_is_in_doubt(partition: Path, found: Salvage, damaged: Segments) -> None:
     """Nothing is moved; of the two the one with fewer records is cut out, and both are named."""
     assert read(partition)[BASE] == [*damaged[BASE][:RIGHT], *damaged[BASE][RIGHT + 1 :]]
-    assert (found.mended, found.moved, found.ambiguous) == (0, 0, 1)
+    assert (found.repaired, found.moved, found.ambiguous) == (0, 0, 1)
     assert [cut.message for _, cut in found.cuts] == [
         "offsets 2228 to 2229 or 2223 to 2229 of the batch at position 864 are wrong: which is ambiguous, and that "
         "batch has no fewer records"
@@ -86,7 +86,7 @@ def test_an_index_tells_which_is_wrong(partition: Path, is_left: bool) -> None:
     name = f"{BASE:020d}.index"
     (partition / name).write_bytes(workspace.read(name))
     write(partition, flipped(segments, BASE, LEFT if is_left else RIGHT, 2 if is_left else 1))
-    assert salvage(partition).mended == 1
+    assert salvage(partition).repaired == 1
     assert read(partition) == segments
 
 
@@ -113,14 +113,14 @@ def test_a_producer_snapshot_proves_an_offset_that_nothing_disputes(tmp_path: Pa
     partition = copy_of(PARTITIONS["compacted"], tmp_path)
     segments = read(partition)
     write(partition, flipped(segments, 0, 1, 2))  # 50 becomes 54, where there is room
-    assert salvage(partition).mended == 1
+    assert salvage(partition).repaired == 1
     assert read(partition) == segments
 
 
 def test_a_segment_that_never_held_a_batch_gets_none(partition: Path) -> None:
     segments = read(partition)
     write(partition, flipped(segments, 2259, 0, 11))  # 2280 becomes 232
-    assert salvage(partition).mended == 1
+    assert salvage(partition).repaired == 1
     assert read(partition) == segments
 
 

@@ -51,7 +51,7 @@ def test_all_at_once_as_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     slow, slow_steps = planned(partition)
     assert fast_steps == slow_steps
     assert (fast.cuts, fast.more_cuts, fast.plan.gaps) == (slow.cuts, slow.more_cuts, slow.plan.gaps)
-    assert (fast.moved, fast.mended, fast.ambiguous) == (slow.moved, slow.mended, slow.ambiguous)
+    assert (fast.moved, fast.repaired, fast.ambiguous) == (slow.moved, slow.repaired, slow.ambiguous)
 
 
 def test_batches_that_snapshots_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The places of strays where several could go to one: in which order they are placed, and what fits nowhere."""
+"""The places of misplaced where several could go to one: in which order they are placed, and what fits nowhere."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from kseg.recovery.salvage import relocation
 from kseg.recovery.salvage.parts import Part, Parts
 from kseg.recovery.salvage.relocation import Relocation
-from kseg.recovery.salvage.segment_contents import Cuts, Kept, Stray
+from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from recovery.partitions import keyed_batch
 
@@ -20,17 +20,17 @@ class Draft:
     def __init__(self, path: Path, base: int, limit: int = FAR, is_named: bool = True) -> None:
         self.path = path
         path.touch()
-        kept = Kept(str(path), base, limit, True, Parts(base), Cuts(), [], False)
+        kept = SegmentContents(str(path), base, limit, True, Parts(base), Cuts(), [], False)
         self.draft = SegmentDraft(kept, path.name if is_named else "")
 
     def keep(self, first: int, last: int) -> None:
         """A batch in its place."""
-        self.draft.kept.parts.append(self._write([(first, bytes(range(last - first + 1)))])._replace(path=""), 1, 1)
+        self.draft.contents.parts.append(self._write([(first, bytes(range(last - first + 1)))])._replace(path=""), 1, 1)
 
-    def stray(self, *batches: tuple[int, bytes], expected: int = -1) -> Part:
+    def run(self, *batches: tuple[int, bytes], expected: int = -1) -> Part:
         """Adjacent batches, each given by its first offset and its keys, one record each."""
         part = self._write(list(batches))
-        self.draft.kept.strays.append(Stray(part, len(batches), expected))
+        self.draft.contents.misplaced.append(MisplacedRun(part, len(batches), expected))
         return part
 
     def _write(self, batches: list[tuple[int, bytes]]) -> Part:
@@ -48,7 +48,7 @@ class Draft:
 
     @property
     def cuts(self) -> list[int]:
-        return [cut.position for cut in self.draft.kept.cuts.listed]
+        return [cut.position for cut in self.draft.contents.cuts.listed]
 
 
 def placed(*drafts: Draft, others: tuple[Draft, ...] = ()) -> None:
@@ -57,10 +57,10 @@ def placed(*drafts: Draft, others: tuple[Draft, ...] = ()) -> None:
 
 def test_of_two_runs_for_one_gap_the_longer_is_kept_whole(tmp_path: Path) -> None:
     segment = Draft(tmp_path / "0.log", 0)
-    short = segment.stray((13, b"x"), (14, b"y"))
+    short = segment.run((13, b"x"), (14, b"y"))
     segment.keep(0, 9)
     segment.keep(20, 29)
-    long = segment.stray((12, b"a"), (13, b"b"), (14, b"c"))
+    long = segment.run((12, b"a"), (13, b"b"), (14, b"c"))
     placed(segment)
     assert segment.put == [(12, 14, long.start)]
     assert segment.cuts == [short.start]
@@ -68,10 +68,10 @@ def test_of_two_runs_for_one_gap_the_longer_is_kept_whole(tmp_path: Path) -> Non
 
 def test_of_two_batches_for_one_gap_that_of_more_offsets_is_kept(tmp_path: Path) -> None:
     segment = Draft(tmp_path / "0.log", 0)
-    small = segment.stray((15, b"x"))
+    small = segment.run((15, b"x"))
     segment.keep(0, 9)
     segment.keep(20, 29)
-    large = segment.stray((10, b"abcdefghij"))
+    large = segment.run((10, b"abcdefghij"))
     placed(segment)
     assert segment.put == [(10, 19, large.start)]
     assert segment.cuts == [small.start]
@@ -80,9 +80,9 @@ def test_of_two_batches_for_one_gap_that_of_more_offsets_is_kept(tmp_path: Path)
 def test_a_batch_that_its_neighbours_expect_comes_before_one_that_only_fits(tmp_path: Path) -> None:
     segment = Draft(tmp_path / "0.log", 0)
     segment.keep(0, 9)
-    fitting = segment.stray((7000, b"x"))
+    fitting = segment.run((7000, b"x"))
     segment.keep(20, 29)
-    expected = segment.stray((5000, b"a"), expected=10)
+    expected = segment.run((5000, b"a"), expected=10)
     placed(segment)
     assert segment.put == [(10, 10, expected.start)]
     assert segment.cuts == [fitting.start]
@@ -91,7 +91,7 @@ def test_a_batch_that_its_neighbours_expect_comes_before_one_that_only_fits(tmp_
 def test_without_another_candidate_a_batch_gets_the_gap_behind_its_neighbour(tmp_path: Path) -> None:
     segment = Draft(tmp_path / "0.log", 0)
     segment.keep(0, 9)
-    fitting = segment.stray((7000, b"x"))
+    fitting = segment.run((7000, b"x"))
     segment.keep(20, 29)
     placed(segment)
     assert segment.put == [(10, 10, fitting.start)]
@@ -117,11 +117,11 @@ def test_no_segment_grows_beyond_what_an_index_can_point_to(
     segment, copy = Draft(tmp_path / "0.log", 0), Draft(tmp_path / "0.log.bak", 0, is_named=False)
     segment.keep(0, 9)
     segment.keep(11, 19)
-    stray = copy.stray((10, b"x"))
-    monkeypatch.setattr(relocation, "LARGEST_POSITION", segment.draft.bytes + stray.size - is_full)
+    run = copy.run((10, b"x"))
+    monkeypatch.setattr(relocation, "LARGEST_POSITION", segment.draft.bytes + run.size - is_full)
     placed(segment, others=(copy,))
-    assert segment.put == ([] if is_full else [(10, 10, stray.start)])
-    assert copy.cuts == ([stray.start] if is_full else [])
+    assert segment.put == ([] if is_full else [(10, 10, run.start)])
+    assert copy.cuts == ([run.start] if is_full else [])
 
 
 @pytest.mark.parametrize(("keys", "put"), [(b"abcde", [(10, 14)]), (b"abc", []), (b"abcdef", [])])
@@ -132,7 +132,7 @@ def test_as_a_last_resort_a_batch_fills_a_gap_of_exactly_its_size(
     segment, alone = Draft(tmp_path / "0.log", 0, 99), Draft(tmp_path / "100.log", 100)
     segment.keep(0, 9)
     segment.keep(15, 29)
-    stray = alone.stray((8, keys))
+    run = alone.run((8, keys))
     placed(segment, alone)
     assert [(first, last) for first, last, _ in segment.put] == put
-    assert alone.put == ([] if put else [(100, 99 + len(keys), stray.start)])
+    assert alone.put == ([] if put else [(100, 99 + len(keys), run.start)])

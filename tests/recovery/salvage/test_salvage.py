@@ -261,7 +261,7 @@ def test_an_intact_partition_keeps_its_logs(name: str) -> None:
         before = read(directory)
         found = salvage(directory)
         assert read(directory) == before
-        assert (found.cuts, found.mended, found.moved) == ([], 0, 0)
+        assert (found.cuts, found.repaired, found.moved) == ([], 0, 0)
 
 
 @pytest.mark.parametrize("name", ["compacted", "v1 compressed and compacted"])
@@ -318,10 +318,8 @@ def test_batches_of_another_segment_go_home(tmp_path: Path) -> None:
     batches = real_batches(0) + real_batches(46)
     size = len(real_batches(0))
     partition = make(tmp_path / "a-0", {0: batches[:size], 46: batches[size:]})
-    stray = batches[size + 2]
-    write(
-        partition, {0: [*batches[:3], stray, *batches[3:size]], 46: [*batches[size : size + 2], *batches[size + 3 :]]}
-    )
+    run = batches[size + 2]
+    write(partition, {0: [*batches[:3], run, *batches[3:size]], 46: [*batches[size : size + 2], *batches[size + 3 :]]})
     found = salvage(partition)
     assert read(partition) == {0: batches[:size], 46: batches[size:]}
     assert found.moved == 1
@@ -340,7 +338,7 @@ def test_a_wrong_base_offset_is_mended(tmp_path: Path) -> None:
     partition = make(tmp_path / "a-0", {0: [*batches[:4], at_offset(batches[4], 7_000_000), *batches[5:]]})
     found = salvage(partition)
     assert read(partition) == {0: batches}
-    assert found.mended == 1
+    assert found.repaired == 1
 
 
 def test_a_set_of_v0_whose_offset_and_length_are_wrong(tmp_path: Path) -> None:
@@ -348,7 +346,7 @@ def test_a_set_of_v0_whose_offset_and_length_are_wrong(tmp_path: Path) -> None:
     batches = read(PARTITIONS["v0 compressed"])[0]
     wrong = b"\1\1" + batches[1][2:9] + b"\x85" + batches[1][10:]
     partition = make(tmp_path / "a-0", {0: [batches[0], wrong, *batches[2:]]})
-    assert salvage(partition).mended == 1
+    assert salvage(partition).repaired == 1
     assert read(partition) == {0: batches}
 
 
@@ -356,7 +354,7 @@ def test_a_wrong_leader_epoch_is_mended(tmp_path: Path) -> None:
     batches = real_batches(0)
     wrong = batches[4][:12] + b"\0\0\x09\x09" + batches[4][16:]
     partition = make(tmp_path / "a-0", {0: [*batches[:4], wrong, *batches[5:]]})
-    assert salvage(partition).mended == 1
+    assert salvage(partition).repaired == 1
     assert read(partition) == {0: batches}
 
 

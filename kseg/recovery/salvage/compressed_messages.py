@@ -22,7 +22,7 @@ _LEAST_OFFSET = -(1 << 62)
 """Last offsets below this cannot be counted back from; they are as wrong as negative ones."""
 
 
-class OldSets:
+class CompressedMessages:
     """The compressed messages of one file."""
 
     def __init__(self, source: Source, scratch: Scratch) -> None:
@@ -50,7 +50,7 @@ class OldSets:
                 first, last = self.offsets(rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], magic)
                 is_known = magic == 0 and first <= last and (first > 0 or before < 0)
                 if is_known and last != rows[at + BATCH_LAST_OFFSET]:
-                    heads[rows[at + BATCH_POSITION]] = (last.to_bytes(8, "big"), "the offset of the set was mended")
+                    heads[rows[at + BATCH_POSITION]] = (last.to_bytes(8, "big"), "the offset of the set was repaired")
                     rows[at + BATCH_LAST_OFFSET] = last
                 rows[at + BATCH_LAST_OFFSET] = max(rows[at + BATCH_LAST_OFFSET], _LEAST_OFFSET)
                 rows[at + BATCH_FIRST_OFFSET] = min(first, rows[at + BATCH_LAST_OFFSET])

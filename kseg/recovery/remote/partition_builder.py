@@ -1,4 +1,4 @@
-"""Writes one partition from its selection into an empty folder."""
+"""Writes a rebuilt partition to an empty folder: remote segments, local segments, side files."""
 
 import os
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from kseg.logdir.lineage import Piece
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
 from kseg.recovery.broker.start import Start
 from kseg.recovery.remote.selection import Selection
-from kseg.recovery.remote.staged_log import cut, fetch, new_file, reset_epochs
+from kseg.recovery.remote.staged_log import fetch, new_file, reset_epochs, trim
 from kseg.recovery.segment_span import span_of
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import names_in
@@ -37,7 +37,7 @@ class Rebuilt:
 
 
 class PartitionBuilder:
-    """Writes into ``folder``. Raises OSError, and what reading the store raises."""
+    """Builds one partition in ``folder``. Raises OSError, and the errors of reading the store."""
 
     def __init__(self, selection: Selection, folder: str, interval_bytes: int | None, disk: Disk) -> None:
         self._selection, self._folder, self._disk = selection, folder, disk
@@ -74,12 +74,12 @@ class PartitionBuilder:
         self.rebuilt.damage += fetch(segment, path, self._disk)
         facts = span_of(path, self._buffers)
         if not facts.is_intact:
-            self.rebuilt.damage.append(f"{segment.path()}: holds batches that are not intact, which are left out")
+            self.rebuilt.damage.append(f"{segment.path()}: holds batches that are not intact; they are left out")
         if facts.is_intact and piece.is_whole:
             self._add_side_files(segment, base, candidate.end_offset + 1)
         else:
             self._needs_rebuild = True
-            facts = cut(path, piece.first, piece.last, self._disk)
+            facts = trim(path, piece.first, piece.last, self._disk)
         self._added(base, max(facts.next_offset, piece.last + 1))
 
     def _add_side_files(self, segment: RemoteSegment, base: int, behind: int) -> None:
@@ -104,7 +104,7 @@ class PartitionBuilder:
             self._copy(file.path, os.path.join(self._folder, file.name))
             facts = span_of(file.path, self._buffers)
             if not facts.is_intact:
-                self.rebuilt.damage.append(f"{file.path}: is damaged, and copied as it is")
+                self.rebuilt.damage.append(f"{file.path}: is damaged, and copied unchanged")
             self._added(file.base_offset or 0, max(facts.next_offset, file.base_offset or 0))
         for name in names_in(directory)[0]:
             stem, suffix = os.path.splitext(name)
@@ -122,12 +122,12 @@ class PartitionBuilder:
         self.rebuilt.end = max(self.rebuilt.end, end)
 
     def _rebuild_side_files(self) -> None:
-        """Makes indexes and snapshots anew, as a broker's recovery does."""
+        """Rebuilds indexes and snapshots as a broker's recovery does."""
         workspace = Workspace(self._folder)
         try:
             reindex(workspace, Start(interval_bytes=self._interval_bytes), with_snapshots=True)
         except DamagedLogError:
-            return  # a local segment is damaged, which is told; a recovery of the partition makes indexes anew
+            return  # a local segment is damaged, as reported; a recovery of the partition rebuilds the indexes
         for step in workspace.plan().steps:
             path = self._path(step.file)
             if os.path.lexists(path):

@@ -107,7 +107,7 @@ def verify(
     found = _Findings()
     with readable(options.paths if other is None else (*options.paths, other)):
         # A program with threads must not fork: this process checks all partitions.
-        check(options, found, open_sink, is_alone=True)
+        check(options, found, open_sink, single_process=True)
     report = found.report
     if report.failures and not report.totals.files:
         raise PathError("; ".join(report.failures))

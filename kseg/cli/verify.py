@@ -129,10 +129,10 @@ def command(
     if not options.paths:
         raise click.UsageError("no PATH is given")
     if options.manifest:
-        from kseg.verification.manifest.manifest_option import check_place
+        from kseg.verification.manifest.manifest_option import check_manifest_path
 
         try:
-            check_place(options.manifest, options.paths)
+            check_manifest_path(options.manifest, options.paths)
         except RequestError as error:
             raise click.UsageError(str(error)) from error
     keep_freed_memory()

@@ -6,15 +6,13 @@ Sources: MetaPropertiesEnsemble and FileQuorumStateStore of Kafka 4.3.1.
 import os
 from collections.abc import Iterator
 
-from kseg.segment.files import METADATA_TOPIC
+from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes
-
-_QUORUM_STATE = "quorum-state"
 
 
 def node_file_problems(directory: str) -> Iterator[str]:
@@ -24,7 +22,7 @@ def node_file_problems(directory: str) -> Iterator[str]:
         return
     for path, read, help_ in (
         (os.path.join(directory, META_PROPERTIES), read_meta_properties, "kafka-storage.sh format makes a new one"),
-        (os.path.join(metadata, _QUORUM_STATE), read_quorum_state, "move it away, and the node begins a new one"),
+        (os.path.join(metadata, QUORUM_STATE), read_quorum_state, "move it away, and the node begins a new one"),
     ):
         if not trees.lexists(path):
             if path.endswith(META_PROPERTIES):

@@ -17,13 +17,16 @@ from kseg.stores.archives.forms import PACKED_SUFFIXES
 LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
 LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
 SIDE_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
-PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", "quorum-state")
+QUORUM_STATE = "quorum-state"
+PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
 """Side files of a partition with a fixed name, written by brokers or KRaft nodes."""
 SIDE_NAMES = (
     *PARTITION_FILES, "meta.properties", "cleaner-offset-checkpoint", "log-start-offset-checkpoint",
     "recovery-point-offset-checkpoint", "replication-offset-checkpoint",
 )  # fmt: skip
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+BOOTSTRAP = "bootstrap.checkpoint"
+"""The first snapshot of __cluster_metadata, in the log directory of a KRaft node."""
 LOG_DIRECTORY_FILES = frozenset(
     {*(name for name in SIDE_NAMES if name.endswith("-offset-checkpoint")), "meta.properties", CLEAN_SHUTDOWN}
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, is_regular_file, unpacked_name
+from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, QUORUM_STATE, is_regular_file, unpacked_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
@@ -34,7 +34,7 @@ ENTRY_NAMES = {
     PARTITION_METADATA: "partitionMetadata",
     META_PROPERTIES: "metaProperties",
     CLEAN_SHUTDOWN: "cleanShutdown",
-    "quorum-state": "quorumState",
+    QUORUM_STATE: "quorumState",
 }
 """Kind (a suffix or a whole file name) to the JSON name of its entries."""
 
@@ -46,7 +46,7 @@ _TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
     PARTITION_METADATA: read_partition_metadata,
     META_PROPERTIES: read_meta_properties,
     CLEAN_SHUTDOWN: read_clean_shutdown,
-    "quorum-state": read_quorum_state,
+    QUORUM_STATE: read_quorum_state,
 }
 
 

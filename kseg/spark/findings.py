@@ -18,12 +18,12 @@ from kseg.spark.stores import size_of
 from kseg.spark.tables import place_of, record_batches
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directories import Outcome, Task, judge_task
+from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
 from kseg.verification.files import judge_file
+from kseg.verification.path_check import judge_path
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.settings import Progress, Settings
-from kseg.verification.verification import judge_path
 
 if TYPE_CHECKING:
     import pyarrow
@@ -135,7 +135,7 @@ def _row(finding: Finding, count: int, repairs: Repairs) -> dict[str, Any]:
         topic, partition = named.topic, named.partition
     else:
         topic, partition = place
-    finding = repairs.settled(finding)
+    finding = repairs.with_repair(finding)
     details = json.dumps(finding.details) if finding.details else None
     repair = shlex.join(finding.repair) if finding.repair else None
     fields = finding._asdict() | {"details": details, "repair": repair, "count": count}

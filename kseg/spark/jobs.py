@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kseg.errors import KsegError
 from kseg.spark.session import reason_of
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directories import Outcome, Task, Together, judge_task
+from kseg.verification.directories.directory_tree import Outcome, PartitionChecker, Task, judge_task
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import Progress, Settings
 
@@ -89,8 +89,8 @@ def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] 
     return results
 
 
-def judging(spark: Any) -> Together:
-    """Returns the function with which `kseg.verification.verification.judge_path` verifies partitions on Spark."""
+def judging(spark: Any) -> PartitionChecker:
+    """Returns the function with which `kseg.verification.path_check.judge_path` verifies partitions on Spark."""
 
     def together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
         done, told = spark.sparkContext.accumulator(0), 0

@@ -32,7 +32,8 @@ from kseg.verification.rule import Rule
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
-EVENT_ROOM = 4096
+EVENT_LIMIT = 4096
+"""Limit of events that one pass over headers returns."""
 FUTURE_MS = DAY_MS
 """Limit of a timestamp's distance to now; a larger one is reported."""
 
@@ -67,7 +68,7 @@ class BatchRule(Rule):
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         self._chain = chain.Chain()  # until a segment begins
-        self._events = partition.buffers.int64s("chain events", EVENT_ROOM * EVENT_WIDTH)
+        self._events = partition.buffers.int64s("chain events", EVENT_LIMIT * EVENT_WIDTH)
         self._last_offset = self._last_epoch = -1
         self._was_damaged = self._overlaps = False
         self._found: list[_Found] = []
@@ -121,9 +122,9 @@ class BatchRule(Rule):
             offset = headers.rows[at + BATCH_LAST_OFFSET]
             if headers.rows[at + BATCH_STATE] & 1 and offset >= base:
                 text = f"it reaches offset {offset}, the next segment begins at {base}"
-                place = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
+                position, size = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
                 details = {"reachedOffset": offset, "baseOffset": base}
-                self._found.append(_Found(*place, "segments-overlap", offset, text, details=details))
+                self._found.append(_Found(position, size, "segments-overlap", offset, text, details=details))
                 return
 
     def _event(self, segment: "Segment", headers: Headers, kind: int, row: int, a: int, b: int, c: int) -> None:
@@ -140,7 +141,7 @@ class BatchRule(Rule):
         if kind == chain.INVALID:
             valid = self._valid
             segment.is_damaged = True
-            self._good.ask(position, details)
+            self._good.request(position, details)
             text = "the stored checksum is not that of the bytes"
             if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.kind == ".kafka" else 2):
                 code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
@@ -160,7 +161,7 @@ class BatchRule(Rule):
             details["attributes"] = a
         elif kind == chain.COUNT:
             self._good.mark_bad(position)
-            self._good.ask(position, details)
+            self._good.request(position, details)
             text = f"{a} records in {b} offsets"
             details["offsetCount"] = b
         elif kind == chain.EPOCH_FALLS:
@@ -198,7 +199,7 @@ class BatchRule(Rule):
             return
         text = damage.message.removesuffix("; no intact batch follows")
         details: Details = {}
-        self._good.ask(damage.position, details)
+        self._good.request(damage.position, details)
         found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
         self._found.append(found)
 
@@ -211,7 +212,7 @@ class BatchRule(Rule):
             self.report.more(problem.code, segment.path, 1)
             return
         details = self._facts(segment, problem.position, problem.size)
-        self._good.ask(problem.position, details)
+        self._good.request(problem.position, details)
         found = _Found(
             problem.position, problem.size, problem.code, problem.offset, problem.message, details=details
         )  # fmt: skip
@@ -222,13 +223,13 @@ class BatchRule(Rule):
             return {}
         return batch_facts(segment.source.buffer, position, size, segment.file.kind == ".kafka")
 
-    def _tell_late(self) -> None:
-        """Reports findings at the end of earlier segments that are complete now."""
+    def _add_late(self) -> None:
+        """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
         for segment, found, text in self._late:
-            self._tell(segment, found, text)
+            self._add(segment, found, text)
         self._late.clear()
 
-    def _tell(self, segment: "Segment", found: _Found, text: str) -> None:
+    def _add(self, segment: "Segment", found: _Found, text: str) -> None:
         self.report.add(
             found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
             needs=found.needs,
@@ -236,9 +237,9 @@ class BatchRule(Rule):
 
     def end(self, segment: "Segment") -> None:
         state, total = self._chain, self._valid
-        self._good.settle()
+        self._good.complete()
         if not self._good.are_waiting:
-            self._tell_late()
+            self._add_late()
         for found in sorted(self._found, key=lambda found: found.position):
             text = found.message
             if found.valid >= 0:
@@ -246,7 +247,7 @@ class BatchRule(Rule):
             if not segment.is_last and self._good.is_waiting(found.details):
                 self._late.append((segment, found, text))
             else:
-                self._tell(segment, found, text)
+                self._add(segment, found, text)
         counts = state.totals()
         if counts != self._shown:
             for kind, code in _CODES.items():
@@ -276,8 +277,8 @@ class BatchRule(Rule):
         self._was_damaged = True
 
     def finish(self) -> None:
-        self._tell_late()
-        self._gaps.tell()
+        self._add_late()
+        self._gaps.add_findings()
         old, newer = self._old_messages
         if old or newer:
             text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"

@@ -1,4 +1,4 @@
-"""A check of several paths: each is judged, and findings get their repairs in the order in which they were found."""
+"""Checks several paths in order, and adds its repair to each finding."""
 
 from collections import deque
 from collections.abc import Callable, Collection
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.stores.unreadable import is_disk_error
+from kseg.verification.path_check import judge_path
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import Progress, Settings
-from kseg.verification.verification import judge_path
 
 if TYPE_CHECKING:
-    from kseg.verification.directories.directories import Together
+    from kseg.verification.directories.directory_tree import PartitionChecker
     from kseg.verification.replicas.comparison import Comparison
 
 MOST_HELD = 1000
@@ -21,11 +21,10 @@ LEVELS = ("quick", "full", "deep")
 
 
 class Check:
-    """``show`` is called for each finding when all findings of its partition are known: what repairs one depends on the
-    others. ``together``: judges partitions; None: this process, and others unless ``is_alone``.
+    """``show`` is called for each finding when all findings of its partition are known: its repair depends on the
+    others. ``checker`` checks partitions; None: this process does, and worker processes unless ``single_process``.
 
-    After `finish` the ``report`` has the totals, the next steps, and ``failures``: sentences about what could not be
-    judged.
+    After `finish` the ``report`` has the totals, the next steps, and ``failures``: sentences about unread parts.
     """
 
     def __init__(
@@ -34,23 +33,24 @@ class Check:
         settings: Settings,
         show: Callable[[Finding], None],
         ignored: Collection[str] = (),
-        together: "Together | None" = None,
-        is_alone: bool = False,
+        checker: "PartitionChecker | None" = None,
+        single_process: bool = False,
         progress: Progress = lambda _: None,
     ) -> None:
         self.settings = settings
         self.report = Report(self._hold, ignored)
-        self._show, self._together, self._is_alone, self._progress = show, together, is_alone, progress
+        self._show, self._progress = show, progress
+        self._checker, self._single_process = checker, single_process
         self._repairs = Repairs(paths)
         self._held: list[Finding] = []
-        self._held_place = ""
-        self._settled: deque[Finding] = deque()
+        self._held_path = ""
+        self._ready: deque[Finding] = deque()
 
     def judge(self, path: str) -> list[str]:
         """Judges one path. Returns the failures."""
         settings, report = self.settings, self.report
         return self.attempt(
-            path, lambda: judge_path(path, settings, report, self._progress, self._together, self._is_alone)
+            path, lambda: judge_path(path, settings, report, self._progress, self._checker, self._single_process)
         )
 
     def compare(self, path: str, other: str, compared: "Callable[[Comparison], None]") -> list[str]:
@@ -70,8 +70,8 @@ class Check:
         )
 
     def attempt(self, path: str, work: Callable[[], None]) -> list[str]:
-        """Does a part of the check; an error does not end the check. Returns the failures."""
-        told = len(self.report.failures)
+        """Runs a part of the check; an error does not end the check. Returns the failures."""
+        before = len(self.report.failures)
         try:
             work()
         except StoppedHalfwayError:
@@ -83,7 +83,7 @@ class Check:
                 raise
             self.report.failures.append(f"{error.filename or path}: {error.strerror or error}")
         self._show_held()
-        return self.report.failures[told:]
+        return self.report.failures[before:]
 
     def finish(self) -> Report:
         """Shows the remaining findings, and decides on the commands that repair them."""
@@ -92,22 +92,22 @@ class Check:
         return self.report
 
     def _hold(self, finding: Finding) -> None:
-        place = self._repairs.place_of(finding)
-        if self._held and (place != self._held_place or len(self._held) == MOST_HELD):
-            self._settle_held()
-        self._held_place = place
+        path = self._repairs.path_of(finding)
+        if self._held and (path != self._held_path or len(self._held) == MOST_HELD):
+            self._add_repairs()
+        self._held_path = path
         self._held.append(finding)
-        self._show_settled()
+        self._show_ready()
 
-    def _settle_held(self) -> None:
-        self._settled.extend(self._repairs.settled_together(self._held))
+    def _add_repairs(self) -> None:
+        self._ready.extend(self._repairs.with_repairs(self._held))
         self._held.clear()
 
-    def _show_settled(self) -> None:
-        """Takes findings one at a time, so that after an interrupt the rest is still there."""
-        while self._settled:
-            self._show(self._settled.popleft())
+    def _show_ready(self) -> None:
+        """Takes findings one at a time, so that the rest is left after an interrupt."""
+        while self._ready:
+            self._show(self._ready.popleft())
 
     def _show_held(self) -> None:
-        self._settle_held()
-        self._show_settled()
+        self._add_repairs()
+        self._show_ready()

@@ -22,22 +22,23 @@ MANY_GAPS, BATCHES_A_GAP = 8, 4
 """A segment with at least this many gaps, and at least one per so many batches, was cleaned rather than damaged."""
 
 
-class Maker(Enum):
-    """The cause of gaps: the cleaner; not the cleaner; unknown."""
+class GapCause(Enum):
+    """The cause of gaps; DAMAGE: any but the cleaner."""
 
     CLEANER = "cleaner"
     DAMAGE = "damage"
     UNKNOWN = "unknown"
 
 
-def maker_of_gaps(partition: "Partition", before: int, are_scattered: bool) -> Maker:
-    """Returns the cause. ``before``: offset at which the last gap begins; ``are_scattered``: see `is_scattered`."""
+def cause_of_gaps(partition: "Partition", before: int, are_scattered: bool) -> GapCause:
+    """Returns the cause of a partition's gaps. ``before``: offset at which the last one begins; ``are_scattered``: see
+    `is_scattered`."""
     if reach_in(partition, before) < before:
-        return Maker.DAMAGE
+        return GapCause.DAMAGE
     if are_scattered or shows_cleaning(partition):
-        return Maker.CLEANER
+        return GapCause.CLEANER
     # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
-    return Maker.DAMAGE if partition.broker.is_known else Maker.UNKNOWN
+    return GapCause.DAMAGE if partition.broker.is_known else GapCause.UNKNOWN
 
 
 def shows_cleaning(partition: "Partition") -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.kernel.state import epochs as kernel
 from kseg.segment.survey import QUICK, Headers
-from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs, read_leader_epochs
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores.regular_files import first_bytes
@@ -21,9 +21,8 @@ from kseg.verification.rule import Rule
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
-NAME = "leader-epoch-checkpoint"
-
-_ROOM = 256
+_CHANGE_LIMIT = 256
+"""Limit of changes of the epoch that one pass over headers returns."""
 _FIRST_BYTES = 4096
 """Size of the first read; a larger read allocates a larger buffer."""
 _SHORT_BYTES = 64
@@ -56,9 +55,9 @@ class EpochRule(Rule):
         self._is_on = partition.level != QUICK and partition.is_whole and directory is not None and not is_deleted
         self._is_on_segment = False
         if self._is_on:
-            self._path = os.path.join(directory or "", NAME)
+            self._path = os.path.join(directory or "", LEADER_EPOCHS)
             self._state = kernel.EpochState()
-            self._changes = partition.buffers.int64s("epoch changes", _ROOM * kernel.CHANGE_WIDTH)
+            self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
 
     def begin(self, segment: "Segment") -> None:
@@ -82,9 +81,9 @@ class EpochRule(Rule):
     def finish(self) -> None:
         if not self._is_on or not any(segment.file.kind == ".log" for segment in self.partition.segments):
             return
-        if NAME not in self.partition.names:
+        if LEADER_EPOCHS not in self.partition.names:
             if not self.partition.is_bare:
-                self._missing("it is not there")
+                self._missing("the file is missing")
             return
         try:
             data = first_bytes(self._path, _FIRST_BYTES)
@@ -97,15 +96,15 @@ class EpochRule(Rule):
         if entries is None or len(entries) > _MOST_EPOCHS:
             entries, is_readable = self._read(data)
         if is_readable and not entries:
-            self._missing("it holds no entries")
+            self._missing("it has no entries")
         elif is_readable:
             self._beyond_end(entries)
             self._compare(entries)
 
-    def _missing(self, what: str) -> None:
+    def _missing(self, reason: str) -> None:
         if self._runs:
             latest = self._runs[-1]
-            text = f"{what}; the latest epoch of the batches is {latest.epoch}"
+            text = f"{reason}; the latest epoch of the batches is {latest.epoch}"
             details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
             self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
 

@@ -27,13 +27,13 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
         if is_snapshot(file):
             judge_snapshot(path, report, settings.level)
             return
-    if not file.is_segment and path != "-" and _is_side_file(partition, path, progress):
+    if not file.is_segment and path != "-" and _judge_if_side_file(partition, path, progress):
         return
     judge_segments(partition, [file], rules_of(partition), progress)
 
 
-def _is_side_file(partition: Partition, path: str, progress: Progress) -> bool:
-    """Checks a side file; returns whether the name is one of a side file."""
+def _judge_if_side_file(partition: Partition, path: str, progress: Progress) -> bool:
+    """Checks a side file. Returns False if the name is not one of a side file."""
     from kseg.sidefiles.kinds import side_file
     from kseg.verification.side_files import judge_side_file
 

@@ -7,7 +7,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import WARNING
 from kseg.segment.survey import DEEP
 from kseg.stores import trees
-from kseg.verification.compaction import Maker, maker_of_gaps, reach_in
+from kseg.verification.compaction import GapCause, cause_of_gaps, reach_in
 
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition
@@ -46,7 +46,7 @@ class Gaps:
         self._partition = partition
         self._report = partition.report
         self._found: list[Gap] = []
-        self._elsewhere: list[tuple[int, int]] = []
+        self._misplaced: list[tuple[int, int]] = []
         self.uncounted = 0
         self.are_scattered = False
 
@@ -55,32 +55,32 @@ class Gaps:
 
     def fill(self, first: int, last: int) -> None:
         """Adds offsets whose records were found in a wrong place."""
-        self._elsewhere.append((first, last))
+        self._misplaced.append((first, last))
 
-    def tell(self) -> None:
-        """Reports all gaps; explained ones together for each segment."""
-        self._found = [gap for gap in self._found if not _is_among(self._elsewhere, gap)]
+    def add_findings(self) -> None:
+        """Adds a finding for each unexplained gap, and one for all others of a segment with the same cause."""
+        self._found = [gap for gap in self._found if not _is_among(self._misplaced, gap)]
         if not self._found:
             return
         report, salvaged = self._report, self._salvaged()
         open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and not _is_among(salvaged, gap)]
-        maker = self._maker(open_gaps)
+        cause = self._cause(open_gaps)
         reach = self._cleaner_reach(open_gaps)
-        thinned: dict[tuple[str, str], list[Gap]] = defaultdict(list)
+        explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in self._found:
             code, severity = gap.code, None
             if _is_among(salvaged, gap):
                 code = SALVAGED
             elif code != TRUNCATED:
-                code = (code or COMPACTED) if maker is Maker.CLEANER and gap.first <= reach else UNEXPLAINED
+                code = (code or COMPACTED) if cause is GapCause.CLEANER and gap.first <= reach else UNEXPLAINED
             if code not in (TRUNCATED, UNEXPLAINED):
-                thinned[gap.file, code].append(gap)
+                explained[gap.file, code].append(gap)
                 continue
             text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
-            if code == UNEXPLAINED and maker is Maker.CLEANER:
-                text = f"{text}; no cleaner was here, as offset {reach} has a key that came before, or none"
-            elif code == UNEXPLAINED and maker is Maker.UNKNOWN and not self._is_active(gap):
-                severity, text = WARNING, f"{text}, lost or cleaned away: nothing here tells which"
+            if code == UNEXPLAINED and cause is GapCause.CLEANER:
+                text = f"{text}; not by the cleaner, which would not keep the record at offset {reach}"
+            elif code == UNEXPLAINED and cause is GapCause.UNKNOWN and not self._is_active(gap):
+                severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
             details = {
                 "firstMissing": gap.first,
                 "lastMissing": gap.last,
@@ -88,7 +88,7 @@ class Gaps:
                 "class": _CLASSES[code],
             }
             report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity, details=details)
-        for (file, code), gaps in thinned.items():
+        for (file, code), gaps in explained.items():
             missing = sum(gap.missing for gap in gaps)
             text = f"gaps: {len(gaps)}, offsets missing in them: {missing}"
             details = {
@@ -99,29 +99,30 @@ class Gaps:
                 "class": _CLASSES[code],
             }
             report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
-        if self.uncounted and maker is not Maker.CLEANER:
+        if self.uncounted and cause is not GapCause.CLEANER:
             report.more(UNEXPLAINED, self._partition.name, self.uncounted)
 
-    def _maker(self, gaps: list[Gap]) -> Maker:
+    def _cause(self, gaps: list[Gap]) -> GapCause:
         partition = self._partition
         if partition.is_compacted or not gaps:
-            return Maker.CLEANER
-        maker = maker_of_gaps(partition, max(gap.first for gap in gaps), self.are_scattered)
-        partition.holds_gaps = maker is Maker.CLEANER
-        return maker
+            return GapCause.CLEANER
+        cause = cause_of_gaps(partition, max(gap.first for gap in gaps), self.are_scattered)
+        partition.holds_gaps = cause is GapCause.CLEANER
+        return cause
 
     def _cleaner_reach(self, gaps: list[Gap]) -> int:
-        """Returns the offset after which a compacted log has no gaps of the cleaner. At level deep the keys show it."""
+        """Returns the offset after which no gap is the cleaner's: at level deep by the keys of a compacted log, else
+        that of the last gap."""
         before = max((gap.first for gap in gaps), default=0)
-        is_asked = self._partition.level == DEEP and self._partition.is_compacted
-        return reach_in(self._partition, before) if is_asked else before
+        is_known = self._partition.level == DEEP and self._partition.is_compacted
+        return reach_in(self._partition, before) if is_known else before
 
     def _is_active(self, gap: Gap) -> bool:
-        """Whether it is in the active segment, which the cleaner never changes."""
+        """Whether the gap is in the active segment, which the cleaner never changes."""
         return self._partition.is_whole and gap.first >= (self._partition.segments[-1].base_offset or 0)
 
     def _salvaged(self) -> list[tuple[int, int]]:
-        """Returns the ranges of offsets that earlier salvages could not keep."""
+        """Returns the ranges of offsets that earlier salvages removed."""
         from kseg.changes.quarantine import changes, folder_of  # few partitions have gaps
 
         directory = self._partition.directory

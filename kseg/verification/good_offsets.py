@@ -32,36 +32,35 @@ class GoodOffsets:
         self._merged: Headers | None = None
         self._merged_end = 0
         self._bad: set[int] = set()
-        self._asked: list[tuple[int, Details]] = []
+        self._pending: list[tuple[int, Details]] = []
         self._waiting: list[Details] = []
 
-    def ask(self, position: int, details: Details) -> None:
+    def request(self, position: int, details: Details) -> None:
         """Adds ``lastGoodOffset`` and ``nextGoodOffset`` for a position in or after the latest headers.
 
         They are null until they are known.
         """
-        self._part(position)
+        self._split(position)
         details["lastGoodOffset"] = details["nextGoodOffset"] = None
-        self._asked.append((position, details))
+        self._pending.append((position, details))
 
     def mark_bad(self, position: int) -> None:
         """Marks the batch at a position as bad: its records are unreadable under a right checksum."""
-        self._part(position)
+        self._split(position)
         self._bad.add(position)
 
     def is_waiting(self, details: Details) -> bool:
-        """Whether these details lack the next good offset, after `settle`."""
+        """Whether these details lack the next good offset, after `complete`."""
         return any(each is details for each in self._waiting)
 
     @property
     def are_waiting(self) -> bool:
-        """Whether any details lack it."""
+        """Whether any details lack the next good offset."""
         return bool(self._waiting)
 
     def take(self, headers: Headers) -> None:
-        """Takes the next headers. If all have right checksums and records, they are kept as one until one of them is
-        needed."""
-        self.settle()
+        """Takes the next headers. If all batches are good, they are kept as one range until one of them is needed."""
+        self.complete()
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         states = set(rows[BATCH_STATE:end:BATCH_WIDTH].tolist())
         if all(state & self._right == self._right for state in states):
@@ -70,21 +69,21 @@ class GoodOffsets:
             self._offsets = [(rows[BATCH_FIRST_OFFSET], last[BATCH_LAST_OFFSET])]
             self._merged, self._merged_end = headers, last[BATCH_POSITION] + last[BATCH_SIZE]
         else:
-            self._keep_each(headers)
+            self._keep_batches(headers)
 
-    def _keep_each(self, headers: Headers) -> None:
+    def _keep_batches(self, headers: Headers) -> None:
         rows = headers.rows
         valid = [at for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH) if rows[at + BATCH_STATE] & CRC_RIGHT]
         self._positions = [rows[at + BATCH_POSITION] for at in valid]
         self._offsets = [(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET]) for at in valid]
         self._merged = None
 
-    def _part(self, position: int) -> None:
-        """Splits headers kept as one, if one of them is needed."""
+    def _split(self, position: int) -> None:
+        """Splits a range of headers into its batches, if one of them is needed."""
         if self._merged is not None and self._positions[0] <= position < self._merged_end:
-            self._keep_each(self._merged)
+            self._keep_batches(self._merged)
 
-    def settle(self) -> None:
+    def complete(self) -> None:
         """Completes the details for the headers so far; also at the end of a segment."""
         good = [
             (position, *offsets)
@@ -92,8 +91,8 @@ class GoodOffsets:
             if position not in self._bad
         ]
         if good:
-            self._meet(_first(*good[0][1:]))
-        for position, details in self._asked:
+            self._complete_waiting(_first(*good[0][1:]))
+        for position, details in self._pending:
             behind = bisect_left(good, (position,))
             details["lastGoodOffset"] = good[behind - 1][2] if behind else self._last
             if behind < len(good):
@@ -104,9 +103,9 @@ class GoodOffsets:
             self._last = good[-1][2]
         self._positions, self._offsets, self._merged = [], [], None
         self._bad.clear()
-        self._asked.clear()
+        self._pending.clear()
 
-    def _meet(self, offset: int) -> None:
+    def _complete_waiting(self, offset: int) -> None:
         for details in self._waiting:
             details["nextGoodOffset"] = offset
         self._waiting.clear()

@@ -8,7 +8,8 @@ from kseg.kernel.state import index_entries as kernel
 from kseg.limits import MAX_INDEX_BYTES
 from kseg.sidefiles.entry_windows import EntryWindows
 
-EVENT_ROOM = 256
+EVENT_LIMIT = 256
+"""Limit of events that one step returns."""
 SPARSE_BYTES = 16 << 20
 """Followers up to 3.9 write one entry per fetch, of at most 10 MiB (replica.fetch.response.max.bytes)."""
 _NOTHING = bytes(16)
@@ -25,14 +26,14 @@ class IndexEvent(NamedTuple):
 
 
 class IndexWalk:
-    """Reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
+    """A walk through one index at a time, reused for all segments. ``width``: kernel.OFFSETS or kernel.TIMES.
 
     ``events`` has the first ``limit`` events of each kind; `count` returns their number.
     """
 
     def __init__(self, width: int, limit: int) -> None:
         self.width = width
-        self.state = kernel.EntryWalk(width, limit, int64s(EVENT_ROOM * EVENT_WIDTH))
+        self.state = kernel.EntryWalk(width, limit, int64s(EVENT_LIMIT * EVENT_WIDTH))
         self._windows: EntryWindows | None = None
         self.events: list[IndexEvent] = []
         self.size = self.used = 0
@@ -72,15 +73,15 @@ class IndexWalk:
             self._move()
 
     def drain(self, size: int) -> None:
-        """The entries that are left once ``size`` bytes of the log were shown; -1: they are only to be in order."""
+        """Checks the remaining entries when ``size`` bytes of the log were shown; -1: only their order."""
         while kernel.drain(self.state, size):
             self._collect()
             self._move()
         self._collect()
 
     @property
-    def is_as_it_should_be(self) -> bool:
-        """Whether there is nothing to tell of a closed segment's index, once it was drained."""
+    def is_intact(self) -> bool:
+        """Whether the index of a closed segment has no findings; valid after `drain`."""
         state = self.state
         return (
             not self.events

@@ -1,4 +1,4 @@
-"""Checks offset and time indexes: each entry against the batches of its segment in one pass; missing and stray files.
+"""Checks offset and time indexes: each entry against the batches of its segment, missing files, files without a .log.
 
 Which offset an entry has depends on the writer: the last of the batch (2.0 on), the first (up to 1.1), or the last of
 all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes when they load them (KAFKA-7283).
@@ -36,7 +36,7 @@ _CODES = {
 
 
 class IndexRule(Rule):
-    """Checks the .index and .timeindex of each segment. ``paths``: only these files, by suffix."""
+    """Checks the .index and .timeindex of each segment; with ``paths`` only these files, by suffix."""
 
     def __init__(self, partition: "Partition", paths: dict[str, str] | None = None) -> None:
         super().__init__(partition)
@@ -91,8 +91,10 @@ class IndexRule(Rule):
         is_left_out = is_live or (is_open_ended and suffix == ".timeindex")
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
-        if not walk.is_as_it_should_be:
-            _IndexReport(self, segment, suffix, self._path(segment, suffix), walk).tell(is_compared, is_open_ended)
+        if not walk.is_intact:
+            _IndexReport(self, segment, suffix, self._path(segment, suffix), walk).add_findings(
+                is_compared, is_open_ended
+            )
 
     def _path(self, segment: "Segment", suffix: str) -> str:
         return self._paths[suffix] if self._paths else segment.beside(suffix)
@@ -111,7 +113,8 @@ class IndexRule(Rule):
         length: int | None = None, offset: int | None = None, severity: str | None = None,
         details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
-        """Adds a finding about an index; no error if the next start of a broker rebuilds it."""
+        """Adds a finding about an index; a warning instead of an error if the next start of a broker rebuilds the
+        index."""
         severity = severity or severity_of(code)
         if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
             severity = WARNING
@@ -119,13 +122,13 @@ class IndexRule(Rule):
 
     def finish(self) -> None:
         if any(self._without.values()) and not self.partition.is_bare:
-            self._tell_missing(".index", "index-missing", None)
+            self._add_missing(".index", "index-missing", None)
             # Brokers up to 0.10.0 wrote none; of these only 0.10.0 wrote timestamps (v1).
-            self._tell_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
+            self._add_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
         if self.partition.is_whole:
-            self._tell_orphans()
+            self._add_orphans()
 
-    def _tell_missing(self, suffix: str, code: str, severity: str | None) -> None:
+    def _add_missing(self, suffix: str, code: str, severity: str | None) -> None:
         segments = self._without[suffix]
         if len(segments) == self._count > 1:
             text = f"none of its {self._count} segments has a {suffix} file"
@@ -135,15 +138,15 @@ class IndexRule(Rule):
             text = f"there is no {os.path.basename(segment.beside(suffix))}"
             self.add(code, segment, segment.path, text, severity=severity)
 
-    def _tell_orphans(self) -> None:
+    def _add_orphans(self) -> None:
         names, endings = self.partition.names, (*SUFFIXES, ".txnindex")
-        alone = [
+        present = names.union(self.partition.others or ())
+        orphans = [
             name
             for name in self.partition.odd_names
-            if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in names
+            if name.endswith(endings) and f"{name.partition('.')[0]}.log" not in present
         ]
-        alone = [name for name in alone if f"{name.partition('.')[0]}.log" not in (self.partition.others or ())]
-        for name in sorted(alone):
+        for name in sorted(orphans):
             for suffix in endings:
                 if (stem := _stem(name, suffix)) and f"{stem}.log.swap" not in names:
                     path = os.path.join(self.partition.directory or "", name)
@@ -178,16 +181,17 @@ class _IndexReport:
         self, code: str, message: str, position: int | None = None, length: int | None = None,
         offset: int | None = None, severity: str | None = None, details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
-        place = position, length, offset
-        self._rule.add(self._prefix + code, self._segment, self._path, message, *place, severity, details)
+        self._rule.add(
+            self._prefix + code, self._segment, self._path, message, position, length, offset, severity, details
+        )
 
     def _facts(self, event: IndexEvent, entries: int) -> Details:
         """Returns details: the first of some wrong entries, and their number."""
         value = "entryTimestamp" if self._suffix == ".timeindex" else "entryPosition"
         return {"entry": event.entry, "entries": entries, "entryOffset": event.offset, value: event.value}
 
-    def tell(self, is_compared: bool, may_go_on: bool) -> None:
-        """Reports all findings. ``may_go_on``: the log has, or may have, more after its last batch read."""
+    def add_findings(self, is_compared: bool, may_go_on: bool) -> None:
+        """Adds all findings. ``may_go_on``: the log may have batches after the last one that was read."""
         walk, state = self._walk, self._walk.state
         if walk.error is not None:
             text = walk.error.strerror or str(walk.error)
@@ -279,16 +283,16 @@ class _IndexReport:
     def _sizes(self) -> bool:
         """Reports zeros and a partial entry at the end. Returns whether the whole file is zeros."""
         walk, width = self._walk, self._walk.width
-        room, used = walk.size // width, walk.used
-        if used < room and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):
-            text = "all of it is zeros" if not used else f"the last {room - used} of {room} entries are zeros"
+        capacity, used = walk.size // width, walk.used
+        if used < capacity and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):
+            text = "all of it is zeros" if not used else f"the last {capacity - used} of {capacity} entries are zeros"
             severity = None if self._rule.is_closed(self._segment) else WARNING
-            facts = {"entry": used, "entries": room - used}
-            self._add("zero-tail", text, used * width, (room - used) * width, None, severity, facts)
+            facts = {"entry": used, "entries": capacity - used}
+            self._add("zero-tail", text, used * width, (capacity - used) * width, None, severity, facts)
         if rest := walk.size % width:
-            text = f"{rest} bytes at the end are no whole entry of {width}"
-            self._add("bad-size", text, room * width, rest)
-        return used < room
+            text = f"{rest} bytes at the end are less than an entry of {width}"
+            self._add("bad-size", text, capacity * width, rest)
+        return used < capacity
 
     def _density(self) -> None:
         farthest = self._walk.state.farthest

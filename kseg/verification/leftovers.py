@@ -1,5 +1,4 @@
-"""Checks files of a partition that are not part of its log: how they affect a broker's start, and what it does with
-them.
+"""Checks files of a partition that are not part of its log, by their effect on a broker's start.
 
     .deleted   removed at once
     .cleaned   an unfinished copy: removed, and every .swap from the lowest base offset of such a file on
@@ -23,8 +22,8 @@ from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.lines import integer
 from kseg.stores.source import open_source
 from kseg.verification.compaction import shows_cleaning
-from kseg.verification.directories.unread import tell_unread
-from kseg.verification.partition import Partition, alone
+from kseg.verification.directories.unread import add_unread
+from kseg.verification.partition import Partition, partition_for_file
 from kseg.verification.rule import Rule
 from kseg.verification.side_files import judge_side_file
 
@@ -45,7 +44,7 @@ class _Extent(NamedTuple):
 
 
 class LeftoverRule(Rule):
-    """Checks the names of a partition's files, and reads those that a start would remove or put in place."""
+    """Checks the names of a partition's files, and reads those that a start would remove or rename."""
 
     def finish(self) -> None:
         partition = self.partition
@@ -66,10 +65,10 @@ class LeftoverRule(Rule):
         for name in names:
             stem = name.partition(".")[0]
             if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
-                text = f"a broker takes what stands before the first dot of {name} for an offset"
+                text = f"a broker reads the name {name} up to its first dot as an offset"
                 self.report.add("broker-would-not-start", self._path(name), text)
             elif name.endswith(".log") and len(stem) != _DIGITS:
-                text = f"a broker opens {int(stem):020}.log instead, new and empty where it is not there"
+                text = f"a broker opens {int(stem):020}.log instead, and creates it if it is missing"
                 self.report.add("unpadded-name", self._path(name), text)
             elif not _is_known(name):
                 unknown.append(name)
@@ -96,7 +95,7 @@ class LeftoverRule(Rule):
                 self._lost(self._extent(name), placed)
 
     def _swaps(self, names: list[str]) -> list[_Extent]:
-        """Reports .swap files that a start puts in place. Returns their extents."""
+        """Reports .swap files that a start renames. Returns their extents."""
         logs = [self._extent(name) for name in names if name.endswith(".log.swap")]
         self._side_swaps([name for name in names if not name.endswith(".log.swap")], {log.base for log in logs})
         if not logs:
@@ -113,33 +112,31 @@ class LeftoverRule(Rule):
             # The old index is removed with the range, unless the range is empty.
             is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
             if index not in names and not is_kept:
-                self.report.add(
-                    "swap-without-index", self._path(log.name), "no .index.swap is beside it", offset=log.base
-                )
+                self.report.add("swap-without-index", self._path(log.name), "it has no .index.swap", offset=log.base)
         if not self.partition.is_compacted:
             for segment in replaced:
                 first, last = segment.first_offset, segment.last_offset
                 if last >= 0 and not any(log.first <= first and last <= log.last for log in logs):
                     lost = {"firstOffset": first, "lastOffset": last}
-                    text = f"offsets {first} to {last} are not in the .swap that a start puts in its place"
+                    text = f"offsets {first} to {last} are not in the .swap that replaces it at a start"
                     self.report.add(
                         "leftover-holds-data", segment.path, text, offset=first, severity=ERROR, details=lost
                     )
         return logs
 
     def _side_swaps(self, names: list[str], placed: set[int]) -> None:
-        """Reports .swap files of indexes without a segment, which a start puts in place; checks them against the old
+        """Reports .swap files of indexes without a .log.swap, which a start renames; checks them against the old
         .log."""
         for name in names:
             side = side_file(self._path(name))
             if side is None or side.base_offset in placed:
                 continue
-            text = f"a start puts it in the place of {name.removesuffix('.swap')}"
+            text = f"a start renames it to {name.removesuffix('.swap')}"
             self.report.add("unfinished-swap", self._path(name), text, offset=side.base_offset)
             try:
-                judge_side_file(alone(self.partition), side, lambda _: None)
+                judge_side_file(partition_for_file(self.partition), side, lambda _: None)
             except PathError as error:
-                tell_unread(side.path, str(error).removeprefix(f"{side.path}: "), self.report)
+                add_unread(side.path, str(error).removeprefix(f"{side.path}: "), self.report)
 
     def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
         """Reports if a start removes records that no other file has."""
@@ -155,7 +152,7 @@ class LeftoverRule(Rule):
         if file.last >= end or not (is_held or is_cleaned):
             first = max(file.first, end) if file.last >= end else file.first
             details = {"firstOffset": first, "lastOffset": file.last}
-            text = f"offsets {first} to {file.last} are in no other file here, and a start removes it"
+            text = f"offsets {first} to {file.last} are in no other file of the partition, and a start removes it"
             # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
             severity = None if file.name.endswith(".deleted") else ERROR
             self.report.add(
@@ -180,8 +177,8 @@ class LeftoverRule(Rule):
         return _Extent(name, _base(name) or 0, first, last)
 
 
-def stray_names(partition: Partition) -> list[str]:
-    """Returns the files of a partition that no broker reads or knows, and .swap files."""
+def misnamed_files(partition: Partition) -> list[str]:
+    """Returns the files of a partition that no broker reads or knows, and those that end in .log.swap."""
     names = [name for name in partition.odd_names if not _is_usual(name)]
     return [name for name in names if not _is_known(name) or name.endswith(".log.swap")]
 

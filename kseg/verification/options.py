@@ -18,8 +18,8 @@ class VerifyOptions:
     """The options of `kseg verify`; None for an option that is not given.
 
     ``against``: another replica; ``manifest``: a file of digests; ``ignored``: codes of findings; ``fail_on``: the
-    lowest severity that makes the exit status 1; ``remote``: what is read of remote storage; ``server``: the broker's
-    own settings; ``takes_census``: facts about each partition are collected, for a table.
+    lowest severity that makes the exit status 1; ``remote``: topics and keys of remote storage; ``server``: the
+    broker's own settings; ``takes_census``: facts about each partition are collected, for a table.
     """
 
     paths: tuple[str, ...]

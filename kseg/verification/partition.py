@@ -19,7 +19,7 @@ from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, open_source
-from kseg.verification.directories.unread import packed, tell_unread, why_no_file
+from kseg.verification.directories.unread import add_unread, packed, why_no_file
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 
@@ -77,10 +77,8 @@ class Segment:
 
 @dataclass(slots=True)
 class Partition:
-    """The files that are checked together. ``directory`` is None for a stream; ``is_whole`` is false if only some files
-    were named.
-
-    ``broker``: the state of the partition by its log directory; all unknown if there is none.
+    """The context of the rules for files of a partition. ``directory`` is None for a stream; ``is_whole`` is false if
+    only some files were named. ``broker``: the state recorded in the log directory; all unknown if there is none.
     """
 
     directory: str | None
@@ -106,7 +104,7 @@ class Partition:
     first_open_offset: int | None = None
     """Where the oldest open transaction begins, once `ProducerRule` has ended."""
     are_closed: bool = False
-    """Whether brokers will not append to the segments any more, whatever lies beside them."""
+    """Whether no broker appends to the segments any more, even to the last."""
     own_name: str = ""
     """The base name of ``directory``."""
     _endings: frozenset[str] | None = None
@@ -123,7 +121,7 @@ class Partition:
             try:
                 self.listed = frozenset(trees.listdir(self.directory) if self.directory else ())
             except OSError:
-                self.listed = frozenset()  # it was removed after its segments were listed; these report it
+                self.listed = frozenset()  # removed after its segments were listed; these report it
         return self.listed
 
     @property
@@ -135,8 +133,8 @@ class Partition:
 
     @property
     def odd_names(self) -> frozenset[str]:
-        """Names in the directory that need a closer look: neither regular names of segments and indexes, nor files that
-        each partition has. Valid when all segments were read."""
+        """Names in the directory that are neither regular names of its segments and indexes, nor files that each
+        partition has. Valid when all segments were read."""
         if self._odd_names is None:
             stems = [f"{segment.file.base_offset or 0:020}" for segment in self.segments]
             usual = [stem + suffix for stem in stems if stem + ".log" in self.names for suffix in _USUAL]
@@ -157,7 +155,7 @@ class Partition:
         return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
 
 
-def alone(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
+def partition_for_file(partition: Partition, listed: frozenset[str] | None = None) -> Partition:
     """Returns a context for one file of a partition. ``listed``: the names of other files to consider."""
     return Partition(
         partition.directory, partition.topic, partition.number, False, partition.level, partition.now_ms,
@@ -175,7 +173,7 @@ def judge_segments(
     """Applies the rules to the segments. A segment that cannot be opened is reported for a whole partition; otherwise
     PathError is raised."""
     files = list(files)
-    asked = _who_answers(tuple(map(type, rules)))
+    overridden = _overridden_methods(tuple(map(type, rules)))
     for file, behind in zip_longest(files, files[1:]):
         segment = Segment(file, 0, behind is None, None, behind and behind.base_offset)
         partition.segments.append(segment)
@@ -185,13 +183,13 @@ def judge_segments(
             if not partition.is_whole:
                 raise
             segment.is_unread = segment.is_damaged = True
-            tell_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
+            add_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
             if not trees.islink(file.path) and (not partition.others or file.name not in partition.others):
-                partition.report.failures.append(str(error))  # it may be readable to somebody else
+                partition.report.failures.append(str(error))  # another user may be able to read it
         else:
             with source:
                 segment.size, segment.source = source.size, source
-                _judge(partition, segment, source, rules, asked, progress)
+                _judge(partition, segment, source, rules, overridden, progress)
                 segment.source = None
             continue
         for rule in rules:
@@ -207,7 +205,7 @@ def _open(partition: Partition, file: SegmentFile) -> Source:
     return open_source(file.path)
 
 
-class _Answers(NamedTuple):
+class _Overridden(NamedTuple):
     """The overridden methods of the rules, as (number of the rule, method): most rules override few."""
 
     begin: list[tuple[int, Callable[..., None]]]
@@ -218,12 +216,12 @@ class _Answers(NamedTuple):
 
 
 @cache
-def _who_answers(classes: tuple[type[Rule], ...]) -> _Answers:
+def _overridden_methods(classes: tuple[type[Rule], ...]) -> _Overridden:
     """Returns the overridden methods of these classes, computed once."""
-    return _Answers(
+    return _Overridden(
         *(
             [(i, getattr(rule, name)) for i, rule in enumerate(classes) if getattr(rule, name) != getattr(Rule, name)]
-            for name in _Answers._fields
+            for name in _Overridden._fields
         )
     )
 
@@ -233,7 +231,7 @@ def _judge(
     segment: Segment,
     source: Source,
     rules: list[Rule],
-    asked: _Answers,
+    overridden: _Overridden,
     progress: Callable[[int], None],
 ) -> None:
     is_live = partition.is_live and segment.is_last
@@ -242,28 +240,28 @@ def _judge(
         SegmentSurvey.manner(partition.level),
     )  # fmt: skip
     survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
-    for place, begin in asked.begin:
-        begin(rules[place], segment)
-    told = 0
+    for i, begin in overridden.begin:
+        begin(rules[i], segment)
+    reported = 0
     for item in survey:
         if isinstance(item, Headers):
-            for place, headers in asked.headers:
-                headers(rules[place], segment, item)
+            for i, headers in overridden.headers:
+                headers(rules[i], segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
             if item.position == 0 and item.end == reader.end and (text := packed(source)) is not None:
                 partition.report.totals.not_judged += 1
                 item = item._replace(code="packed-segment", message=text)
-            for place, damage in asked.damage:
-                damage(rules[place], segment, item)
+            for i, damage in overridden.damage:
+                damage(rules[i], segment, item)
         elif isinstance(item, BatchProblem):
-            for place, problem in asked.problem:
-                problem(rules[place], segment, item)
-        progress(segment.end - told)
-        told = segment.end
-    for place, end in asked.end:
-        end(rules[place], segment)
-    progress(segment.size - told)
+            for i, problem in overridden.problem:
+                problem(rules[i], segment, item)
+        progress(segment.end - reported)
+        reported = segment.end
+    for i, end in overridden.end:
+        end(rules[i], segment)
+    progress(segment.size - reported)
     if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == ".log":
         partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
     totals = partition.report.totals

@@ -1,8 +1,7 @@
 """Checks the partitions of a log directory in several processes; findings keep the order of the partitions.
 
-Each process takes the next free partitions and sends its findings through its own pipe. The parent reads only the pipe
-of the next partitions; the other processes wait when their pipes are full. So memory is bounded for any number of
-findings.
+Each process takes the next chunk of partitions and sends its findings through its own pipe. The parent reads one pipe
+at a time, that of the first unfinished chunk; other processes wait when their pipes are full. So memory is bounded.
 """
 
 import signal
@@ -16,7 +15,7 @@ from typing import Any
 from kseg.errors import KsegError
 from kseg.runtime.process_pool import Child, Tickets, shared_numbers, waiting
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directories import Outcome, Task, judge_task
+from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
 from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.settings import Progress, Settings
 
@@ -31,7 +30,7 @@ Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
-def judge_together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
+def judge_in_processes(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
     """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
     processes."""
     count = min(settings.jobs, len(tasks))
@@ -42,18 +41,19 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
     if sys.stdout is not None:
         sys.stdout.flush()  # otherwise a forked process would write it again
     processes: list[Child] = []
-    told, pending = 0, Totals()  # findings of an unfinished partition that were shown
+    reported = 0
+    pending = Totals()  # of shown findings of an unfinished partition
 
-    def tell() -> None:
-        nonlocal told
+    def report_progress() -> None:
+        nonlocal reported
         total = sum(done)
-        progress(total - told)
-        told = total
+        progress(total - reported)
+        reported = total
 
     try:
         for number in range(count):
             processes.append(Child(partial(worker.run, tickets, done, number), processes))
-        for item in _collect(chunks, processes, tell):
+        for item in _collect(chunks, processes, report_progress):
             if isinstance(item, Finding):
                 pending.severities[item.severity] += 1
                 pending.codes[item.code] += 1
@@ -63,14 +63,14 @@ def judge_together(tasks: list[Task], settings: Settings, report: Report, progre
             pending = Totals()
             report.take(outcome.totals, unshown)
             yield outcome
-        tell()
+        report_progress()
     finally:
         report.take(pending, [])
         for process in processes:
             process.end()
 
 
-def _collect(chunks: int, processes: list[Child], tell: Callable[[], None]) -> Iterator[Item]:
+def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], None]) -> Iterator[Item]:
     """Yields the items in order. A process sends the number of its chunk, then findings and outcomes, and None at its
     end."""
     silent = list(processes)
@@ -83,23 +83,23 @@ def _collect(chunks: int, processes: list[Child], tell: Callable[[], None]) -> I
                 silent.remove(process)
                 try:
                     announced[_received(process)] = process
-                except EOFError:  # it found no chunk left to take, or was killed
+                except EOFError:  # no chunk was left, or the process was killed
                     if process.has_failed():
                         raise KsegError(ENDED) from None
-            tell()
+            report_progress()
         process = announced.pop(chunk)
         try:
-            yield from _told(process, tell)
+            yield from _items_of(process, report_progress)
         except EOFError:
             raise KsegError(ENDED) from None
         silent.append(process)
 
 
-def _told(process: Child, tell: Callable[[], None]) -> Iterator[Item]:
+def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[Item]:
     """Yields the items of one chunk."""
     while True:
         if not waiting([process], LOOK_SECONDS):
-            tell()
+            report_progress()
             continue
         for item in _received(process):
             if item is None:
@@ -144,8 +144,8 @@ class _Worker:
                     send(chunk)
                     first = chunk * self._chunk_size
                     # If fewer partitions than processes are left, each process gets several cores.
-                    own = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
-                    settings = replace(self._settings, jobs=own)
+                    jobs = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
+                    settings = replace(self._settings, jobs=jobs)
                     for task in self._tasks[first : first + self._chunk_size]:
                         report = Report(put, self._ignored)
                         outcome = judge_task(task, settings, report, progress, buffers)

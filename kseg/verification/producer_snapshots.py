@@ -109,7 +109,7 @@ class ProducerSnapshots:
             self._more += 1
 
     def _misfit(self, entry: ProducerStateEntry, index: int) -> str | None:
-        """Returns what is wrong with an entry that differs from the log; None if a broker may have written it."""
+        """Returns the error of an entry that differs from the log; None if a broker may have written it."""
         begins_later = self._partition.segments[0].base_offset != 0
         if index < 0:
             return None if begins_later else f"producer {entry.producer_id} has no batch below it"
@@ -143,9 +143,9 @@ class ProducerSnapshots:
         if not self._offsets or not segments or self._partition.is_live or segments[-1].has_grown():
             return
         if segments[-1].is_damaged or (high_watermark is not None and high_watermark > end):
-            return  # the lost log end is reported already
+            return  # the lost end of the log is reported
         for offset in reversed(self._offsets[-SHOWN_PER_FILE:]):
-            text = f"the log ends at offset {end}, all below {offset} was there once"
+            text = f"the log ends at offset {end}, it once had records up to {offset}"
             details = {"logEndOffset": end, "offset": offset}
             self._report.add("producer-snapshot-beyond-end", self._path(offset), text, offset=end, details=details)
         self._report.more("producer-snapshot-beyond-end", self._partition.name, len(self._offsets) - SHOWN_PER_FILE)

@@ -1,6 +1,6 @@
-"""Determines the repair of a finding: a command with its real paths and values, or what is needed from outside.
+"""Determines the repair of a finding: a complete command, or the decision or data that the user must supply.
 
-The table of findings has the command of each code. The surroundings of the finding complete it: whether there are other
+The table of findings has the command of each code. Facts about the partition complete it: whether there are other
 replicas, the topic's id. The commands for all findings of a check are merged: one for each partition, or one for the
 log directory.
 """
@@ -16,7 +16,7 @@ from kseg.verification.coordinator import of_transaction
 from kseg.verification.report import Finding, Need, Step
 
 if TYPE_CHECKING:
-    from kseg.verification.surroundings import Place, Surroundings
+    from kseg.verification.repair_targets import RepairTarget, RepairTargets
 
 MOST_STEPS = 10
 """Limit of commands for partitions of one log directory; more equal ones are merged to one for the directory."""
@@ -39,13 +39,13 @@ _ORDER = ("undo", "recover", "reindex")
 
 @dataclass(slots=True)
 class _Wanted:
-    """One command for the findings of one place. ``alone``: the log directory's command would not repair them."""
+    """A command for findings of one target. ``is_single``: the log directory's command does not repair them."""
 
-    place: "Place"
+    target: "RepairTarget"
     verb: str
     options: Options = field(default_factory=dict)
     codes: dict[str, None] = field(default_factory=dict)
-    alone: bool = False
+    is_single: bool = False
 
     def add(self, options: Options, codes: Iterable[str]) -> None:
         self.options |= options
@@ -55,108 +55,108 @@ class _Wanted:
 
     @property
     def argv(self) -> list[str]:
-        return _argv(self.verb, self.options, self.place.path)
+        return _argv(self.verb, self.options, self.target.path)
 
 
 class Repairs:
     """Adds the repair to each finding, and collects the commands that repair all findings.
 
-    ``paths``: the checked paths; of a log directory that is not among them only partitions are repaired.
+    ``paths``: the checked paths; no command is for a log directory that is not among them.
     """
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._paths = frozenset(path.rstrip("/") or path for path in paths)
-        self._known: Surroundings | None = None
+        self._opened_targets: RepairTargets | None = None
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._refused: set[str] = set()
         """Partitions that a broker does not load, and their log directories: only salvage changes these."""
 
-    def _surroundings(self) -> "Surroundings":
-        if self._known is None:
-            from kseg.verification.surroundings import Surroundings  # most runs find nothing to repair
+    def _targets(self) -> "RepairTargets":
+        if self._opened_targets is None:
+            from kseg.verification.repair_targets import RepairTargets  # most runs find nothing to repair
 
-            self._known = Surroundings()
-        return self._known
+            self._opened_targets = RepairTargets()
+        return self._opened_targets
 
-    def place_of(self, finding: Finding) -> str:
+    def path_of(self, finding: Finding) -> str:
         """Returns the path that a repair of the finding is for; its file if there is none."""
-        place = self._surroundings().place_of(finding.file)
-        return place.path if place else finding.file
+        target = self._targets().target_of(finding.file)
+        return target.path if target else finding.file
 
-    def settled_together(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Like `settled`, for all findings of one place. Indexes of a damaged log are not rebuilt first: the repair of
-        the log repairs them, too."""
-        settled = [self.settled(finding) for finding in findings]
-        of_log = next((each.repair for each in settled if each.repair and _mends_log(each)), None)
+    def with_repairs(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Like `with_repair`, for all findings of one target. The repair of a damaged log is also that of its
+        indexes."""
+        repaired = [self.with_repair(finding) for finding in findings]
+        of_log = next((each.repair for each in repaired if each.repair and _repairs_log(each)), None)
         if of_log is None:
-            return settled
+            return repaired
         return [
-            each._replace(repair=of_log) if each.repair and each.repair[1] == "reindex" else each for each in settled
+            each._replace(repair=of_log) if each.repair and each.repair[1] == "reindex" else each for each in repaired
         ]
 
-    def settled(self, finding: Finding) -> Finding:
+    def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
         if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
             finding = self._named(finding)
         kind = KINDS[finding.code]
-        is_noted = finding.severity != INFO
-        if finding.severity != kind.severity and not is_noted:
+        is_listed = finding.severity != INFO
+        if finding.severity != kind.severity and not is_listed:
             return finding  # the rule found that nothing is wrong
-        place = self._surroundings().place_of(finding.file)
+        target = self._targets().target_of(finding.file)
         if finding.needs is not None:
-            return self._needing(finding, finding.needs, place) if is_noted else finding
-        if not kind.repair or place is None:
+            return self._needing(finding, finding.needs, target) if is_listed else finding
+        if not kind.repair or target is None:
             needs = kind.needs or (DECISION if kind.repair else None)
-            return self._needing(finding, needs, place) if is_noted else finding._replace(needs=needs)
-        # A start puts a .swap in place unchecked; only salvage leaves a bad one out.
+            return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
+        # A start renames a .swap unchecked; only salvage removes a bad one.
         is_swap = kind.repair == REINDEX and finding.file.endswith(".swap")
         verb, options = _parsed(SALVAGE if is_swap else kind.repair)
         needs = kind.needs
-        if needs == TOPIC_ID and (topic_id := place.topic_id) is not None:
+        if needs == TOPIC_ID and (topic_id := target.topic_id) is not None:
             options, needs = options | {"--topic-id": topic_id}, None
         if "--from-replica" in options and "other" in finding.details:
             options, needs = options | {"--from-replica": finding.details["other"]}, None
-        if place.is_07:
+        if target.is_07:
             if "--mode" in options and not kind.is_cut:
-                return self._needing(finding, DECISION, place)
+                return self._needing(finding, DECISION, target)
             options = {name: value for name, value in options.items() if name != "--mode"}
         elif kind.is_cut:
-            other = _SALVAGE if place.has_other_replicas else _FULL
-            options = _FULL if place.has_other_replicas else _SALVAGE
-            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, place.path)})
+            other = _SALVAGE if target.has_other_replicas else _FULL
+            options = _FULL if target.has_other_replicas else _SALVAGE
+            finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, target.path)})
         if any(value in _PLACEHOLDERS for value in options.values()):
-            return self._needing(finding, needs, place) if is_noted else finding._replace(needs=needs)
-        finding = finding._replace(repair=_argv(verb, options, place.path), needs=needs)
+            return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
+        finding = finding._replace(repair=_argv(verb, options, target.path), needs=needs)
         if needs is not None:
-            return self._needing(finding, needs, place)
-        if is_noted:
-            self._want(place, verb, options, finding.code, kind)
+            return self._needing(finding, needs, target)
+        if is_listed:
+            self._want(target, verb, options, finding.code, kind)
         return finding
 
     def _named(self, finding: Finding) -> Finding:
-        """Returns the finding with what the coordinator knows of its producer, and who waits for its transaction."""
-        place = self._surroundings().place_of(finding.file)
-        return finding if place is None else of_transaction(finding, place)
+        """Returns the finding with facts from the coordinator of its transaction."""
+        target = self._targets().target_of(finding.file)
+        return finding if target is None else of_transaction(finding, target)
 
-    def _needing(self, finding: Finding, needs: str | None, place: "Place | None") -> Finding:
-        path = place.path if place else finding.file
-        way = tuple(finding.repair or (KINDS[finding.code].repair,))
-        need = self._needs.setdefault((needs or "", path, way), Need(needs or "", path, [], finding.repair))
+    def _needing(self, finding: Finding, needs: str | None, target: "RepairTarget | None") -> Finding:
+        path = target.path if target else finding.file
+        command = tuple(finding.repair or (KINDS[finding.code].repair,))
+        need = self._needs.setdefault((needs or "", path, command), Need(needs or "", path, [], finding.repair))
         if finding.code not in need.codes:
             need.codes.append(finding.code)
         if KINDS[finding.code].is_refused:
-            held = place or self._surroundings().place_of(os.path.dirname(finding.file) or ".")
-            self._refused.update((held.path, held.root.path) if held else ())
+            found = target or self._targets().target_of(os.path.dirname(finding.file) or ".")
+            self._refused.update((found.path, found.root.path) if found else ())
         return finding._replace(needs=needs)
 
-    def _want(self, place: "Place", verb: str, options: Options, code: str, kind: Kind) -> None:
-        wanted = self._wanted.setdefault((place.path, verb), _Wanted(place, verb))
+    def _want(self, target: "RepairTarget", verb: str, options: Options, code: str, kind: Kind) -> None:
+        wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
         wanted.add(options, [code])
-        wanted.alone |= kind.is_repaired_alone or "--topic-id" in options or "--from-replica" in options
+        wanted.is_single |= kind.is_repaired_alone or "--topic-id" in options or "--from-replica" in options
 
     def needs(self) -> list[Need]:
-        """Returns the findings that no command alone repairs, by what they need."""
+        """Returns the findings that no command alone repairs, by need and path."""
         return sorted(self._needs.values(), key=lambda need: (need.needs, need.path))
 
     def steps(self) -> list[Step]:
@@ -164,9 +164,9 @@ class Repairs:
         wanted = list(_without_lesser(self._loadable()))
         by_root: dict[str, list[_Wanted]] = defaultdict(list)
         for one in wanted:
-            by_root[one.place.root.path].append(one)
+            by_root[one.target.root.path].append(one)
         merged = [step for root, of_root in by_root.items() for step in self._of_root(root, of_root)]
-        merged.sort(key=_turn)
+        merged.sort(key=_step_order)
         return [Step(one.argv, list(one.codes)) for one in merged]
 
     def _loadable(self) -> dict[tuple[str, str], _Wanted]:
@@ -175,7 +175,7 @@ class Repairs:
         for (path, verb), one in self._wanted.items():
             if path in self._refused and verb in ("recover", "reindex"):
                 options = one.options if verb == "recover" else {}
-                found.setdefault((path, "recover"), _Wanted(one.place, "recover", alone=one.alone)).add(
+                found.setdefault((path, "recover"), _Wanted(one.target, "recover", is_single=one.is_single)).add(
                     options | _SALVAGE, one.codes
                 )
             else:
@@ -190,37 +190,37 @@ class Repairs:
         reindexes = [one for one in wanted if one.verb == "reindex"]
         others = [one for one in wanted if one.verb not in ("recover", "reindex")]
         if root not in self._refused:
-            together = _together(root, recovers)
-            if together is not None:
-                if "--mode" in together.options:
+            whole = _merged(root, recovers)
+            if whole is not None:
+                if "--mode" in whole.options:
                     for one in reindexes:  # salvage rebuilds the side files of all partitions
-                        together.add({}, one.codes)
+                        whole.add({}, one.codes)
                     reindexes = []
-                recovers = [together]
+                recovers = [whole]
         if len(reindexes) > MOST_STEPS:
-            reindexes = [_together(root, reindexes) or reindexes[0]]
+            reindexes = [_merged(root, reindexes) or reindexes[0]]
         return [*others, *recovers, *reindexes]
 
 
-def _mends_log(finding: Finding) -> bool:
+def _repairs_log(finding: Finding) -> bool:
     """Whether the repair of a finding changes a .log, and needs nothing from outside."""
     return finding.needs is None and finding.severity != INFO and KINDS[finding.code].repair == SALVAGE
 
 
-def _turn(wanted: _Wanted) -> tuple[bool, int]:
-    return wanted.place.partition is None, _ORDER.index(wanted.verb) if wanted.verb in _ORDER else len(_ORDER)
+def _step_order(wanted: _Wanted) -> tuple[bool, int]:
+    return wanted.target.partition is None, _ORDER.index(wanted.verb) if wanted.verb in _ORDER else len(_ORDER)
 
 
-def _together(root: str, wanted: list[_Wanted]) -> _Wanted | None:
+def _merged(root: str, wanted: list[_Wanted]) -> _Wanted | None:
     """Returns one command for all, None if the partitions need different ones."""
-    if not wanted or any(one.alone for one in wanted):
+    if not wanted or any(one.is_single for one in wanted):
         return None
-    modes = {one.options.get("--mode") for one in wanted if one.place.partition is not None}
+    modes = {one.options.get("--mode") for one in wanted if one.target.partition is not None}
     if len(modes) > 1 and wanted[0].verb == "recover":
         return None
-    from kseg.verification.surroundings import Place
+    from kseg.verification.repair_targets import RepairTarget
 
-    merged = _Wanted(Place(root, wanted[0].place.root), wanted[0].verb)
+    merged = _Wanted(RepairTarget(root, wanted[0].target.root), wanted[0].verb)
     for one in wanted:
         merged.add(one.options, one.codes)
     return merged

@@ -18,9 +18,10 @@ NO_DETAILS: Details = {}
 class Finding(NamedTuple):
     """One finding. ``position`` and ``length`` are bytes of ``file``, ``offset`` is Kafka's; None if not applicable.
 
-    ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule knows better.
-    ``details`` are facts by name, as JSON has them. ``repair`` is a command that runs as it is, ``needs`` one of NEEDS:
-    `kseg.verification.repairs` adds both.
+    ``file`` is the path of a file or directory; ``severity`` is that of the table unless a rule
+    gives another.
+    ``details``: the fields of the finding's JSON object. `kseg.verification.repairs` adds
+    ``repair``, a complete command, and ``needs``, one of NEEDS.
     """
 
     code: str
@@ -37,7 +38,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Totals:
-    """Counts of what was checked, and of findings by severity, without ignored ones.
+    """Counts of checked files, bytes, batches and records, and of findings by severity, without ignored ones.
 
     ``not_judged``: files and directories that may be Kafka's and were not read; ``partitions``: the objects of
     `kseg.verification.census`, if they were asked for.
@@ -105,7 +106,7 @@ class Need(NamedTuple):
 
 
 class Report:
-    """Passes the findings of rules that are to be shown to ``show``, in order.
+    """Counts all findings, and passes those within the limits to ``show``, in order.
 
     ``failures``: sentences about parts that could not be checked; the report is then not whole, as after
     ``was_interrupted``. ``steps``: the commands to run next; ``needs``: findings that no command alone repairs;
@@ -148,7 +149,7 @@ class Report:
             self.show(Finding(code, severity, file, position, length, offset, message, details, None, needs))
 
     def more(self, code: str, file: str, count: int, severity: str | None = None) -> None:
-        """Counts more findings of a code, which have no details."""
+        """Counts further findings of a code, which are not shown."""
         if count <= 0 or code in self.ignored:
             return
         self.totals.severities[severity or severity_of(code)] += count

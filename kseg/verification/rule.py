@@ -23,10 +23,10 @@ class Rule:
         """Called for batches, in the order of the file. The rows are overwritten after the call."""
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
-        """Called for bytes that no batch claims."""
+        """Called for bytes that belong to no batch."""
 
     def problem(self, segment: "Segment", problem: BatchProblem) -> None:
-        """Called for a problem of a batch's records, after `headers` of that batch."""
+        """Called for a problem in a batch's records, after `headers` of that batch."""
 
     def unread(self, segment: "Segment") -> None:
         """Called instead of the others for a segment that cannot be opened."""

@@ -3,8 +3,8 @@
 from functools import cache
 
 from kseg.verification.batches import BatchRule
-from kseg.verification.housekeeping import CleanerRule
 from kseg.verification.indexes import IndexRule
+from kseg.verification.log_cleaning import CleanerRule
 from kseg.verification.partition import Partition
 from kseg.verification.rule import Rule
 from kseg.verification.transactions import ProducerRule

@@ -9,7 +9,7 @@ from kseg.verification.options import VerifyOptions
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verification.directories.directories import Together
+    from kseg.verification.directories.directory_tree import PartitionChecker
     from kseg.verification.manifest.manifest_option import OpenOutput
     from kseg.verification.replicas.comparison import Comparison
 
@@ -30,10 +30,10 @@ class CheckReporter(Protocol):
         """Two replicas were compared."""
 
     def failed(self, message: str) -> None:
-        """A part could not be checked; the others are."""
+        """A part could not be checked; the check goes on."""
 
     def noted(self, message: str) -> None:
-        """Something that users should know."""
+        """A note for the user."""
 
     def finish(self, report: Report) -> None:
         """The check ended, or was interrupted."""
@@ -43,16 +43,16 @@ def verify(
     options: VerifyOptions,
     reporter: CheckReporter,
     open_output: "OpenOutput",
-    together: "Together | None" = None,
-    is_alone: bool = False,
+    checker: "PartitionChecker | None" = None,
+    single_process: bool = False,
 ) -> int:
     """Checks all paths. Returns the exit status.
 
-    ``open_output``: opens a new manifest; ``together``: checks partitions elsewhere; ``is_alone``: in no process but
-    this one. After an interrupt the findings so far are reported.
+    ``open_output``: opens a new manifest; ``checker``: checks partitions elsewhere; ``single_process``: no worker
+    processes are started. After an interrupt the findings so far are reported.
     """
     check = Check(
-        options.paths, options.settings(), reporter.finding, options.ignored, together, is_alone, reporter.advance
+        options.paths, options.settings(), reporter.finding, options.ignored, checker, single_process, reporter.advance
     )
     failed = False
     try:
@@ -71,7 +71,7 @@ def verify(
 def _failures(
     check: Check, options: VerifyOptions, reporter: CheckReporter, open_output: "OpenOutput"
 ) -> Iterator[str]:
-    """Does all parts of the check, and yields what could not be checked."""
+    """Runs all parts of the check. Yields a message for each part that could not be checked."""
     for path in options.paths:
         reporter.begin(path)
         yield from check.judge(path)

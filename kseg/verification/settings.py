@@ -1,4 +1,4 @@
-"""The settings of a verification, and the context of its rules."""
+"""The settings of a verification."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,10 +32,11 @@ class Settings:
 
 
 def partition_of(
-    directory: str | None, place: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
+    directory: str | None, name: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
     broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
 ) -> Partition:  # fmt: skip
+    """Returns the context of the rules. ``name``: topic and number; ``names``: the regular files in the directory."""
     return Partition(
-        directory, *place, is_whole, settings.level, settings.now_ms, report, broker,
+        directory, *name, is_whole, settings.level, settings.now_ms, report, broker,
         buffers or Buffers(settings.max_batch_bytes), settings.jobs, settings.is_live, names,
     )  # fmt: skip

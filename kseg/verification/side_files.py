@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kseg.segment.files import SegmentFile, segment_file
+from kseg.segment.files import CLEAN_SHUTDOWN, QUORUM_STATE, SegmentFile, segment_file
 from kseg.segment.survey import QUICK
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import SideFile, read_items
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
+from kseg.sidefiles.meta_properties import META_PROPERTIES
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
 from kseg.stores.source import open_source
@@ -23,13 +26,13 @@ SHOWN_PROBLEMS = 1000
 _CODES = {
     ".txnindex": "transaction-index-damaged",
     ".snapshot": "producer-snapshot-damaged",
-    "leader-epoch-checkpoint": "leader-epochs-damaged",
+    LEADER_EPOCHS: "leader-epochs-damaged",
     ".leader_epoch_checkpoint": "leader-epochs-damaged",
     **dict.fromkeys(OFFSET_CHECKPOINTS, "unreadable-checkpoint"),
-    "partition.metadata": "bad-partition-metadata",
-    "meta.properties": "bad-meta-properties",
-    ".kafka_cleanshutdown": "bad-clean-shutdown",
-    "quorum-state": "bad-quorum-state",
+    PARTITION_METADATA: "bad-partition-metadata",
+    META_PROPERTIES: "bad-meta-properties",
+    CLEAN_SHUTDOWN: "bad-clean-shutdown",
+    QUORUM_STATE: "bad-quorum-state",
 }
 _OWN_CODES = {("leader-epochs-damaged", "unsorted"): "leader-epochs-unsorted"}
 
@@ -39,14 +42,14 @@ def judge_side_file(partition: "Partition", side: SideFile, progress: Callable[[
     if side.kind in SUFFIXES:
         _judge_index(partition, side, progress)
         return
-    code, told = _CODES[side.kind], 0
+    code, count = _CODES[side.kind], 0
     with open_source(side.path) as source:
         for item in read_items(side.kind, source.buffer, side.base_offset):
             if isinstance(item, SideFileProblem) and item.is_damage:
                 own = _OWN_CODES.get((code, item.code), code)
                 partition.report.add(own, side.path, item.message, item.position, item.length)
-                told += 1
-            if told == SHOWN_PROBLEMS:
+                count += 1
+            if count == SHOWN_PROBLEMS:
                 break
         if source.current_size() < source.size:
             partition.report.add("file-shrank", side.path, f"{source.current_size()} of {source.size} bytes are left")

@@ -1,7 +1,7 @@
 """Checks .txnindex files against the markers of their segments.
 
 An entry is in the index of the segment with the ABORT marker. Up to 2.7 a marker of a transaction without data had an
-entry, too. A log that starts later, was compacted or is damaged may not show the start of a transaction.
+entry, too. The start of a transaction is unknown if the log starts later, was compacted or is damaged.
 """
 
 import os
@@ -88,12 +88,12 @@ class _File:
             before = entry
         over = index.size % _WIDTH
         if over and not self._is_live:
-            text = "part of an entry is left over at the end"
-            text += ": entries that a broker adds behind it cannot be read" if self._segment.is_last else ""
+            text = "there is an incomplete entry at the end"
+            text += ": entries that a broker appends cannot be read" if self._segment.is_last else ""
             severity = self._severity if self._segment.is_last else WARNING
             self._add("transaction-index-damaged", text, index.size - over, severity, over)
         needed = [abort for abort in left.values() if abort.filled and abort.is_certain]
-        if len(needed) > self._damaged:  # otherwise the damaged entries may have been theirs
+        if len(needed) > self._damaged:  # otherwise these may be the damaged entries
             for abort in needed:
                 text = (
                     f"producer {abort.producer_id}: offsets {abort.first_offset} to {abort.last_offset} have no entry"
@@ -135,12 +135,12 @@ class _File:
                 )
                 self._add("transaction-index-wrong-entry", text, position, self._severity)
         elif found < expected and self._knows_all:
-            text = f"last stable offset {found} is below {expected}, which costs a search more and nothing else"
+            text = f"last stable offset {found} is below {expected}: consumers search one segment more"
             self._add("transaction-index-wrong-entry", text, position, WARNING)
         return True
 
     def _may_come(self, entry: AbortedTxn) -> bool:
-        """Whether its marker was written after the segment was read."""
+        """Whether the entry's marker was written after the segment was read."""
         return entry.last_offset >= (self._segment.next_offset or 0) and (self._is_live or self._segment.has_grown())
 
     def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:

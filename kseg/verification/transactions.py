@@ -126,7 +126,7 @@ class ProducerRule(Rule):
             text = f"{who}: epoch {c} writes, and no marker has ended the transaction of epoch {b} that began at {a}"
             details |= {"epochBefore": b, "startOffset": a}
         elif headers.rows[at + BATCH_PRODUCER_ID] < 0:
-            text = "control batch of no producer: consumers pass over its records"
+            text = "control batch without a producer: consumers skip its records"
         else:
             text = f"{who}: control record of type {a}" if a >= 0 else f"{who}: the control record cannot be read"
         self.report.add(_CODES[kind], segment.path, text, position, size, offset, details=details)
@@ -187,7 +187,7 @@ class ProducerRule(Rule):
                 text += f", begun {show_span(since_ms)} ago"
             is_hanging = age > TRANSACTION_LIMIT_MS and transaction.is_certain
             if not transaction.is_certain:
-                text += "; its end may lie in what is damaged"
+                text += "; its end may be in damaged bytes"
             code = "hanging-transaction" if is_hanging else "open-transaction"
             details = {
                 "producerId": transaction.producer_id,

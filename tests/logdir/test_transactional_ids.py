@@ -26,7 +26,7 @@ def logs(tmp_path: Path) -> Path:
 def settled(logs: Path, producer_id: int, code: str = "hanging-transaction") -> Finding:
     segment = str(logs / "txn-0" / "00000000000000000435.log")
     details = {"producerId": producer_id, "producerEpoch": 0}
-    return Repairs().settled(Finding(code, KINDS[code].severity, segment, 5, None, 540, "open", details))
+    return Repairs().with_repair(Finding(code, KINDS[code].severity, segment, 5, None, 540, "open", details))
 
 
 def test_the_log_directory_names_a_producer(logs: Path) -> None:

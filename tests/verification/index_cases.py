@@ -9,9 +9,9 @@ from kseg.segment.survey import FULL
 from kseg.verification.batches import BatchRule
 from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import Partition, judge_segments
+from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import Settings
-from kseg.verification.verification import judge_path
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kseg.segment.survey import FULL
+from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import Settings
-from kseg.verification.verification import judge_path
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"

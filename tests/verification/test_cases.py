@@ -15,10 +15,10 @@ from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.verification.manifest.manifest import Manner, check_manifest
+from kseg.verification.manifest.manifest import ReadOptions, check_manifest
+from kseg.verification.path_check import judge_path
 from kseg.verification.replicas.pairs import compare_path
 from kseg.verification.settings import Settings
-from kseg.verification.verification import judge_path
 from verification.findings_cases import CASES
 from verification.findings_cases.case import NOW_MS
 from verification.partitions import PLAIN, TESTDATA, Found
@@ -34,7 +34,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
     if "against" in case:
         compare_path(judged, str(folder / case["against"]), found.report, lambda _: None)
     elif "manifest" in case:
-        check_manifest(str(folder / case["manifest"]), [judged], Manner(), found.report)
+        check_manifest(str(folder / case["manifest"]), [judged], ReadOptions(), found.report)
     else:
         keys = {key: str(TESTDATA / path) for key, path in case.get("privateKeys", {}).items()}
         logs = (str(folder / case["logs"]),) if "logs" in case else ()

@@ -11,8 +11,8 @@ from kseg.changes.plan import Plan
 from kseg.recovery.broker.loading import Start
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP
+from kseg.verification.path_check import judge_path
 from kseg.verification.settings import Settings
-from kseg.verification.verification import judge_path
 from verification.partitions import PLAIN, Found, copied
 
 SETTINGS = Settings(DEEP, 1_800_000_000_000)

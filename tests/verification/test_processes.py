@@ -19,9 +19,9 @@ from kseg.runtime import process_pool
 from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL
 from kseg.verification import processes
-from kseg.verification.directories import directories
-from kseg.verification.directories.directories import Outcome, Task
-from kseg.verification.processes import judge_together
+from kseg.verification.directories import directory_tree
+from kseg.verification.directories.directory_tree import Outcome, Task
+from kseg.verification.processes import judge_in_processes
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import Settings
 from verification.log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
@@ -44,14 +44,14 @@ def damaged(tmp_path: Path, partitions: int) -> Path:
 
 def together(tasks: list[Task], shown: list[Finding] | None = None) -> list[Outcome]:
     report = Report(([] if shown is None else shown).append)
-    return list(judge_together(tasks, SETTINGS, report, lambda _: None))
+    return list(judge_in_processes(tasks, SETTINGS, report, lambda _: None))
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processes are started as soon as there is anything to do for them."""
-    monkeypatch.setattr(directories, "ALONE_SECONDS", -1.0)
-    monkeypatch.setattr(directories, "_is_worth_more", lambda _seconds, _done, _left: True)
+    monkeypatch.setattr(directory_tree, "SINGLE_PROCESS_SECONDS", -1.0)
+    monkeypatch.setattr(directory_tree, "_is_worth_more", lambda _seconds, _done, _left: True)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -149,7 +149,7 @@ def test_more_findings_than_a_pipe_holds(tmp_path: Path) -> None:
 
 def test_progress_is_told_of_all_bytes() -> None:
     told: list[int] = []
-    outcomes = list(judge_together(TASKS, SETTINGS, Report(lambda _: None), told.append))
+    outcomes = list(judge_in_processes(TASKS, SETTINGS, Report(lambda _: None), told.append))
     assert sum(told) == sum(outcome.totals.bytes for outcome in outcomes) > 0
 
 
@@ -201,10 +201,10 @@ def test_a_process_that_is_killed_between_two_partitions_is_told(monkeypatch: py
 KILLED = """
 import os, sys
 from kseg.cli.main import run
-from kseg.verification.directories import directories
+from kseg.verification.directories import directory_tree
 from kseg.verification import processes
 
-directories._is_worth_more = lambda seconds, done, left: True
+directory_tree._is_worth_more = lambda seconds, done, left: True
 make = processes.Child
 def noted(*arguments):
     child = make(*arguments)
@@ -231,7 +231,7 @@ def test_no_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
 
 
 def test_processes_end_with_whoever_stops_asking(made: list[int]) -> None:
-    outcomes = judge_together(TASKS * 50, replace(SETTINGS, jobs=2), Report(lambda _: None), lambda _: None)
+    outcomes = judge_in_processes(TASKS * 50, replace(SETTINGS, jobs=2), Report(lambda _: None), lambda _: None)
     next(outcomes)
     assert len(made) == 2
     assert all(map(is_there, made))
@@ -243,9 +243,9 @@ INTERRUPTED = """
 import os, signal, sys
 from kseg.cli import verify as cli
 from kseg.cli.main import run
-from kseg.verification.directories import directories
+from kseg.verification.directories import directory_tree
 
-directories._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
+directory_tree._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
 shown = 0
 make = cli.printer_of
 def printer_of(*arguments):

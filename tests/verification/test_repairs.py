@@ -39,30 +39,30 @@ def commands(repairs: Repairs) -> list[list[str]]:
 def test_one_command_for_all_that_it_repairs(logs: Path) -> None:
     repairs = Repairs()
     for code in ("bad-length", "crc-mismatch", "bad-length"):
-        repairs.settled(found(code, logs / "a-0"))
+        repairs.with_repair(found(code, logs / "a-0"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
 
 
 def test_salvage_stands_for_what_it_repairs_too(logs: Path) -> None:
     repairs = Repairs()
     for code in ("index-corrupt", "producer-snapshot-damaged", "crc-mismatch", "truncated-batch", "gap-truncated"):
-        repairs.settled(found(code, logs / "a-0"))
-    repairs.settled(found("index-corrupt", logs / "a-1", ".index"))
+        repairs.with_repair(found(code, logs / "a-0"))
+    repairs.with_repair(found("index-corrupt", logs / "a-1", ".index"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")], ["kseg", "reindex", str(logs / "a-1")]]
 
 
 def test_one_command_for_a_log_directory(logs: Path) -> None:
     repairs = Repairs((f"{logs}/",))
-    repairs.settled(found("bad-length", logs / "a-0"))
-    repairs.settled(found("index-corrupt", logs / "a-1", ".index"))
-    repairs.settled(found("truncated-batch", logs / "a-2"))
+    repairs.with_repair(found("bad-length", logs / "a-0"))
+    repairs.with_repair(found("index-corrupt", logs / "a-1", ".index"))
+    repairs.with_repair(found("truncated-batch", logs / "a-2"))
     assert commands(repairs) == [[*SALVAGE, str(logs)]]
 
 
 def test_partitions_by_themselves_where_the_log_directory_would_be_refused(logs: Path) -> None:
     repairs = Repairs((str(logs),))
-    repairs.settled(found("bad-length", logs / "a-0"))
-    repairs.settled(found("broker-would-not-start", logs / "a-1"))
+    repairs.with_repair(found("bad-length", logs / "a-0"))
+    repairs.with_repair(found("broker-would-not-start", logs / "a-1"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
     assert [(need.needs, need.path) for need in repairs.needs()] == [("decision", str(logs / "a-1"))]
 
@@ -70,28 +70,28 @@ def test_partitions_by_themselves_where_the_log_directory_would_be_refused(logs:
 @pytest.mark.parametrize("others", [["index-corrupt"], ["orphan-index"], ["index-corrupt", "orphan-index"]])
 def test_a_partition_that_no_broker_loads_is_salvaged(others: list[str], logs: Path) -> None:
     repairs = Repairs((str(logs),))
-    repairs.settled(found("broker-would-not-start", logs / "a-0"))
+    repairs.with_repair(found("broker-would-not-start", logs / "a-0"))
     for code in others:
-        repairs.settled(found(code, logs / "a-0", ".index"))
+        repairs.with_repair(found(code, logs / "a-0", ".index"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
 
 
 def test_many_indexes_are_rebuilt_by_one_command(logs: Path) -> None:
     repairs = Repairs((str(logs),))
     for number in range(MOST_STEPS + 1):
-        repairs.settled(found("index-corrupt", logs / f"a-{number}", ".index"))
+        repairs.with_repair(found("index-corrupt", logs / f"a-{number}", ".index"))
     assert commands(repairs) == [["kseg", "reindex", str(logs)]]
 
 
 def test_what_only_a_replica_has_says_so(logs: Path) -> None:
     repairs = Repairs()
-    finding = repairs.settled(found("gap-truncated", logs / "a-0"))
+    finding = repairs.with_repair(found("gap-truncated", logs / "a-0"))
     assert (finding.repair, finding.needs, repairs.steps()) == (None, "replica", [])
 
 
 def test_a_stream_has_no_repair() -> None:
     repairs = Repairs()
-    finding = repairs.settled(found("bad-length", Path("-"))._replace(file="-"))
+    finding = repairs.with_repair(found("bad-length", Path("-"))._replace(file="-"))
     assert (finding.repair, finding.needs, repairs.steps()) == (None, "decision", [])
 
 
@@ -99,7 +99,7 @@ def test_a_file_that_commands_would_not_look_at_has_no_repair(logs: Path) -> Non
     repairs, stray = Repairs(), logs / "a-0" / "evidence.log"
     stray.touch()
     finding = found("bad-length", logs / "a-0")._replace(file=str(stray))
-    assert repairs.settled(finding).repair is None
+    assert repairs.with_repair(finding).repair is None
     assert repairs.steps() == []
 
 
@@ -107,7 +107,7 @@ def test_a_directory_in_the_place_of_a_file_is_no_partition(logs: Path) -> None:
     place = logs / "a-0" / "leader-epoch-checkpoint"
     place.mkdir()
     finding = found("leader-epochs-damaged", logs)._replace(file=str(place))
-    assert Repairs().settled(finding).repair == ["kseg", "recover", "--rebuild-epochs", str(logs / "a-0")]
+    assert Repairs().with_repair(finding).repair == ["kseg", "recover", "--rebuild-epochs", str(logs / "a-0")]
 
 
 def with_metadata(logs: Path, replicas: int) -> None:
@@ -128,25 +128,27 @@ def test_other_replicas_give_back_what_a_broker_cuts(replicas: int, logs: Path) 
     with_metadata(logs, replicas)
     partition = str(logs / "a-0")
     salvage, cut = [*SALVAGE, partition], ["kseg", "recover", "--full", partition]
-    finding = Repairs().settled(found("crc-mismatch", logs / "a-0"))
+    finding = Repairs().with_repair(found("crc-mismatch", logs / "a-0"))
     assert finding.repair == (cut if replicas > 1 else salvage)
     assert finding.details["otherRepair"] == (salvage if replicas > 1 else cut)
-    assert Repairs().settled(found("wrong-base-offset", logs / "a-0")).repair == salvage
+    assert Repairs().with_repair(found("wrong-base-offset", logs / "a-0")).repair == salvage
 
 
 def test_the_topic_id_is_that_of_the_metadata(logs: Path) -> None:
     with_metadata(logs, 1)
-    finding = Repairs().settled(found("no-partition-metadata", logs)._replace(file=str(logs / "a-0")))
+    finding = Repairs().with_repair(found("no-partition-metadata", logs)._replace(file=str(logs / "a-0")))
     assert finding.repair == ["kseg", "recover", "--topic-id", "AAECAwQFBgcICQoLDA0ODw", str(logs / "a-0")]
     assert finding.needs is None
-    unknown = Repairs().settled(found("no-partition-metadata", logs)._replace(file=str(logs / "__cluster_metadata-0")))
+    unknown = Repairs().with_repair(
+        found("no-partition-metadata", logs)._replace(file=str(logs / "__cluster_metadata-0"))
+    )
     assert (unknown.repair, unknown.needs) == (None, "topic id")
 
 
 @pytest.mark.parametrize("code", ["high-watermark-beyond-end", "producer-snapshot-beyond-end", "segments-missing"])
 def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
     repairs = Repairs()
-    finding = repairs.settled(found(code, logs / "a-0")._replace(file=str(logs / "a-0")))
+    finding = repairs.with_repair(found(code, logs / "a-0")._replace(file=str(logs / "a-0")))
     assert (finding.repair, finding.needs) == (["kseg", "recover", str(logs / "a-0")], "decision")
     assert repairs.steps() == []
     assert "kseg recover --from-replica" in KINDS[code].means
@@ -155,7 +157,7 @@ def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
 def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
     repairs, errors = Repairs(), io.StringIO()
     for code in ("undecodable-records", "high-watermark-beyond-end", "gap-unexplained", "bad-metadata-snapshot"):
-        repairs.settled(found(code, logs / "a-0"))
+        repairs.with_repair(found(code, logs / "a-0"))
     report = Report(lambda _: None)
     report.steps, report.needs = repairs.steps(), repairs.needs()
     with contextlib.redirect_stderr(errors), open_sink(str(logs / "out")) as sink:
@@ -174,6 +176,6 @@ def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
 def test_a_damaged_log_is_repaired_with_its_indexes(logs: Path) -> None:
     codes = [("index-misleads", ".index"), ("index-corrupt", ".index"), ("crc-mismatch", ".log")]
     findings = [found(code, logs / "a-0", suffix) for code, suffix in codes]
-    assert [each.repair for each in Repairs().settled_together(findings)] == [[*SALVAGE, str(logs / "a-0")]] * 3
-    alone = Repairs().settled_together(findings[:2])
+    assert [each.repair for each in Repairs().with_repairs(findings)] == [[*SALVAGE, str(logs / "a-0")]] * 3
+    alone = Repairs().with_repairs(findings[:2])
     assert [each.repair for each in alone] == [["kseg", "reindex", str(logs / "a-0")]] * 2

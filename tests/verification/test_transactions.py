@@ -207,7 +207,7 @@ def test_the_end_of_a_transaction_may_lie_in_damage(tmp_path: Path) -> None:
     log = log_of(tmp_path, opened(b"\1" * 200, batch(2, timestamp=START_MS + HOUR_MS)))
     (found,) = findings(log)
     assert found.code == "open-transaction"
-    assert found.message.endswith("its end may lie in what is damaged")
+    assert found.message.endswith("its end may be in damaged bytes")
 
 
 def test_one_segment_alone_tells_nothing_about_the_end_of_the_log() -> None:
@@ -259,7 +259,7 @@ def test_control_batches_that_end_no_transaction(tmp_path: Path) -> None:
     data[3] = resealed(resealed(data[3], 21, ">h", 48), 57, ">i", -1)
     found = [finding for finding in findings(log_of(tmp_path, data)) if finding.code == "bad-control-record"]
     assert [finding.offset for finding in found] == [1, 2, 3]
-    assert "consumers pass over its records" in found[0].message
+    assert "consumers skip its records" in found[0].message
 
 
 def resealed(data: bytes, at: int, form: str, value: int) -> bytes:

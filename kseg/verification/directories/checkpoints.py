@@ -18,7 +18,7 @@ class CheckpointRule(Rule):
         end = partition.segments[-1].next_offset
         if end is None:
             return
-        for code, what, offset in (
+        for code, name, offset in (
             ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
             ("log-start-beyond-end", "the log start offset", broker.log_start_offset),
             ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
@@ -27,7 +27,7 @@ class CheckpointRule(Rule):
             if offset is not None and offset > end:
                 details = {"checkpointOffset": offset, "logEndOffset": end}
                 self.report.add(
-                    code, partition.name, f"{what} is {offset}, the log ends at {end}", offset=offset, details=details
+                    code, partition.name, f"{name} is {offset}, the log ends at {end}", offset=offset, details=details
                 )
         if broker.log_start_offset is not None and broker.log_start_offset <= end:
             self._below(broker.log_start_offset)
@@ -37,7 +37,7 @@ class CheckpointRule(Rule):
         segments = self.partition.segments
         below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
         if below:
-            text = f"the log start offset is {start}; segments that lie below it: {len(below)}"
+            text = f"the log start offset is {start}; segments below it: {len(below)}"
             details = {"startOffset": start, "segments": len(below)}
             self.report.add(
                 "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details

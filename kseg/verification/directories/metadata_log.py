@@ -1,17 +1,15 @@
-"""Checks the partition of KRaft's own log: problems that stop a node, or make it drop the log.
+"""Checks the partition __cluster_metadata for problems that stop a node of KRaft, or make it drop the log.
 
 Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 """
 
 import os
 
-from kseg.segment.files import METADATA_TOPIC, SegmentFile, segments_among
+from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, SegmentFile, segments_among
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import problems_of
 from kseg.stores.regular_files import open_regular
 from kseg.verification.rule import Rule
-
-QUORUM_STATE = "quorum-state"
 
 
 class MetadataLogRule(Rule):
@@ -31,7 +29,7 @@ class MetadataLogRule(Rule):
         snapshots = [
             file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, self.partition.level)
         ]
-        self._against_log(snapshots)
+        self._compare_with_log(snapshots)
 
     def _quorum_state(self) -> None:
         if QUORUM_STATE not in self.partition.names:
@@ -48,15 +46,15 @@ class MetadataLogRule(Rule):
         for problem in found:
             self.report.add("bad-quorum-state", path, problem.message, problem.position, problem.length)
 
-    def _against_log(self, snapshots: list[SegmentFile]) -> None:
+    def _compare_with_log(self, snapshots: list[SegmentFile]) -> None:
         segments = self.partition.segments
         start = segments[0].base_offset or 0 if segments else 0
         newest = max(snapshots, key=lambda file: (file.base_offset or 0, file.epoch or 0), default=None)
         if start > 0 and (newest is None or (newest.base_offset or 0) < start):
-            text = f"the log starts at offset {start}, and no whole snapshot reaches that far"
+            text = f"the log starts at offset {start}, and no complete snapshot reaches that offset"
             self.report.add("broker-would-not-start", self.partition.name, text, offset=start)
         end = segments[-1].next_offset if segments else None
         if newest is not None and end is not None and (newest.base_offset or 0) > end:
-            text = f"it stands for all below offset {newest.base_offset}, the log ends at {end}"
+            text = f"the snapshot replaces all records below offset {newest.base_offset}, the log ends at {end}"
             details = {"offset": newest.base_offset, "logEndOffset": end}
             self.report.add("metadata-log-behind", newest.path, text, offset=newest.base_offset, details=details)

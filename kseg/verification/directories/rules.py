@@ -11,22 +11,21 @@ from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.errors import KsegError
 from kseg.findings.table import TOPIC_ID
 from kseg.logdir.log_directory import LogDirectory, is_moved
-from kseg.segment.files import LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
+from kseg.segment.files import BOOTSTRAP, LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
 from kseg.segment.passed_over import some
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
 from kseg.verification.report import Report
 
-PARTITION_METADATA = "partition.metadata"
-BOOTSTRAP = "bootstrap.checkpoint"
 KNOWN_FILES = LOG_DIRECTORY_FILES | {".lock", BOOTSTRAP}
 
 
 def judge_directory(directory: LogDirectory, report: Report, level: int) -> None:
-    """Applies all checks that need no partition."""
+    """Checks the log directory without the contents of its partitions."""
     _own_files(directory, report, level)
     _directory_names(directory, report)
     _absent_partitions(directory, report)
@@ -82,18 +81,18 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
         path = os.path.join(directory.path, name)
         if name == REMOTE_INDEX_CACHE or name.startswith(OWN_PREFIX):
             continue
-        place = topic_partition(name)
-        if place is None:
-            text = f"the directory {name} is not named topic-partition, as all must be beside partitions"
+        parsed = topic_partition(name)
+        if parsed is None:
+            text = f"the directory {name} is not named topic-partition, as all directories must be"
             report.add("broker-would-not-start", path, text)
             continue
-        if place[0] == METADATA_TOPIC:
+        if parsed[0] == METADATA_TOPIC:
             continue
         ending = name.rpartition("-")[2] if is_moved(name) else ""
         if ending in ("delete", "stray", "future"):
-            report.add(f"{ending}-directory", path, f"{place[0]}-{place[1]} under a name that ends in -{ending}")
+            report.add(f"{ending}-directory", path, f"{parsed[0]}-{parsed[1]} under a name that ends in -{ending}")
         if ending in ("", "future"):
-            before = seen.setdefault((*place, ending), name)
+            before = seen.setdefault((*parsed, ending), name)
             if before != name:
                 report.add("broker-would-not-start", path, f"{before} and {name} are the same partition")
 
@@ -118,7 +117,7 @@ def _absent_partitions(directory: LogDirectory, report: Report) -> None:
     listed = [f"{topic}-{number}" for (topic, number), offset in marks.items() if offset > 0]
     absent = sorted(name for name in listed if name not in here)
     if absent:
-        text = f"listed with a high watermark, but not here: {some(absent)}"
+        text = f"in the checkpoint, but without a directory: {some(absent)}"
         report.add("partition-missing", os.path.join(directory.path, HIGH_WATERMARKS), text)
 
 
@@ -151,5 +150,5 @@ def judge_topic_ids(directory: LogDirectory, ids: Mapping[str, str], report: Rep
 
 def _mismatch(directory: LogDirectory, names: list[str], topic_id: str, text: str, report: Report) -> None:
     for name in names:
-        path = os.path.join(directory.path, name, "partition.metadata")
+        path = os.path.join(directory.path, name, PARTITION_METADATA)
         report.add("topic-id-mismatch", path, text, details={"topicId": topic_id}, needs=TOPIC_ID)

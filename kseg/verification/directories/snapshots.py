@@ -9,14 +9,12 @@ from kseg.errors import KsegError
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP
 from kseg.stores.source import open_source
 from kseg.verification.report import Report
-
-BOOTSTRAP = "bootstrap.checkpoint"
 
 
 def is_snapshot(file: SegmentFile) -> bool:
@@ -39,8 +37,9 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                     return False
                 totals.batches += 1
                 if problems := item.check() if level == DEEP else item.problems:
-                    place = item.position, item.size, item.base_offset
-                    report.add("bad-metadata-snapshot", path, problems[0].message, *place)
+                    report.add(
+                        "bad-metadata-snapshot", path, problems[0].message, item.position, item.size, item.base_offset
+                    )
                     return False
                 totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []
@@ -51,8 +50,8 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
     except KsegError as error:
         report.add("bad-metadata-snapshot", path, str(error))
         return False
-    for record, wanted, what in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
+    for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
         if record is None or parse_control(record.key, record.value).type_id != wanted:
-            report.add("bad-metadata-snapshot", path, f"no {what}: it is not complete", size if wanted else 0)
+            report.add("bad-metadata-snapshot", path, f"no {name}: it is not complete", size if wanted else 0)
             return False
     return True

@@ -1,4 +1,4 @@
-"""Checks partition.metadata: a broker that finds another topic's id in it moves the partition aside and starts an empty
+"""Checks partition.metadata: a broker that finds another topic's id there renames the partition and starts an empty
 one.
 
 Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
@@ -7,12 +7,11 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 import os
 
 from kseg.logdir.log_directory import is_moved
-from kseg.sidefiles.partition_metadata import PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores.regular_files import first_bytes
 from kseg.verification.rule import Rule
 
-NAME = "partition.metadata"
 _MAX_BYTES = 1 << 16
 
 
@@ -25,13 +24,15 @@ class TopicIdRule(Rule):
             return
         if is_moved(partition.own_name):
             return
-        if NAME not in partition.names:
+        if PARTITION_METADATA not in partition.names:
             if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
                 self.report.add(
-                    "no-partition-metadata", partition.name, f"the log holds records, but there is no {NAME}"
+                    "no-partition-metadata",
+                    partition.name,
+                    f"the log holds records, but there is no {PARTITION_METADATA}",
                 )
             return
-        path = os.path.join(partition.directory, NAME)
+        path = os.path.join(partition.directory, PARTITION_METADATA)
         found: PartitionMetadata | SideFileProblem | None = None
         try:
             for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):

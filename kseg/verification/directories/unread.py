@@ -1,4 +1,4 @@
-"""Reports files that cannot be checked: compressed ones, unreadable ones, and other than regular files."""
+"""Reports files that cannot be checked: compressed, unreadable, or not regular."""
 
 import stat
 
@@ -15,10 +15,10 @@ def packed(source: Source) -> str | None:
     packing = packing_of(read_head(source))
     if packing is None:
         return None
-    return f"packed with {packing}, and not judged here: give its own path, of a copy outside of any other archive"
+    return f"packed with {packing}, and not judged: give its own path, of a copy outside of any other archive"
 
 
-def tell_unread(path: str, reason: str, report: Report) -> None:
+def add_unread(path: str, reason: str, report: Report) -> None:
     """Reports a file that could not be opened."""
     report.add("unreadable-file", path, reason, details={"reason": reason})
     report.totals.not_judged += 1
@@ -34,16 +34,16 @@ def why_no_file(path: str) -> str:
         return "a link that leads nowhere"
     except OSError as error:
         return error.strerror or str(error)
-    for is_kind, what in (
+    for is_kind, name in (
         (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
         (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
     ):  # fmt: skip
         if is_kind(mode):
-            return f"{what}, not a file"
+            return f"{name}, not a file"
     return "not a regular file"
 
 
-def tell_archive(path: str, tree: Tree, report: Report) -> None:
+def add_archive(path: str, tree: Tree, report: Report) -> None:
     """Reports damage to an archive or compressed file itself."""
     for problem in tree.problems:
         report.add(problem.code, path, problem.message, problem.position)

@@ -1,7 +1,7 @@
 """Writes digests of segments to a manifest, and checks the segments against it later (bit rot, tampering).
 
 A batch's own checksum does not cover its first 21 bytes (v2; 16 of v0 and v1), and after a deliberate change it can be
-recomputed. A manifest covers every byte. It leaves out side files, because brokers rebuild them.
+recomputed. A manifest covers every byte. It has no side files, because brokers rebuild them.
 """
 
 import os
@@ -23,7 +23,7 @@ from kseg.verification.report import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ReadOptions:
     """How segments are read; see `kseg.verification.settings.Settings`."""
 
     jobs: int = 1
@@ -44,55 +44,55 @@ class _Found:
     is_last: bool
 
 
-def write_manifest(paths: Iterable[str], manner: Manner, put: Callable[[bytes], None]) -> ManifestLines:
+def write_manifest(paths: Iterable[str], options: ReadOptions, put: Callable[[bytes], None]) -> ManifestLines:
     """Passes the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
-    lines, scratch = ManifestLines(), Scratch(manner.max_batch_bytes)
+    lines, scratch = ManifestLines(), Scratch(options.max_batch_bytes)
     put(lines.head())
-    with Pipeline(manner.jobs) as pipeline:
+    with Pipeline(options.jobs) as pipeline:
         for found in _segments(paths).values():
             with open_source(found.file.path) as source:
                 put(lines.segment(found.name, source.size))
-                is_live = manner.is_live and found.is_last
-                for block in blocks_of(source, _is_07(found.file, manner), is_live, scratch, pipeline):
+                is_live = options.is_live and found.is_last
+                for block in blocks_of(source, _is_07(found.file, options), is_live, scratch, pipeline):
                     put(lines.block(block))
-                    manner.advance(block.size)
+                    options.advance(block.size)
     put(lines.total())
     return lines
 
 
-def check_manifest(path: str, paths: Iterable[str], manner: Manner, report: Report) -> int:
+def check_manifest(path: str, paths: Iterable[str], options: ReadOptions, report: Report) -> int:
     """Reports differences between the segments below ``paths`` and the manifest at ``path``. Returns the number of
     segments that are in the manifest. Raises PathError.
     """
-    there = _segments(paths)
-    known = _Known()
-    met = 0
+    present = _segments(paths)
+    known = _ManifestNames()
+    compared = 0
     try:
         stream = open_regular(path)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
-    with stream, Pipeline(manner.jobs) as pipeline:
-        gone = []
+    with stream, Pipeline(options.jobs) as pipeline:
+        missing = []
         for entry in ManifestReader(stream, path).entries():
             known.add(entry.name)
-            found = there.get(entry.name)
+            found = present.get(entry.name)
             if found is None:
-                gone.append((entry.name, entry.size))
+                missing.append((entry.name, entry.size))
                 continue
-            met += 1
-            is_07 = _is_07(found.file, manner)
-            SegmentCheck(found.file, is_07, manner.max_batch_bytes, pipeline, report).run(entry)
-            manner.advance(entry.size)
-    if known.names and not met:
-        raise PathError(f"{path}: names no segment that is there; it is checked against the PATH it was made of")
+            compared += 1
+            is_07 = _is_07(found.file, options)
+            SegmentCheck(found.file, is_07, options.max_batch_bytes, pipeline, report).run(entry)
+            options.advance(entry.size)
+    if known.names and not compared:
+        raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
     root = next(iter(paths), "")
-    _report_gone(gone, there, root, report)
-    _report_new(known, there, report)
-    return met
+    _report_missing(missing, present, root, report)
+    _report_new(known, present, report)
+    return compared
 
 
-def _is_07(file: SegmentFile, manner: Manner) -> bool:
-    return manner.era_07 or file.kind == ".kafka"
+def _is_07(file: SegmentFile, options: ReadOptions) -> bool:
+    return options.era_07 or file.kind == ".kafka"
 
 
 def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
@@ -114,7 +114,7 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
 
 
 @dataclass(slots=True)
-class _Known:
+class _ManifestNames:
     """The base offsets of a manifest's segments, by directory."""
 
     names: set[bytes] = field(default_factory=set)
@@ -131,25 +131,25 @@ def _base(name: bytes) -> int:
     return int(digits) if digits.isdigit() and len(digits) <= 20 else -1
 
 
-def _report_gone(gone: list[tuple[bytes, int]], there: dict[bytes, _Found], root: str, report: Report) -> None:
+def _report_missing(missing: list[tuple[bytes, int]], present: dict[bytes, _Found], root: str, report: Report) -> None:
     """Reports missing segments of the manifest; at the start of a log retention removes them."""
     first: dict[bytes, int] = {}
-    for name in there:
+    for name in present:
         folder = os.path.dirname(name)
         first[folder] = min(first.get(folder, _base(name)), _base(name))
-    for name, size in gone:
+    for name, size in missing:
         path = os.path.join(root if trees.isdir(root) else os.path.dirname(root), os.fsdecode(name))
         if _base(name) < first.get(os.path.dirname(name), -1):
             text = f"{size} bytes; the log now begins behind it"
             report.add("manifest-expired", path, text, 0, size)
         else:
-            report.add("manifest-missing", path, f"the segment is gone, {size} bytes", 0, size)
+            report.add("manifest-missing", path, f"the segment is missing, {size} bytes", 0, size)
 
 
-def _report_new(known: _Known, there: dict[bytes, _Found], report: Report) -> None:
+def _report_new(known: _ManifestNames, present: dict[bytes, _Found], report: Report) -> None:
     """Reports segments that the manifest does not have; newer ones are expected in a growing log."""
     newer: dict[bytes, list[_Found]] = {}
-    for name, found in there.items():
+    for name, found in present.items():
         if name in known.names:
             continue
         folder = os.path.dirname(name)

@@ -3,7 +3,7 @@
     {"type":"manifest","version":1}
     {"type":"segment","file","size"}                             of each file, then its blocks
     {"type":"block","position","size","sha256","count","firstOffset","lastOffset","batches"}
-    {"type":"damage","position","size","sha256","code"}          bytes that no batch claims
+    {"type":"damage","position","size","sha256","code"}          bytes that belong to no batch
     {"type":"total","files","bytes","batches","sha256"}          sha256: of all lines before
 
 A block has adjacent batches of up to about 1 MiB. Its SHA-256 shows whether it has changed; ``batches``, the base64 of
@@ -139,7 +139,7 @@ class ManifestLines:
 
 
 class ManifestReader:
-    """Reads a manifest from a file. Raises PathError if it is none, or was truncated or edited."""
+    """Reads a manifest from a file. Raises PathError if it is not a manifest, or was truncated or edited."""
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
         self._stream = stream
@@ -164,7 +164,7 @@ class ManifestReader:
                 pass
             row = self._take()
         if row.get("type") != "total":
-            raise self._error("a line that does not belong here")
+            raise self._error("a line of an unexpected type")
         if self._stream.readline(1):
             raise self._error("lines follow the last one")
 

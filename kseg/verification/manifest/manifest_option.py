@@ -8,7 +8,7 @@ from typing import Protocol
 from kseg.errors import RequestError
 from kseg.quantities import shown_bytes
 from kseg.stores.source import STANDARD_INPUT
-from kseg.verification.manifest.manifest import Manner, check_manifest, write_manifest
+from kseg.verification.manifest.manifest import ReadOptions, check_manifest, write_manifest
 from kseg.verification.report import Report
 from kseg.verification.settings import Progress, Settings
 
@@ -25,8 +25,8 @@ OpenOutput = Callable[[str], AbstractContextManager[Output]]
 """Opens a new file that appears, complete, when the block ends without an error."""
 
 
-def check_place(manifest: str, paths: Sequence[str]) -> None:
-    """Raises RequestError if the manifest cannot be written there, or the paths cannot have one."""
+def check_manifest_path(manifest: str, paths: Sequence[str]) -> None:
+    """Raises RequestError if the manifest cannot be written to its path, or the paths cannot have one."""
     if manifest == _STANDARD_OUTPUT:
         raise RequestError("--manifest needs the name of a file")
     if STANDARD_INPUT in paths:
@@ -53,13 +53,13 @@ def keep_manifest(
     open_output: OpenOutput,
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""
-    manner = Manner(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.era_07, advance)
+    options = ReadOptions(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.era_07, advance)
     if os.path.lexists(manifest):
         before = _differences(report)
-        compared = check_manifest(manifest, paths, manner, report)
+        compared = check_manifest(manifest, paths, options, report)
         differing = _differences(report) - before
         result = "they match" if not differing else f"differences: {differing}"
         return f"{manifest}: compared, {compared} files; {result}"
     with open_output(manifest) as output:
-        lines = write_manifest(paths, manner, output.write)
+        lines = write_manifest(paths, options, output.write)
     return f"{manifest}: written, {lines.files} files ({shown_bytes(lines.bytes)}), {lines.batches} batches"

@@ -53,22 +53,22 @@ class SegmentCheck:
     def run(self, entry: Entry) -> None:
         """Compares. Raises PathError if the segment cannot be read, or the manifest ends early."""
         with open_source(self.file.path) as source:
-            differences, kept, room, end = _Differences(), list[Block](), KEPT_BATCHES_MAX, 0
+            differences, kept, left, end = _Differences(), list[Block](), KEPT_BATCHES_MAX, 0
             for block, is_same in self.pipeline.each(partial(_compare, source, block) for block in entry.blocks):
                 end = block.position + block.size
                 if (differences.last or not is_same) and not block.is_sound():
-                    raise PathError(f"{self.file.path}: the manifest's block at {block.position} makes no sense")
+                    raise PathError(f"{self.file.path}: the manifest's block at {block.position} is inconsistent")
                 if not is_same:
                     differences.add(_changed(source, block))
-                if differences.last and room > 0:
-                    room -= max(block.count, 1)
+                if differences.last and left > 0:
+                    left -= max(block.count, 1)
                     kept.append(block)
             if differences.last and differences.last.end == end and _has_moved(source, entry, differences):
-                self._align(source, kept, differences, room > 0)
+                self._align(source, kept, differences, left > 0)
                 return
             self._report_in_place(source, differences)
             if source.size > entry.size:
-                text = f"{source.size - entry.size} bytes follow those that the manifest tells of"
+                text = f"{source.size - entry.size} bytes follow those of the manifest"
                 self.report.add("manifest-grown", self.file.path, text, entry.size, source.size - entry.size)
 
     def _report_in_place(self, source: Source, differences: _Differences) -> None:
@@ -90,10 +90,10 @@ class SegmentCheck:
             if block.position + block.size > start and len(now) <= KEPT_BATCHES_MAX:
                 now += (batch for batch in block.batches() if batch.position >= start)
         if not is_all or len(now) > KEPT_BATCHES_MAX:
-            text = "from here on the bytes are not those of the manifest, and too many to tell each batch"
+            text = "from here on the bytes are not those of the manifest; too many batches to list"
             self.report.add("manifest-changed", self.file.path, text, start, source.size - start)
             return
-        _Alignment(self.file.path, self.report).tell(before, now)
+        _Alignment(self.file.path, self.report).add_findings(before, now)
 
 
 _CHANGED = "the bytes of the batch are not those of the manifest"
@@ -128,13 +128,13 @@ class _Alignment:
         self._path = path
         self._report = report
 
-    def tell(self, before: list[Batch], now: list[Batch]) -> None:
-        places: dict[tuple[int, int], list[int]] = {}
+    def add_findings(self, before: list[Batch], now: list[Batch]) -> None:
+        by_fingerprint: dict[tuple[int, int], list[int]] = {}
         for i in range(len(before) - 1, -1, -1):
-            places.setdefault((before[i].size, before[i].crc), []).append(i)
+            by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
         at, run = 0, list[Batch]()
         for batch in now:
-            held = places.get((batch.size, batch.crc))
+            held = by_fingerprint.get((batch.size, batch.crc))
             while held and held[-1] < at:
                 held.pop()
             if not held:
@@ -150,14 +150,14 @@ class _Alignment:
         for batch in islice(now, pairs):
             self._add("manifest-changed", batch, _CHANGED)
         for batch in before[pairs:]:
-            self._add("manifest-missing", batch, f"the batch that stood at position {batch.position} is gone")
+            self._add("manifest-missing", batch, f"the batch from position {batch.position} is gone")
         if now[pairs:] and is_end:
             first, end = now[pairs].position, now[-1].end
-            text = f"{end - first} bytes follow those that the manifest tells of"
+            text = f"{end - first} bytes follow those of the manifest"
             self._report.add("manifest-grown", self._path, text, first, end - first)
             return
         for batch in now[pairs:]:
-            self._add("manifest-added", batch, "the manifest does not tell of this batch")
+            self._add("manifest-added", batch, "this batch is not in the manifest")
 
     def _add(self, code: str, batch: Batch, text: str) -> None:
         offset = None if batch.last_offset < 0 else batch.last_offset

@@ -15,19 +15,19 @@ from kseg.stores.remote.segment import EPOCHS, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition
 from kseg.stores.remote.transformation import ChunkError
-from kseg.verification.partition import alone, judge_segments
+from kseg.verification.partition import judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
 from kseg.verification.settings import Progress, Settings, partition_of
 from kseg.verification.side_files import judge_side_file
 
 _INDEXES = (".index", ".timeindex", ".txnindex")
-_OWN = (".snapshot", EPOCHS)
-"""Side files that are checked by themselves."""
+_OTHERS = (".snapshot", EPOCHS)
+"""Side files that are checked without the log."""
 
 
 def is_whole(segment: RemoteSegment, report: Report) -> bool:
-    """Whether the segment has all its objects and a manifest that can be read; what is wrong is reported.
+    """Whether the segment has all its objects and a manifest that can be read; errors are reported.
 
     Raises PathError.
     """
@@ -62,7 +62,7 @@ def _missing(segment: RemoteSegment) -> tuple[str, str, str]:
 
 
 def judge_segment(
-    segment: RemoteSegment, place: RemotePartition, settings: Settings, report: Report, buffers: Buffers,
+    segment: RemoteSegment, remote: RemotePartition, settings: Settings, report: Report, buffers: Buffers,
     progress: Progress,
 ) -> None:  # fmt: skip
     """Checks log and side files of a whole segment. Raises KeyMissingError, PathError, UnsupportedError."""
@@ -75,16 +75,16 @@ def judge_segment(
     names = frozenset(map(os.path.basename, files))
     with trees.given(files):
         partition = partition_of(
-            os.path.dirname(path), (place.topic, place.number), False, settings, report, BrokerState(), buffers, names
+            os.path.dirname(path), (remote.topic, remote.number), False, settings, report, BrokerState(), buffers, names
         )
         partition.are_closed = True
-        file = SegmentFile(path, LOG, "", segment.start_offset, None, place.topic, place.number)
+        file = SegmentFile(path, LOG, "", segment.start_offset, None, remote.topic, remote.number)
         judge_segments(partition, [file], rules_of(partition), progress)
-        for suffix in _OWN:
+        for suffix in _OTHERS:
             found = side_file(stem + suffix) if suffix in contents else None
             if found is not None:
-                judge_side_file(alone(partition, names), found, lambda _: None)
-    _tell_chunks(segment, source.failures, report)
+                judge_side_file(partition_for_file(partition, names), found, lambda _: None)
+    _add_chunks(segment, source.failures, report)
     judged = partition.segments[0]
     metadata = segment.metadata
     if metadata is not None and judged.last_offset > metadata.end_offset:
@@ -93,24 +93,24 @@ def judge_segment(
 
 
 def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
-    """Returns the side files by suffix, without those that do not restore, which are reported."""
+    """Returns the side files by suffix, without unreadable ones, which are reported."""
     found: dict[str, bytes] = {}
-    for suffix in (*_INDEXES, *_OWN):
+    for suffix in (*_INDEXES, *_OTHERS):
         try:
             content = segment.side_file(suffix)
         except ChunkError as error:
             part = segment.manifest.parts[suffix]
             is_own = segment.layout != AIVEN
-            where = segment.path(suffix if is_own else INDEXES)
+            path = segment.path(suffix if is_own else INDEXES)
             text = f"{suffix.removeprefix('.')}: {error}"
-            report.add("remote-chunk-damaged", where, text, part.position, part.size, segment.start_offset)
+            report.add("remote-chunk-damaged", path, text, part.position, part.size, segment.start_offset)
             continue
         if content is not None:
             found[suffix] = content
     return found
 
 
-def _tell_chunks(segment: RemoteSegment, failures: dict[int, str], report: Report) -> None:
+def _add_chunks(segment: RemoteSegment, failures: dict[int, str], report: Report) -> None:
     positions = segment.chunks.positions
     for number, reason in sorted(failures.items()):
         start, end = positions[number], positions[number + 1]

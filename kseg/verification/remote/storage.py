@@ -1,4 +1,4 @@
-"""Checks remote storage in place: every segment by itself, and the segments of each partition against its lineage."""
+"""Checks remote storage: each segment, and the segments of each partition against its leader epochs."""
 
 import os
 
@@ -42,7 +42,7 @@ def _is_log_directory(path: str) -> bool:
 
 
 class _Judge:
-    """``failures``: why segments could not be read, each reason once."""
+    """Checks partitions of a storage; see `judge_storage`."""
 
     def __init__(self, settings: Settings, report: Report, progress: Progress, logs: list[LocalLogs]) -> None:
         self._settings, self._report, self._progress, self._logs = settings, report, progress, logs
@@ -51,7 +51,7 @@ class _Judge:
 
     @property
     def failures(self) -> list[str]:
-        """One sentence for each key or object that cannot be used, with the number of segments."""
+        """One message for each key or object that cannot be used, with the number of segments."""
         return [
             texts[0] + (f" (so are {len(texts) - 1} more segments)" if len(texts) > 1 else "")
             for texts in self._unreadable.values()
@@ -77,7 +77,7 @@ class _Judge:
             self._lineage(partition, candidates)
 
     def _segment(self, segment: RemoteSegment, partition: RemotePartition) -> Candidate[RemoteSegment] | None:
-        """Checks a segment. Returns its place in the lineage, None if it cannot be told."""
+        """Checks a segment. Returns its place in the lineage, None if it is unknown."""
         judge_segment(segment, partition, self._settings, self._report, self._buffers, self._progress)
         try:
             return candidate_of(segment)
@@ -103,7 +103,7 @@ class _Judge:
             details = {"firstMissing": hole.first, "lastMissing": hole.last}
             self._report.add("remote-lineage-hole", folder, text, offset=hole.first, details=details)
         for candidate in live.abandoned:
-            self._tell_abandoned(candidate, lineage)
+            self._add_abandoned(candidate, lineage)
         for candidate in live.superseded:
             text = f"other segments hold offsets {candidate.start_offset} to {candidate.end_offset} too"
             self._report.add("remote-segment-superseded", candidate.segment.path(), text, offset=candidate.start_offset)
@@ -114,7 +114,7 @@ class _Judge:
                 details = {"firstMissing": end + 1, "lastMissing": start - 1}
                 self._report.add("remote-local-gap", folder, text, offset=end + 1, details=details)
 
-    def _tell_abandoned(self, candidate: Candidate[RemoteSegment], lineage: Lineage) -> None:
+    def _add_abandoned(self, candidate: Candidate[RemoteSegment], lineage: Lineage) -> None:
         epochs = {entry.epoch for entry in lineage}
         own = [entry.epoch for entry in candidate.epochs]
         lost = next((epoch for epoch in own if epoch not in epochs), own[-1])

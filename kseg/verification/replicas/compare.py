@@ -1,7 +1,7 @@
 """Compares two replicas of a partition by offset: equal records, different ones, and those that one side lacks.
 
 Bytes may differ where records do not: each broker compacts by itself, and may have other batch bounds and codecs.
-Batches with the same first offset are compared as bytes, many at a time. If these differ, records are compared: leader
+Batches with the same first offset are compared as bytes, many at once. If these differ, records are compared: leader
 epoch, key, value, timestamp, headers. Both sides are read once, and not kept in memory.
 """
 
@@ -18,7 +18,8 @@ from kseg.verification.replicas.replica import Replica
 from kseg.verification.report import SHOWN_PER_FILE, Report
 
 WINDOW_BYTES = 1 << 20
-EVENT_ROOM = 512
+EVENT_LIMIT = 512
+"""Limit of differences that one step returns."""
 
 
 class _Range(NamedTuple):
@@ -87,25 +88,25 @@ class ReplicaComparison:
     """
 
     def __init__(
-        self, places: tuple[str, str], here: Replica, there: Replica, is_compacted: bool, report: Report
+        self, paths: tuple[str, str], here: Replica, there: Replica, is_compacted: bool, report: Report
     ) -> None:
-        self.found = Comparison(*places)
+        self.found = Comparison(*paths)
         self._sides = {True: here, False: there}
         self._is_compacted = is_compacted
         self._report = report
         self._window = 0
-        self._compared = kernel.RecordComparison(int64s(EVENT_ROOM * kernel.EVENT_WIDTH))
+        self._compared = kernel.RecordComparison(int64s(EVENT_LIMIT * kernel.EVENT_WIDTH))
         self._lacking = {True: _Lacking(), False: _Lacking()}
         self._tails = {True: 0, False: 0}
         self._diverged: _Range | None = None
-        self._what = 0
-        self._there = ("", 0)
+        self._differing = 0
+        self._other_position = ("", 0)
 
     def run(self) -> Comparison:
         """Reads both sides to their ends."""
         a, b, found = self._sides[True], self._sides[False], self.found
         while not (a.is_at_end or b.is_at_end):
-            self._tell_damage()
+            self._add_damage()
             if (a.first_offset, a.end_offset, a.size) == (b.first_offset, b.end_offset, b.size) and self._same_bytes():
                 continue
             if 0 <= a.end_offset < b.first_offset:
@@ -117,12 +118,12 @@ class ReplicaComparison:
         for is_here, side in self._sides.items():
             while not side.is_at_end:
                 self._only_batch(is_here)
-        self._tell_damage()
-        self._settle()
+        self._add_damage()
+        self._end_ranges()
         found.last_offsets = (a.last_offset, b.last_offset)
         found.start_offsets = (a.start_offset, b.start_offset)
-        self._tell_lacking()
-        self._tell_ends()
+        self._add_lacking()
+        self._add_ends()
         return found
 
     def _same_bytes(self) -> bool:
@@ -135,7 +136,7 @@ class ReplicaComparison:
         self._window = 0 if length < wanted else min(max(2 * wanted, 1 << 14), WINDOW_BYTES)
         if count == 0:
             return False
-        self._settle()
+        self._end_ranges()
         self.found.same += a.records_in(count)
         if self.found.diverge_at is None:
             self.found.agree_to = a.last_of(count)
@@ -182,15 +183,15 @@ class ReplicaComparison:
         firsts = (mine.rows[a.i * ROW_WIDTH + ROW_OFFSET], other.rows[b.i * ROW_WIDTH + ROW_OFFSET])
         kernel.compare(ours, theirs, compared)
         for i in range(compared.events):
-            kind, first, last, count, what = compared.event(i)
+            kind, first, last, count, fields = compared.event(i)
             if i or first not in firsts:
-                self._settle()
+                self._end_ranges()
             if kind == kernel.DIFFERENT:
-                self._differ(first, last, count, what)
+                self._differ(first, last, count, fields)
             else:
                 self._only(kind == kernel.ONLY_A, first, last, count)
         if not compared.is_open:
-            self._settle()
+            self._end_ranges()
         found.same += compared.same
         if not was_diverged and compared.last_same >= 0:
             found.agree_to = compared.last_same
@@ -199,7 +200,7 @@ class ReplicaComparison:
     def _only(self, is_here: bool, first: int, last: int, count: int) -> None:
         """Adds records that one side has and the other lacks."""
         side, lacking = self._sides[is_here], self._sides[not is_here]
-        self._settle(but=not is_here)
+        self._end_ranges(excepted=not is_here)
         if is_here:
             self.found.only_here += count
         else:
@@ -211,34 +212,34 @@ class ReplicaComparison:
         elif not lacking.was_damaged or 0 <= lacking.first_offset <= last:
             self._lacking[not is_here].add(_Range(first, last, count, side.path, side.position))
 
-    def _differ(self, first: int, last: int, count: int, what: int) -> None:
+    def _differ(self, first: int, last: int, count: int, fields: int) -> None:
         if self.found.diverge_at is None:
             self.found.diverge_at = first
         self.found.different += count
-        if self._diverged is not None and self._what == what:
+        if self._diverged is not None and self._differing == fields:
             self._diverged = self._diverged._replace(last=last, records=self._diverged.records + count)
             return
-        self._settle()
+        self._end_ranges()
         a, b = self._sides[True], self._sides[False]
-        self._what, self._there = what, (b.path, b.position)
+        self._differing, self._other_position = fields, (b.path, b.position)
         self._diverged = _Range(first, last, count, a.path, a.position)
 
-    def _settle(self, but: bool | None = None) -> None:
+    def _end_ranges(self, excepted: bool | None = None) -> None:
         """Ends the current ranges, except that of records which one side lacks."""
         for side, lacking in self._lacking.items():
-            if side is not but:
+            if side is not excepted:
                 lacking.is_open = False
         if self._diverged is None:
             return
         found, self._diverged = self._diverged, None
-        names = [name for bit, name in enumerate(kernel.WHAT_NAMES) if self._what >> bit & 1]
+        names = [name for bit, name in enumerate(kernel.WHAT_NAMES) if self._differing >> bit & 1]
         where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
-        path, position = self._there
+        path, position = self._other_position
         text = f"{where}: {_listed(names)} of {_records(found.records)} differ from {path} at position {position}"
         details = {"firstOffset": found.first, "lastOffset": found.last, "count": found.records, "other": path}
         self._report.add("replicas-diverge", found.file, text, found.position, None, found.first, details=details)
 
-    def _tell_damage(self) -> None:
+    def _add_damage(self) -> None:
         for is_here, side in self._sides.items():
             details = {"other": self.found.other if is_here else self.found.path}
             for path, position, length in side.not_compared:
@@ -246,7 +247,7 @@ class ReplicaComparison:
                 self._report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
             side.not_compared.clear()
 
-    def _tell_lacking(self) -> None:
+    def _add_lacking(self) -> None:
         is_cleaned = self._is_compacted or any(side.holds_gaps for side in self._sides.values())
         for is_here, lacking in self._lacking.items():
             path, other = self.found.path, self.found.other
@@ -262,7 +263,7 @@ class ReplicaComparison:
                     self._report.add("replica-lacks-records", path, text, offset=gap.first, details=details)
                 self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))
 
-    def _tell_ends(self) -> None:
+    def _add_ends(self) -> None:
         for is_here, side in self._sides.items():
             other = self._sides[not is_here]
             path = self.found.path if is_here else self.found.other

@@ -31,7 +31,7 @@ from kseg.stores.source import Source, open_source
 
 
 class Replica:
-    """A position at a batch, described by the properties, until ``is_at_end``.
+    """A cursor over the batches of a replica; the properties describe the current batch, until ``is_at_end``.
 
     ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
     ``was_damaged``: damage, or another unknown range, precedes the current batch.

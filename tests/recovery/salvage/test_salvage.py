@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from kseg.segment.survey import DEEP
+from kseg.verification.path_check import judge_path
 from kseg.verification.report import ERROR, Finding, Report
 from kseg.verification.settings import Settings
-from kseg.verification.verification import judge_path
 from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
 from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
 from recovery.partitions import (

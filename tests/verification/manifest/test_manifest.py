@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kseg.errors import PathError
 from kseg.verification.manifest import digests
 from kseg.verification.manifest import segment_check as manifest_check
-from kseg.verification.manifest.manifest import Manner, check_manifest, write_manifest
+from kseg.verification.manifest.manifest import ReadOptions, check_manifest, write_manifest
 from kseg.verification.manifest.manifest_file import Block
 from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spans
 
@@ -22,13 +22,13 @@ LAST = "00000000000000000116.log"
 
 def written(place: Path, manifest: Path, **manner: bool) -> list[dict[str, object]]:
     with manifest.open("wb") as stream:
-        write_manifest([str(place)], Manner(**manner), stream.write)
+        write_manifest([str(place)], ReadOptions(**manner), stream.write)
     return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
 
 
 def checked(place: Path, manifest: Path) -> Found:
     found = Found()
-    check_manifest(str(manifest), [str(place)], Manner(jobs=2), found.report)
+    check_manifest(str(manifest), [str(place)], ReadOptions(jobs=2), found.report)
     return found
 
 
@@ -227,7 +227,7 @@ def test_blocks_are_the_same_on_any_number_of_threads(tmp_path: Path, monkeypatc
     lines = []
     for jobs in (1, 3):
         made: list[bytes] = []
-        write_manifest([folder], Manner(jobs=jobs), made.append)
+        write_manifest([folder], ReadOptions(jobs=jobs), made.append)
         lines.append(made)
     assert lines[0] == lines[1]
     counts = [row["count"] for line in lines[0] if (row := json.loads(line))["type"] == "block"]
@@ -260,7 +260,7 @@ def test_what_is_no_manifest_is_refused(edit, partition: Path, manifest: Path) -
 
 
 def test_a_manifest_of_something_else_is_told(manifest: Path) -> None:
-    with pytest.raises(PathError, match="names no segment that is there"):
+    with pytest.raises(PathError, match="names no segment of these paths"):
         checked(TESTDATA / "kafka-0.8.2.2/codecs", manifest)
 
 
@@ -268,7 +268,7 @@ def test_two_paths_with_the_same_names_are_refused(partition: Path, tmp_path: Pa
     (tmp_path / "b").mkdir()
     other = copied(partition, tmp_path / "b")
     with pytest.raises(PathError, match="the same name"):
-        write_manifest([str(partition), str(other)], Manner(), lambda _: None)
+        write_manifest([str(partition), str(other)], ReadOptions(), lambda _: None)
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

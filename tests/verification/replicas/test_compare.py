@@ -261,7 +261,7 @@ def test_any_two_logs(
     if data.draw(st.booleans(), "alike"):
         there = here | {offset: value for offset, value in there.items() if offset > 35}
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replicas, "EVENT_ROOM", data.draw(st.sampled_from([1, 2, 512]), "room"))
+        patch.setattr(replicas, "EVENT_LIMIT", data.draw(st.sampled_from([1, 2, 512]), "room"))
         compared = Compared(*logs(Path(folder), laid_out(here, sizes), laid_out(there, other)))
     found = compared.only
     both = here.keys() & there.keys()

@@ -1,7 +1,4 @@
-"""Finds the partition or log directory of a finding, and facts about it for the repair.
-
-Read only if there are findings, once for each directory.
-"""
+"""Finds the partition or log directory that the repair of a finding changes, and reads facts about it once."""
 
 import os
 from functools import cached_property
@@ -25,10 +22,10 @@ from kseg.segment.files import (
 from kseg.stores import trees
 
 
-class Place:
-    """A directory for commands: a partition, or a log directory if ``partition`` is None."""
+class RepairTarget:
+    """The directory that a command changes: a partition, or a log directory if ``partition`` is None."""
 
-    def __init__(self, path: str, root: "Root") -> None:
+    def __init__(self, path: str, root: "TargetLogDirectory") -> None:
         self.path = path
         self.root = root
         name = os.path.basename(os.path.abspath(path))
@@ -41,7 +38,7 @@ class Place:
 
     @cached_property
     def is_07(self) -> bool:
-        """Whether offsets are positions, so nothing can be removed from the middle."""
+        """Whether offsets are positions, so that only the end of a file can be removed."""
         return self.partition is not None and any(name.endswith(".kafka") for name in file_names(self.path))
 
     @property
@@ -50,8 +47,8 @@ class Place:
         return None if self.partition is None else self.root.topic_id(self.partition[0])
 
 
-class Root:
-    """The directory that contains partitions. ``path`` has the form of the given paths."""
+class TargetLogDirectory:
+    """The log directory of a target. ``path`` has the form of the given paths."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -80,12 +77,12 @@ class Root:
 
     @cached_property
     def transaction_states(self) -> dict[int, TransactionState]:
-        """What the __transaction_state partitions here say, by producer id."""
+        """The states in the __transaction_state partitions of the log directory, by producer id."""
         return transaction_states(self.path)
 
     @cached_property
     def group_offsets(self) -> GroupOffsets | None:
-        """The committed offsets in the __consumer_offsets partitions here."""
+        """The committed offsets in the __consumer_offsets partitions of the log directory."""
         return group_offsets(self.path)
 
     def replica_count(self, topic: str, partition: int) -> int:
@@ -105,30 +102,30 @@ class Root:
         return ids.pop() if len(ids) == 1 else None
 
 
-class Surroundings:
-    """Finds the place of a finding by its file."""
+class RepairTargets:
+    """Finds the target of a finding by its file."""
 
     def __init__(self) -> None:
-        self._places: dict[str, Place | None] = {}
-        self._roots: dict[str, Root] = {}
+        self._targets: dict[str, RepairTarget | None] = {}
+        self._roots: dict[str, TargetLogDirectory] = {}
 
-    def place_of(self, file: str) -> Place | None:
-        """Returns None if no command can work on the place: a stream, an archive, a directory of other files."""
-        if file not in self._places:
+    def target_of(self, file: str) -> RepairTarget | None:
+        """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
+        if file not in self._targets:
             path = _directory_of(file)
-            self._places[file] = None if path is None else self._place(path)
-        return self._places[file]
+            self._targets[file] = None if path is None else self._new_target(path)
+        return self._targets[file]
 
-    def _place(self, path: str) -> Place:
+    def _new_target(self, path: str) -> RepairTarget:
         if _is_partition(path):
             root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
         else:
             root = path
-        return Place(path, self._roots.setdefault(root, Root(root)))
+        return RepairTarget(path, self._roots.setdefault(root, TargetLogDirectory(root)))
 
 
 def _directory_of(file: str) -> str | None:
-    """Returns the partition or log directory that is the path itself or its parent."""
+    """Returns the path or its parent, if it is a partition or log directory."""
     if file == "-" or "\0" in file or trees.find(file) is not None:
         return None
     if os.path.basename(file) == FOLDER:
@@ -158,5 +155,5 @@ def _is_log_directory(path: str) -> bool:
 
 
 def _is_of_partition(path: str) -> bool:
-    """Whether a command for the partition treats the file as a part of it."""
+    """Whether a command for the partition may change the file."""
     return is_part_of_log(os.path.basename(path)) or not trees.isfile(path)

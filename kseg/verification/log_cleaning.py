@@ -1,4 +1,4 @@
-"""Finds what stops the log cleaner in a compacted partition, or makes it remove too much.
+"""Finds batches of a compacted partition that stop the log cleaner, or make it remove too much.
 
 The active segment is never cleaned, so it is not checked. Sources: Cleaner, LogCleaner and
 MemoryRecords.filterTo of Kafka 4.3.1.
@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 
 
 class CleanerRule(Rule):
-    """Reports nothing unless the topic's policy, its name or the cleaner's checkpoint shows that the partition is
-    compacted."""
+    """Checks a partition if the topic's policy, its name or the cleaner's checkpoint shows that it is compacted."""
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
-        self._without_key = self._laundered = 0
+        self._without_key = self._wrong_checksums = 0
         self._is_blocked = False
 
     def begin(self, segment: "Segment") -> None:
-        self._without_key = self._laundered = 0
+        self._without_key = self._wrong_checksums = 0
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
         if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
@@ -46,11 +45,13 @@ class CleanerRule(Rule):
         for i, state in enumerate(states):
             at = i * BATCH_WIDTH
             if not state & CRC_RIGHT:
-                self._laundered += self._tell("cleaner-hides-damage", segment, headers.rows, at, self._laundered)
+                self._wrong_checksums += self._add(
+                    "cleaner-hides-damage", segment, headers.rows, at, self._wrong_checksums
+                )
             elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & CONTROL:
-                self._without_key += self._tell("record-without-key", segment, headers.rows, at, self._without_key)
+                self._without_key += self._add("record-without-key", segment, headers.rows, at, self._without_key)
 
-    def _tell(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:
+    def _add(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:
         """Reports one finding per segment, at the first batch; the others are counted. Returns the new count."""
         if before:
             self.report.more(code, segment.path, 1)
@@ -69,7 +70,7 @@ class CleanerRule(Rule):
         if problem.code == "undecodable-records":
             self._block(segment, problem.position, f"{problem.code} in the batch at byte {problem.position}")
 
-    def _block(self, segment: "Segment", position: int, what: str) -> None:
+    def _block(self, segment: "Segment", position: int, reason: str) -> None:
         if self._is_cleaned and not segment.is_last and not self._is_blocked:
             self._is_blocked = True
-            self.report.add("cleaner-blocked", segment.path, what, position)
+            self.report.add("cleaner-blocked", segment.path, reason, position)

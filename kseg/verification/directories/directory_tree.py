@@ -1,4 +1,4 @@
-"""Checks directories: log directories with their partitions, directories above them, and loose files."""
+"""Checks a directory: a partition, a log directory, loose files of Kafka, or directories of these."""
 
 import math
 import os
@@ -24,9 +24,9 @@ from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories import rules as directory_rules
+from kseg.verification.directories.misnamed_files import is_directory_of_others, judge_loose_files, judge_misnamed
 from kseg.verification.directories.rules import KNOWN_FILES
-from kseg.verification.directories.strays import is_directory_of_others, judge_loose_files, judge_strays
-from kseg.verification.directories.unread import tell_unread, why_no_file
+from kseg.verification.directories.unread import add_unread, why_no_file
 from kseg.verification.files import judge_file
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Report, Totals
@@ -35,7 +35,7 @@ from kseg.verification.settings import Progress, Settings, partition_of
 
 _ARCHIVE_DEPTH = 64
 """Levels of directories that are searched in an archive."""
-ALONE_SECONDS, WORTH_SECONDS = 0.01, 0.1
+SINGLE_PROCESS_SECONDS, SHARED_SECONDS = 0.01, 0.1
 """Seconds for which one process checks partitions, and estimated seconds left, before worker processes are started; for
 less they cost more than they save."""
 
@@ -59,15 +59,17 @@ class Outcome(NamedTuple):
     failure: str | None
 
 
-Together = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
-"""Checks partitions elsewhere; yields outcomes in the order of the tasks, each after its findings were reported."""
+PartitionChecker = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
+"""Checks partitions in other processes or on Spark. Yields outcomes in the order of the tasks, each after its findings
+were reported."""
 
 
 class Workers(NamedTuple):
-    """Who checks partitions: ``together`` all of them, or this process until ``processes`` are worth their cost."""
+    """``checker`` checks all partitions; None: this process does, and ``processes`` the rest if they are worth their
+    cost."""
 
-    together: Together | None = None
-    processes: Together | None = None
+    checker: PartitionChecker | None = None
+    processes: PartitionChecker | None = None
 
 
 NO_WORKERS = Workers()
@@ -76,37 +78,37 @@ NO_WORKERS = Workers()
 def judge_directory(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
 ) -> None:
-    """Checks a partition, a log directory, loose files of Kafka, or directories of these; see `judge_path`."""
-    place = trees.find(path)
-    depth = _ARCHIVE_DEPTH if place is not None and place.tree.is_archive else DEPTH
-    if not judge_inside(path, settings, report, progress, workers, depth, is_asked_for=True):
+    """Checks a directory; see `judge_path`. Raises PathError if it has no files of Kafka."""
+    found = trees.find(path)
+    depth = _ARCHIVE_DEPTH if found is not None and found.tree.is_archive else DEPTH
+    if not judge_inside(path, settings, report, progress, workers, depth, is_named=True):
         raise PathError(f"{path}: neither a partition nor a log directory, nor above one (nothing of Kafka's in it)")
 
 
 def judge_inside(
     path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS,
-    depth: int = DEPTH, is_asked_for: bool = False,
+    depth: int = DEPTH, is_named: bool = False,
 ) -> bool:  # fmt: skip
     """Checks Kafka's files in a directory and up to ``depth`` levels below it, without following links. Returns whether
-    there are any.
+    there are any. ``is_named``: the user named the directory.
 
     Raises PathError if the directory itself cannot be read.
     """
     name = os.path.basename(os.path.abspath(path))
     files, others = names_in(path)
-    if (is_asked_for or _is_log_directory(path, files, others)) and judge_if_log_directory(
+    if (is_named or _is_log_directory(path, files, others)) and judge_if_log_directory(
         path, files, others, settings, report, progress, workers
     ):
         return True
     below = [os.path.join(path, name) for name in sorted(others) if is_directory_of_others(path, name)]
-    is_partition = parse_partition_name(name) is not None and not below and (is_asked_for or _has_names_of_kafka(files))
+    is_partition = parse_partition_name(name) is not None and not below and (is_named or _has_names_of_kafka(files))
     if holds_segments(path) or is_partition:
-        around = directory_around(path)
-        if around is not None:
-            around.server = settings.server
-        _judge_one(Task(path, _state(around, name)), settings, report, progress, workers)
+        log_directory = directory_around(path)
+        if log_directory is not None:
+            log_directory.server = settings.server
+        _judge_one(Task(path, _state(log_directory, name)), settings, report, progress, workers)
         return True
-    found = _judge_loose(path, files, settings, report, progress, is_asked_for)
+    found = _judge_loose(path, files, settings, report, progress, is_named)
     for directory in below if depth > 0 else ():
         try:
             found |= judge_inside(directory, settings, report, progress, workers, depth - 1)
@@ -134,18 +136,18 @@ def judge_if_log_directory(
         judge_log_directory(directory, chosen, settings, report, progress, workers)
         return True
     judge_log_directory(directory, partitions, settings, report, progress, workers)
-    _judge_beside_partitions(path, files, others, settings, report, progress)
+    _judge_other_entries(path, files, others, settings, report, progress)
     return True
 
 
 def _is_of_chosen_topic(partition: str, settings: Settings) -> bool:
-    place = parse_partition_name(os.path.basename(partition))
-    return place is not None and settings.remote.wants(place[0])
+    name = parse_partition_name(os.path.basename(partition))
+    return name is not None and settings.remote.wants(name[0])
 
 
 def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
-    """Whether a directory that was not named is a log directory: by its own files, or by the contents of partitions.
-    Raises PathError."""
+    """Whether a directory that the user did not name is a log directory: by its own files, or by the contents of
+    partitions. Raises PathError."""
     partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
     return bool(LOG_DIRECTORY_FILES & set(files)) or any(
         _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if trees.isdir(partition)
@@ -159,7 +161,7 @@ def _has_names_of_kafka(files: list[str]) -> bool:
 
 
 def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
-    """Whether a directory with the name of a partition is none: it contains directories, and no file of a partition."""
+    """Whether a directory named like a partition contains directories and no file of a partition."""
     from kseg.sidefiles.kinds import side_file
 
     has_directories = any(is_directory_of_others(path, name) for name in others)
@@ -170,15 +172,15 @@ def _judge_one(
     task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers"
 ) -> None:  # fmt: skip
     """Checks a single partition. Raises PathError."""
-    if workers.together is None:
+    if workers.checker is None:
         judge_partition(task.directory, settings, report, task.broker, progress)
         return
-    for outcome in workers.together([task], settings, report, progress):
+    for outcome in workers.checker([task], settings, report, progress):
         if outcome.failure is not None:
             raise PathError(outcome.failure)
 
 
-def _judge_beside_partitions(
+def _judge_other_entries(
     path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress
 ) -> None:
     """Checks entries of a log directory that are neither partitions nor files of a broker."""
@@ -191,20 +193,20 @@ def _judge_beside_partitions(
         elif not name.startswith(OWN_PREFIX) and (
             named_like_segment(name) if not is_known else trees.islink(os.path.join(path, name))
         ):
-            inside = os.path.join(path, name)
-            tell_unread(inside, why_no_file(inside), report)
+            unread = os.path.join(path, name)
+            add_unread(unread, why_no_file(unread), report)
 
 
 def _judge_loose(
-    path: str, files: list[str], settings: Settings, report: Report, progress: Progress, is_asked_for: bool
+    path: str, files: list[str], settings: Settings, report: Report, progress: Progress, is_named: bool
 ) -> bool:
     """Checks files of a directory that is neither a partition nor a log directory. Returns whether any is Kafka's.
 
-    In a directory that was not named by the user, only files with names like those of segments count.
+    In a directory that the user did not name, only files with names like those of segments count.
     """
-    names = [name for name in files if is_asked_for or named_like_segment(name)]
+    names = [name for name in files if is_named or named_like_segment(name)]
     logs = judge_loose_files(path, names, settings, report, progress)
-    if not logs and not is_asked_for:
+    if not logs and not is_named:
         return False
     return judge_side_files(path, settings, report, progress, {name.partition(".")[0] for name in logs}) or bool(logs)
 
@@ -216,7 +218,7 @@ def judge_side_files(
     there are any. Raises PathError if the directory cannot be read."""
     from kseg.sidefiles.kinds import list_side_files  # readers of all kinds, which partitions do not need
 
-    files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # which may be half written
+    files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # it may be incomplete
     for file in files:
         if file.stem in judged and file.kind in (".index", ".timeindex", ".txnindex"):
             continue
@@ -241,8 +243,8 @@ def judge_partition(
     own_name = _own_name(directory)
     listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
     files = [file for file in listed if file.kind != ".checkpoint"]
-    place = parse_partition_name(own_name) or (None, None)
-    partition = partition_of(directory, place, True, settings, report, broker, buffers, names)
+    topic_partition = parse_partition_name(own_name) or (None, None)
+    partition = partition_of(directory, topic_partition, True, settings, report, broker, buffers, names)
     partition.own_name, partition.others = own_name, others
     if others and not files:
         if judge_if_log_directory(directory, files_in, others, settings, report, progress):
@@ -257,7 +259,7 @@ def judge_partition(
         rules.append(census)
     judge_segments(partition, files, rules, progress)
     if others or not files or partition.odd_names:
-        judge_strays(partition, settings, progress, judge_inside)
+        judge_misnamed(partition, settings, progress, judge_inside)
     if census is not None:
         report.totals.partitions.append(census.as_object())
     return partition
@@ -274,27 +276,27 @@ def judge_task(task: Task, settings: Settings, report: Report, progress: Progres
     The totals of the outcome are those of ``report``.
     """
     failure = topic_id = None
-    told = len(report.failures)
+    before = len(report.failures)
     try:
         topic_id = judge_partition(task.directory, settings, report, task.broker, progress, buffers).topic_id
     except (KsegError, OSError) as error:
         failure = str(error)
-    failures = [*report.failures[told:], *([failure] if failure is not None else [])]
-    del report.failures[told:]
+    failures = [*report.failures[before:], *([failure] if failure is not None else [])]
+    del report.failures[before:]
     failure = "; ".join(failures) or None
     return Outcome(task.directory, report.totals, topic_id, failure)
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:
-    """Whether the remaining partitions are worth more processes, if they take as long as earlier ones."""
-    return done > 0 and seconds > ALONE_SECONDS and seconds / done * left > WORTH_SECONDS
+    """Whether processes save time: the remaining partitions take as long as earlier ones."""
+    return done > 0 and seconds > SINGLE_PROCESS_SECONDS and seconds / done * left > SHARED_SECONDS
 
 
 def _state(directory: LogDirectory | None, name: str) -> BrokerState:
     if directory is not None:
         return directory.broker_state(name)
-    place = parse_partition_name(name)
-    return state_by_name(place[0] if place else None)
+    parsed = parse_partition_name(name)
+    return state_by_name(parsed[0] if parsed else None)
 
 
 def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
@@ -310,10 +312,8 @@ def judge_log_directory(
     progress: Progress,
     workers: "Workers" = NO_WORKERS,
 ) -> None:
-    """Checks the ``partitions`` of a log directory and its own files; it is None if it has no files of its own.
-
-    Only the partitions, if they are of chosen topics.
-    """
+    """Checks the ``partitions`` of a log directory, and its own files unless topics were chosen. ``directory``: None if
+    it has no files of its own."""
     is_whole = directory is not None and not settings.remote.topics
     if directory is not None and is_whole:
         directory_rules.judge_directory(directory, report, settings.level)
@@ -321,8 +321,8 @@ def judge_log_directory(
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
     outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
-    if workers.together is not None:
-        outcomes, began = workers.together(tasks, settings, report, progress), math.inf
+    if workers.checker is not None:
+        outcomes, began = workers.checker(tasks, settings, report, progress), math.inf
     processes = workers.processes
     for done in range(len(tasks)):
         left = len(tasks) - done

@@ -69,10 +69,10 @@ def test_its_repair_would_change_another_log(tmp_path: Path) -> None:
     shutil.copy(SEGMENT, folder / "evidence.log")
     flipped(folder / "evidence.log")
     for path in (folder, folder / "evidence.log"):
-        finding = Repairs().settled(check(path).one("crc-mismatch"))
+        finding = Repairs().with_repair(check(path).one("crc-mismatch"))
         assert (finding.repair, finding.needs) == (None, "decision")
     flipped(folder / SEGMENT.name)
-    found = [Repairs().settled(finding) for finding in check(folder).findings if finding.code == "crc-mismatch"]
+    found = [Repairs().with_repair(finding) for finding in check(folder).findings if finding.code == "crc-mismatch"]
     assert [(finding.repair or [])[-1:] for finding in found] == [[str(folder)], []]
 
 

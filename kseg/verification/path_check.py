@@ -16,7 +16,7 @@ from kseg.verification.report import Report
 from kseg.verification.settings import Progress, Settings
 
 if TYPE_CHECKING:
-    from kseg.verification.directories.directories import Outcome, Task, Together
+    from kseg.verification.directories.directory_tree import Outcome, PartitionChecker, Task
 
 
 def judge_path(
@@ -24,13 +24,13 @@ def judge_path(
     settings: Settings,
     report: Report,
     progress: Progress,
-    together: "Together | None" = None,
-    is_alone: bool = False,
+    checker: "PartitionChecker | None" = None,
+    single_process: bool = False,
 ) -> None:
     """Checks a PATH. Raises PathError if there are no files of Kafka.
 
-    Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``together``
-    checks the partitions if given, else this process and, unless it ``is_alone``, worker processes do.
+    Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``checker``
+    checks the partitions; None: this process does, and worker processes unless ``single_process``.
     """
     if is_remote_storage(path):
         from kseg.verification.remote.storage import judge_storage
@@ -41,32 +41,37 @@ def judge_path(
     with archives_at([path], current_spool()):
         trees.check(path)
         try:
-            _judge(path, settings, report, progress, together, is_alone)
+            _judge(path, settings, report, progress, checker, single_process)
         finally:
-            place = trees.find(path)
-            if place is not None:
-                from kseg.verification.directories.unread import tell_archive
+            found = trees.find(path)
+            if found is not None:
+                from kseg.verification.directories.unread import add_archive
 
-                tell_archive(path, place.tree, report)
+                add_archive(path, found.tree, report)
 
 
 def _judge(
-    path: str, settings: Settings, report: Report, progress: Progress, together: "Together | None", is_alone: bool
+    path: str,
+    settings: Settings,
+    report: Report,
+    progress: Progress,
+    checker: "PartitionChecker | None",
+    single_process: bool,
 ) -> None:
     if not trees.isdir(path):
         if path != "-" and not trees.lexists(path):
             raise PathError(f"{path or repr(path)}: no such file or directory")
         judge_file(path, settings, report, progress)
         return
-    from kseg.verification.directories import directories
+    from kseg.verification.directories import directory_tree
 
-    # Trees are mounted in this process, and shared with forked ones alone.
-    processes = None if is_alone or not trees.are_forkable() else _in_processes
-    workers = directories.Workers(together, processes)
-    directories.judge_directory(path, settings, report, progress, workers)
+    # Trees are mounted in this process; only forked processes have them, too.
+    processes = None if single_process or not trees.are_forkable() else _in_processes
+    workers = directory_tree.Workers(checker, processes)
+    directory_tree.judge_directory(path, settings, report, progress, workers)
 
 
 def _in_processes(tasks: "list[Task]", settings: Settings, report: Report, progress: Progress) -> "Iterator[Outcome]":
-    from kseg.verification.processes import judge_together
+    from kseg.verification.processes import judge_in_processes
 
-    return judge_together(tasks, settings, report, progress)
+    return judge_in_processes(tasks, settings, report, progress)

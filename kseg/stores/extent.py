@@ -11,7 +11,7 @@ from kseg.positioned import read_at
 class Extent:
     """``size`` bytes from ``start`` on of the file behind a descriptor, read by position relative to ``start``.
 
-    ``size`` is None for a whole local file, which ends where it ends at the time of reading; ``modified_ns`` is given
+    ``size`` is None for a whole local file, whose size may change; ``modified_ns`` is given
     for a part of a file, if known. `close` closes the descriptor.
     """
 

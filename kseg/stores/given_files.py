@@ -1,4 +1,4 @@
-"""Files whose content is not at their path, or not as readers want it. Each is a tree of one file.
+"""Files whose content is stored elsewhere or in another form. Each is a tree of one file.
 
 The side files of a segment in remote storage are parts of one object, and its log is stored in chunks. Readers of a
 segment and of the files beside it open both under the paths that they have in LocalTieredStorage.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _OneFile:
-    """What is the same for both kinds of given files."""
+    """Base of both kinds of given files."""
 
     is_archive = is_shared = False
 
@@ -32,7 +32,7 @@ class _OneFile:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), inner)
 
     def close(self) -> None:
-        """Does nothing: what is opened belongs to who opens it."""
+        """Does nothing: callers close the files that they open."""
 
 
 class GivenLog(_OneFile):
@@ -59,7 +59,7 @@ class GivenLog(_OneFile):
 
 
 class GivenSideFile(_OneFile):
-    """A small file. ``content`` returns its bytes, or raises OSError; it is asked once."""
+    """A small file. ``content`` returns its bytes, or raises OSError; it is called once."""
 
     def __init__(self, content: Callable[[], bytes]) -> None:
         super().__init__()

@@ -26,7 +26,8 @@ def end_of_data(extent: Extent, low: int, size: int) -> int:
 
 
 def next_data(extent: Extent, start: int, end: int) -> int:
-    """Where the first written byte from ``start`` on lies, at most ``end``; ``start`` where that cannot be told."""
+    """Returns the position of the first written byte from ``start`` on, at most ``end``; ``start`` if the file system
+    cannot answer."""
     if not hasattr(os, "SEEK_DATA") or extent.descriptor < 0:
         return start
     try:

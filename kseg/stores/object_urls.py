@@ -1,4 +1,4 @@
-"""Objects of an object store or another file system by URL, by fsspec: s3://, gs://, abfs://, http://, …
+"""Reads objects of an object store or another file system by URL, with fsspec: s3://, gs://, abfs://, http://, …
 
 Credentials are found by the library that fsspec uses for the scheme. `shown` removes those that a URL itself contains.
 """
@@ -99,7 +99,7 @@ class UrlObjects:
         if info["type"] == "directory":
             return None
         if info.get("size") is None:
-            raise PathError(f"{self.path(name)}: the server does not tell its size")
+            raise PathError(f"{self.path(name)}: the server does not report its size")
         return StoredObject(name, int(info["size"]))
 
     def size(self, name: str) -> int:

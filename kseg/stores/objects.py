@@ -1,4 +1,4 @@
-"""Objects of a store: names, sizes and ranges of bytes. Everything above reads a store through `Objects` alone.
+"""Objects of a store: names, sizes and ranges of bytes. All readers use the protocol `Objects`.
 
 A name is a path relative to the store's root with "/" between its parts, as object stores have keys.
 """

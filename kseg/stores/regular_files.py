@@ -1,6 +1,6 @@
 """Opens files in directories of other users: never waits for a FIFO, opens a device or follows a link.
 
-A path that the user has named is opened whatever it is.
+A FIFO or link that the user has named is opened.
 """
 
 import errno

@@ -242,9 +242,7 @@ def _unmap(mapping: mmap.mmap) -> None:
             try:
                 held.close()
             except BufferError:
-                with suppress(
-                    RuntimeError
-                ):  # not in the guard table: so it was when this copy was made, see `_map_copy`
+                with suppress(RuntimeError):  # the guard table is full
                     guard.guard(held)
             else:
                 _lingering.remove(held)

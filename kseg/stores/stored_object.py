@@ -1,4 +1,4 @@
-"""What a store of objects tells of one, and which paths are URLs of such stores."""
+"""Names and sizes of objects in a store, and URLs of stores."""
 
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit

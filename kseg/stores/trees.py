@@ -1,7 +1,7 @@
-"""Paths below archives and URLs: the questions of os and os.path, answered by the tree that is mounted at a path.
+"""The functions of os and os.path, also for paths in archives and stores at URLs.
 
-A tree is mounted where its archive lies, so that a file in it has the path ARCHIVE/inner/path. All that reads a log
-asks here; without a mounted tree, and for every path outside of one, the system answers.
+The tree of an archive is mounted at the archive's path, so that a file in it has the path ARCHIVE/inner/path. Readers
+of logs use these functions for all paths; those outside of mounted trees are passed to the system.
 """
 
 import errno
@@ -28,7 +28,7 @@ class Node(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with an archive: ``code`` of a finding, ``position`` in the archive's file, and a sentence.
+    """A problem of an archive: ``code`` of a finding, ``position`` in the archive's file, and a sentence.
 
     ``is_unread``: a member or the rest of the archive could not be read.
     """
@@ -43,27 +43,27 @@ class Tree(Protocol):
     """Files by path relative to the root, "" for the root itself. Methods raise OSError."""
 
     owner: int
-    """User id for what is written from the tree."""
+    """User id of files that are written from the tree."""
     is_archive: bool
-    """Whether it is one file, which is searched at any depth; else it is read as directories are."""
+    """Whether it is one file, which is searched to a greater depth than directories."""
     is_shared: bool
     """Whether forked processes can read it."""
     problems: list[Problem]
 
     def node(self, inner: str) -> Node | None:
-        """Returns None if there is nothing."""
+        """Returns None if the path does not exist."""
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
-        """Returns what lies in a directory, by name."""
+        """Returns the names and nodes in a directory."""
 
     def open(self, inner: str) -> Extent:
         """Opens a file."""
 
     def source(self, inner: str, path: str) -> Any:
-        """Returns a `Source` of a file that is better not read as an extent; None for most."""
+        """Returns a `Source` for a file that is fetched in parts; None for a file that `open` opens."""
 
     def close(self) -> None:
-        """Frees what the tree holds; it may be called again."""
+        """Closes the files of the tree; may be called again."""
 
 
 class Place(NamedTuple):
@@ -111,7 +111,7 @@ _failures: dict[str, KsegError] = {}
 
 
 def mount(path: str, tree: Tree) -> None:
-    """Lets the tree answer for ``path`` and all below it, however the path is written."""
+    """Mounts a tree at ``path``, also in its absolute and real form."""
     _roots[path] = tree
     for name in _names(path):
         _trees[name] = tree
@@ -135,7 +135,7 @@ def _names(path: str) -> set[str]:
 
 @contextmanager
 def given(files: Mapping[str, Tree]) -> Iterator[None]:
-    """Lets trees of one file (`kseg.stores.given_files`) answer for exactly these paths inside the block."""
+    """Mounts trees of one file (`kseg.stores.given_files`) at exactly these paths for the length of a block."""
     _given.update(files)
     try:
         yield
@@ -145,12 +145,12 @@ def given(files: Mapping[str, Tree]) -> Iterator[None]:
 
 
 def fail(path: str, error: KsegError) -> None:
-    """Notes why nothing can be mounted at a path."""
+    """Records the error of mounting a path; `check` raises it."""
     _failures[path] = error
 
 
 def check(path: str) -> None:
-    """Raises the KsegError that kept the path, or the archive that it leads into, from being mounted."""
+    """Raises the recorded error of the path, or of an archive above it."""
     for root, error in _failures.items():
         if path == root or path.startswith(root + "/"):
             raise error
@@ -180,18 +180,18 @@ def root_of(path: str) -> Tree | None:
 
 
 def problems() -> Iterator[tuple[str, Problem]]:
-    """Yields what is wrong with each archive, with its path."""
+    """Yields the problems of mounted archives, each with the archive's path."""
     for path, tree in _roots.items():
         yield from ((path, problem) for problem in tree.problems)
 
 
 def are_forkable() -> bool:
-    """Whether worker processes can read all that is mounted."""
+    """Whether worker processes can read all mounted trees."""
     return not _trees or (sys.platform == "linux" and all(tree.is_shared for tree in _trees.values()))
 
 
 class Entry:
-    """What lies in a directory of a tree, as os.DirEntry."""
+    """An entry of a directory in a tree, like os.DirEntry."""
 
     __slots__ = ("_node", "_place", "name", "path")
 

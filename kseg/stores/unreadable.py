@@ -52,7 +52,7 @@ def unreadable_ranges(extent: Extent, size: int) -> list[Range]:
 
 
 def unreadable_error(path: str, ranges: list[Range]) -> UnreadableError:
-    """Returns an error that lists the ranges and advises what to do."""
+    """Returns an error that lists the ranges and names the commands that help."""
     return UnreadableError(
         f"{path}: {named(ranges)}; kseg recover --mode salvage keeps what can be read, --from-replica fills the rest"
     )
@@ -82,7 +82,7 @@ def overlapping(ranges: list[Range], start: int, stop: int) -> list[Range]:
 def read_all(extent: Extent, start: int, stop: int) -> bytes:
     """Returns the bytes of a range, fewer only at the end of the file. Raises OSError.
 
-    A short read is continued, so that its cause is met.
+    A short read is continued until the end of the file or an error.
     """
     found = extent.pread(stop - start, start) if start < stop else b""
     if not found or len(found) == stop - start:

@@ -15,10 +15,10 @@ from kseg.stores.stored_object import StoredObject
 from kseg.stores.trees import DIRECTORY, FILE, Node, Problem
 
 BLOCK_BYTES = 256 << 10
-"""Least size of a request; what an index leads to is mostly in one."""
+"""Least size of a request; mostly it has all bytes between two entries of an index."""
 REQUEST_BYTES = 4 << 20
 REQUESTS = 8
-"""Requests at a time."""
+"""Limit of concurrent requests."""
 _KEPT_BYTES = 16 << 20
 """Objects of at most this size are fetched once and kept in the spool: side files are opened again and again."""
 
@@ -45,7 +45,7 @@ class UrlTree:
         self.problems: list[Problem] = []
         self._objects, self._spool = objects, spool
         self._folders: dict[str, dict[str, Node]] = {}
-        self._looked: dict[str, Node | None] = {}
+        self._infos: dict[str, Node | None] = {}
         self._kept: dict[str, Extent] = {}
         self._threads: ThreadPoolExecutor | None = None
 
@@ -55,11 +55,11 @@ class UrlTree:
             return self._folders[folder].get(name) if inner else Node(DIRECTORY)
         if inner in self._folders:
             return Node(DIRECTORY)
-        if inner not in self._looked:
-            self._looked[inner] = self._look(inner)
-        return self._looked[inner]
+        if inner not in self._infos:
+            self._infos[inner] = self._info(inner)
+        return self._infos[inner]
 
-    def _look(self, inner: str) -> Node | None:
+    def _info(self, inner: str) -> Node | None:
         try:
             found = self._objects.info(inner)
         except FileNotFoundError:

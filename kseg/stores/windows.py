@@ -158,8 +158,8 @@ def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> Expansio
 def next_frame(extent: Extent, start: int, end: int, stop: int | None = None) -> int:
     """Returns the next intact frame in ``[start, stop)`` that is not too large for a pass; -1 if there is none.
 
-    It is a place to divide a file of magic 0 to 2 for passes in several threads. Bytes inside a record may look like a
-    frame. In this case the pass up to that place ends before it, and the results of the next pass must be dropped.
+    There a file of magic 0 to 2 can be divided for passes in several threads. Bytes inside a record may look like a
+    frame. In this case the pass up to that position ends before it, and the results of the next pass must be dropped.
     """
     size, stop = FIRST_LOOK_BYTES, end if stop is None else stop
     while start < stop:

@@ -34,7 +34,7 @@ def two_gzip_members(data: bytes) -> bytes:
 def zstd_frames(data: bytes) -> bytes:
     skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
     first = zstandard.ZstdCompressor(write_checksum=True).compress(data[:1000])
-    pack = zstandard.ZstdCompressor(level=1).compressobj()  # a frame that does not tell its size
+    pack = zstandard.ZstdCompressor(level=1).compressobj()  # a frame that does not report its size
     return skippable + first + skippable + pack.compress(data[1000:]) + pack.flush() + skippable
 
 

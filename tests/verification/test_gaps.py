@@ -1,4 +1,4 @@
-"""Whether offsets that are missing were lost or cleaned away, in copies that nothing around tells of."""
+"""Whether offsets that are missing were lost or removed by the cleaner, in copies that nothing around tells of."""
 
 import shutil
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_nothing_tells_of_the_first_batches(tmp_path: Path) -> None:
     """A cleaner has taken them, but that they were cut off would look the same."""
     found = check(alone("kafka-4.3.1/compacted/e-plain-0", tmp_path))
     assert gaps(found) == [("gap-unexplained", "warning")]
-    assert "lost or cleaned away" in found.one("gap-unexplained").message
+    assert "lost or removed by the cleaner" in found.one("gap-unexplained").message
 
 
 FIRST, THIRD = batch_of(range(3)), batch_of(range(6, 9))
@@ -79,7 +79,7 @@ def test_where_no_cleaner_has_come_yet(tmp_path: Path) -> None:
     assert gaps(found) == [("gap-unexplained", "error"), ("gap-compacted", "info")]
     lost = found.one("gap-unexplained")
     assert (lost.offset, lost.position) == (9, 0)
-    assert "offset 5 has a key that came before" in lost.message
+    assert "the key of offset 5 is also in an earlier record" in lost.message
 
 
 def test_a_batch_that_is_twice_tells_nothing_of_cleaners(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ DAMAGED, SKIPPED = "damaged-archive", "archive-member-skipped"
 
 
 class Member(NamedTuple):
-    """``kind`` as in `Node`. Of a file: its bytes lie at ``start``; ``data`` says how, in the terms of its format.
-
-    ``target``: the name that a hard link repeats. ``position``: where its header begins.
+    """``kind`` as in `Node`. ``position``: start of the header; ``start``: start of a file's bytes; ``data``: how they
+    are stored, as the archive's format defines; ``target``: the name to which a link refers.
     """
 
     kind: int
@@ -34,7 +33,7 @@ _Folder = dict[str, "Member | _Folder"]
 
 
 class Members:
-    """All members by path. ``problems``: what was left out and why."""
+    """All members by path. ``problems``: skipped members, and damage."""
 
     def __init__(self) -> None:
         self._root: _Folder = {}
@@ -54,7 +53,7 @@ class Members:
         self._put(parts, member)
 
     def finish(self) -> None:
-        """Resolves hard links, which may come before the files that they repeat."""
+        """Resolves hard links, which may come before the files to which they refer."""
         for name, link in self._hard_links:
             target = self._parts(link.target, link)
             found = None if target is None else self.at("/".join(target))
@@ -94,7 +93,7 @@ class Members:
         for part in parts[:-1]:
             inner = folder.setdefault(part, {})
             if isinstance(inner, Member):
-                self.skip(member, f"{_shown('/'.join(parts))}: lies below a file")
+                self.skip(member, f"{_shown('/'.join(parts))}: is below a file")
                 return
             folder = inner
         if not parts:
@@ -117,7 +116,7 @@ class Members:
         folder[name] = member
 
     def at(self, inner: str) -> "Member | _Folder | None":
-        """Returns what lies at a path: a member, or a directory."""
+        """Returns the member or directory at a path, None if there is none."""
         found: Member | _Folder | None = self._root
         for part in inner.split("/") if inner else ():
             found = found.get(part) if isinstance(found, dict) else None

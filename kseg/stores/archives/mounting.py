@@ -1,6 +1,6 @@
 """Mounts packed files and archives at their own paths, for the length of a command.
 
-What opens archives is imported when there is one: most files are told from them by their first bytes.
+Modules for archives are imported only if the first bytes of a file are those of one.
 """
 
 import os
@@ -23,9 +23,9 @@ from kseg.stores.unreadable import is_disk_error
 
 @contextmanager
 def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
-    """Mounts what is packed among the paths, archives whose inner paths are given, and stores at URLs.
+    """Mounts packed files and archives that are at the paths or contain them, and stores at URLs.
 
-    Yields the paths; URLs are without credentials. What cannot be opened is a failure of its path: see `trees.check`.
+    Yields the paths; URLs are without credentials. `trees.check` raises the error of a path that could not be opened.
     """
     made: list[str] = []
     paths = list(paths)
@@ -51,11 +51,11 @@ def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
 
 
 def _mounted_url(url: str, spool: Spool) -> list[str]:
-    """Mounts the store of a URL, and the archive or packed file that an object is; returns where."""
+    """Mounts the store of a URL, and its object if that is packed or an archive. Returns the mounted paths."""
     path, made = shown(url), list[str]()
     if trees.find(path) is not None:
         return made
-    from kseg.stores.object_urls import UrlObjects, root_of  # and fsspec
+    from kseg.stores.object_urls import UrlObjects, root_of  # imports fsspec
     from kseg.stores.url_tree import UrlTree
 
     with _failures_of(path):
@@ -133,7 +133,7 @@ def form_at(path: str) -> str | None:
 
 
 def _head(extent: Extent) -> bytes:
-    """Returns the first bytes of a file; none if the disk cannot give them: then it is read as a segment, around them.
+    """Returns the first bytes of a file; none if the disk cannot read them: it is then read as a segment.
 
     Raises OSError for other reasons.
     """
@@ -149,13 +149,13 @@ def _opened_file(path: str, spool: Spool) -> Tree | None:
     try:
         extent = open_extent(os.path.realpath(path))
     except PermissionError:
-        return None  # the command itself tells it
+        return None  # the command reports it
     tree = _opened(extent, spool)
     node = None if tree is None else tree.node("")
     if tree is not None and node is not None and node.kind == FILE and not node.size and tree.problems:
         if not path.endswith(PACKED_SUFFIXES):
             tree.close()
-            return None  # a segment whose damage begins like a packed file: nothing of it can be unpacked
+            return None  # a damaged segment that begins like a packed file
     return tree
 
 
@@ -164,7 +164,7 @@ def _opened(extent: Extent, spool: Spool) -> Tree | None:
     tree = None
     try:
         if form_of(_head(extent)) is not None:
-            from kseg.stores.archives.opening import opened  # and the modules for each format
+            from kseg.stores.archives.opening import opened  # imports modules for each format
 
             tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool)
     finally:

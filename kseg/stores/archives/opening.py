@@ -1,6 +1,6 @@
 """Opens packed files and archives as trees.
 
-A packed file that holds no archive is read under its own path, as if it were not packed. A tar file is read in place,
+A packed file that is not an archive is read under its own path, as if it were not packed. A tar file is read in place,
 or where it was unpacked to; members of a zip file are unpacked when they are opened.
 """
 
@@ -19,7 +19,7 @@ _PIECE_BYTES = 256 << 10
 
 
 class _Archive:
-    """What the trees of all kinds of archives share."""
+    """Base of the trees of all kinds of archives."""
 
     is_archive = is_shared = True
 
@@ -40,7 +40,7 @@ class _Archive:
 
 
 class PackedFile(_Archive):
-    """A packed file that is no archive."""
+    """A packed file that is not an archive."""
 
     def node(self, inner: str) -> Node | None:
         return None if inner else Node(FILE, self._extent.size or 0, self._extent.modified_ns or 0, 1)
@@ -142,7 +142,7 @@ def opened(extent: Extent, owner: int, spool: Spool) -> Tree | None:
     found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool)
     if found is None:
         return PackedFile(made, owner, problems)
-    # Positions in the unpacked archive say nothing of the file.
+    # Positions in the unpacked archive are no positions in the file.
     inside = [problem._replace(position=None) for problem in found.problems if problem.position != made.size]
     found.problems = problems + inside if problems else [one._replace(position=None) for one in found.problems]
     return found

@@ -1,6 +1,6 @@
-"""A bounded temporary file without a name for bytes that must be seekable; it is gone with the process.
+"""A bounded temporary file without a name, for bytes that must be seekable.
 
-Forked processes have files of their own, which share the bound.
+Each forked process has its own file; all share the bound.
 """
 
 import mmap
@@ -46,7 +46,8 @@ class Spool:
         return sum(memoryview(self._used).cast("q"))
 
     def add(self, pieces: Iterable[bytes]) -> Extent:
-        """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and what ``pieces`` raises."""
+        """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and the errors of
+        ``pieces``."""
         with self._lock:
             start, size = self._begin(), 0
             for piece in pieces:
@@ -108,13 +109,13 @@ class Spool:
 
     def _full(self) -> SpoolFullError:
         return SpoolFullError(
-            f"more than {self._most_bytes} bytes of temporary files would be needed: --spool-bytes allows more, "
-            "--spool-dir is where they are made"
+            f"more than {self._most_bytes} bytes of temporary files would be needed: --spool-bytes sets the limit, "
+            "--spool-dir the directory"
         )
 
     def _failure(self, error: OSError) -> KsegError:
-        place = self._directory or "temporary files"
-        return KsegError(f"{place}: {text_of(error)}: --spool-dir is where they are made")
+        directory = self._directory or "temporary files"
+        return KsegError(f"{directory}: {text_of(error)}: --spool-dir sets their directory")
 
     def _finished(self, start: int, size: int) -> Extent:
         # Each file begins with a page, so that mappings need nothing before it.

@@ -5,7 +5,7 @@
     data                 padded to 512 bytes
     end                  two blocks of zeros
 
-Damage between members is passed over: the next header is found by its checksum.
+Damage between members is skipped: the next header is found by its checksum.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from kseg.stores.trees import Problem
 
 _WINDOW_BYTES = 64 << 10
 _MOST_EXTRA_BYTES = 1 << 20
-"""Most bytes of a long name or of pax records; a sparse map may take as many."""
+"""Limit of the size of a long name, of pax records and of a sparse map."""
 _REGULAR, _HARD_LINK, _SYMBOLIC_LINK, _FOLDER = b"0\0" + b"7", b"1", b"2", b"5"
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL, _GNU_SPARSE = b"L", b"K", b"xX", b"g", b"S"
 
@@ -35,7 +35,7 @@ class _Header(NamedTuple):
 
 
 def list_members(extent: Extent) -> Members:
-    """Lists a tar file. What is wrong with it is in the ``problems`` of the result. Raises OSError."""
+    """Lists a tar file. Damage is in the ``problems`` of the result. Raises OSError."""
     return _Listing(extent).read()
 
 
@@ -49,7 +49,7 @@ class _Listing:
         self._size = extent.current_size()
         self._members = Members()
         self._window, self._start = b"", 0
-        self._is_end_told = False
+        self._is_end_reported = False
         self._pax: dict[str, str] = {}
         self._global: dict[str, str] = {}
         self._long: dict[bytes, str] = {}
@@ -76,8 +76,8 @@ class _Listing:
             found = self._header(block)
             position = self._behind_damage(position) if found is None else self._member(position, found)
         else:
-            if not self._is_end_told:
-                members.problem(Problem(DAMAGED, self._size, "ends without the mark of its end: it is cut", True))
+            if not self._is_end_reported:
+                members.problem(Problem(DAMAGED, self._size, "has no end marker: it is truncated", True))
         members.finish()
         return members
 
@@ -91,7 +91,7 @@ class _Listing:
         return _Header(name, size, (seconds or 0) * 1_000_000_000, kind, _text(block[157:257]), block)
 
     def _behind_damage(self, position: int) -> int:
-        """Returns where the next header is, or the end; records what was passed over."""
+        """Returns the position of the next header, or the end; records the skipped bytes."""
         at = position + BLOCK_BYTES
         while at < self._size:
             block = self._read(at, BLOCK_BYTES)
@@ -99,8 +99,8 @@ class _Listing:
                 break
             at += BLOCK_BYTES
         at = min(at, self._size)
-        self._is_end_told |= at == self._size
-        message = f"no header of a member at position {position}: {at - position} bytes are passed over"
+        self._is_end_reported |= at == self._size
+        message = f"no header of a member at position {position}: {at - position} bytes are skipped"
         self._members.problem(Problem(DAMAGED, position, message, True))
         self._pax, self._long = {}, {}
         return at
@@ -134,17 +134,17 @@ class _Listing:
         if header.kind not in _REGULAR:
             self._members.add(name, member._replace(kind=OTHER, size=0))
             return start + (_padded(size) if header.kind not in b"346" else 0)
-        self._members.add(name, member._replace(size=self._there(start, size, name)))
+        self._members.add(name, member._replace(size=self._available(start, size, name)))
         return start + _padded(size)
 
-    def _there(self, start: int, size: int, name: str) -> int:
-        """Returns how much of the data of a member is there; records the cut."""
-        there = max(min(size, self._size - start), 0)
-        if there < size:
-            self._is_end_told = True
-            message = f"ends in the middle of {name!r}: {there} of its {size} bytes are there"
+    def _available(self, start: int, size: int, name: str) -> int:
+        """Returns the size of a member's data that the file has; records a truncation."""
+        available = max(min(size, self._size - start), 0)
+        if available < size:
+            self._is_end_reported = True
+            message = f"is truncated in {name!r}: {available} of its {size} bytes are left"
             self._members.problem(Problem(DAMAGED, self._size, message, True))
-        return there
+        return available
 
     def _extra(self, position: int, header: _Header) -> bytes:
         """Returns the data of a header that belongs to the next one."""
@@ -166,7 +166,7 @@ class _Listing:
         if header.kind == _GNU_SPARSE:
             end = start + _padded(member.size)
         name = extra.get("GNU.sparse.name", name)
-        self._there(start, sum(size for _, size in ranges), name)
+        self._available(start, sum(size for _, size in ranges), name)
         self._members.add(name, member._replace(start=start, size=real_size, data=ranges))
         return end
 
@@ -180,7 +180,7 @@ class _Listing:
         elif "GNU.sparse.map" in extra:
             lines, start = [int(word) for word in extra["GNU.sparse.map"].split(",") if word], member.start
         else:
-            raise ValueError("with a map in a form that is not read")
+            raise ValueError("with a map in an unknown format")
         return real_size, tuple(zip(lines[::2], lines[1::2], strict=True)), start
 
     def _gnu_map(self, member: Member, header: _Header) -> tuple[int, Map, int]:
@@ -194,7 +194,7 @@ class _Listing:
                 break
             block = self._read(start, BLOCK_BYTES)
             if len(block) < BLOCK_BYTES or len(numbers) > _MOST_EXTRA_BYTES:
-                raise ValueError("whose map is cut or too long")
+                raise ValueError("whose map is truncated or too long")
             fields, is_extended, start = block[:504], block[504:505] not in (b"\0", b""), start + BLOCK_BYTES
         return number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
 
@@ -203,7 +203,7 @@ class _Listing:
         count, _, rest = data.partition(b"\n")
         words = rest.split(b"\n", 2 * int(count))
         if len(words) <= 2 * int(count):
-            raise ValueError("whose map is cut or too long")
+            raise ValueError("whose map is truncated or too long")
         used = len(data) - len(words[-1])
         return [int(word) for word in words[:-1]], member.start + _padded(used)
 

@@ -28,7 +28,7 @@ class UnpackError(Exception):
 
 
 class _Decoder(Protocol):
-    """One frame: ``decode`` returns up to some output for more input; ``eof`` is set at its end."""
+    """Decodes one frame: ``decode`` yields bounded output for more input; ``eof`` is set at the end of the frame."""
 
     @property
     def eof(self) -> bool: ...
@@ -106,7 +106,8 @@ class _Zstd:
         self._held = self._held[position:]
 
     def _whole_blocks(self, position: int) -> tuple[int, int]:
-        """Returns the end of the blocks from a position on that are there and expand to little, and how far at most."""
+        """Returns the end of the complete blocks from a position on, up to about _OUTPUT_BYTES of output, and the limit
+        of that output."""
         held, expands_to = self._held, 0
         if not self._is_in_blocks:
             size = self._header_bytes()
@@ -128,7 +129,7 @@ class _Zstd:
         return position, expands_to
 
     def _header_bytes(self) -> int:
-        """Returns the size of the frame's header, 0 if its first bytes are not there yet."""
+        """Returns the size of the frame's header, 0 if more input is needed for it."""
         if len(self._held) < 5:
             return 0
         descriptor = self._held[4]
@@ -162,7 +163,7 @@ _DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _Gzip, ZSTD: _Zstd, LZ4: _
 
 
 def unpacked(extent: Extent) -> Iterator[bytes]:
-    """Yields the decompressed bytes of all frames. Raises UnpackError after all that came before; OSError."""
+    """Yields the decompressed bytes of all frames. Raises UnpackError after all bytes before the damage; OSError."""
     return _Frames(extent).read()
 
 
@@ -200,13 +201,13 @@ class _Bytes(Extent):
 
 
 class _Frames:
-    """Frames one after another. Zeros between and behind them are padding; skippable frames are left out."""
+    """Frames one after another. Zeros between and behind them are padding; skippable frames are skipped."""
 
     def __init__(self, extent: Extent) -> None:
         self._extent = extent
         self._held = b""
         self._position = 0
-        """Where the bytes not yet held begin."""
+        """The position after the held bytes."""
 
     def _read(self) -> bytes:
         data = self._extent.pread(_INPUT_BYTES, self._position)
@@ -214,7 +215,7 @@ class _Frames:
         return data
 
     def _fill(self, least: int) -> bool:
-        """Holds at least so many bytes; returns whether there are."""
+        """Reads until at least ``least`` bytes are held. Returns False if the file ends before."""
         while len(self._held) < least and (data := self._read()):
             self._held += data
         return len(self._held) >= least
@@ -230,7 +231,7 @@ class _Frames:
             is_first = False
 
     def _find_frame(self, is_first: bool) -> bool:
-        """Goes to the next frame with data; returns whether there is one."""
+        """Moves to the next frame with data. Returns whether there is one."""
         while self._fill(1):
             self._fill(8)
             if is_skippable(self._held):

@@ -40,7 +40,7 @@ class Packed(NamedTuple):
 
 
 def list_members(extent: Extent) -> Members:
-    """Lists a zip file. What is wrong with it is in the ``problems`` of the result. Raises OSError."""
+    """Lists a zip file. Damage is in the ``problems`` of the result. Raises OSError."""
     members = Members()
     try:
         with zipfile.ZipFile(_Bounded(_Kept(extent))) as found:
@@ -126,10 +126,12 @@ def _walk(extent: Extent, members: Members) -> None:
         if name.endswith("/"):
             members.add(name, member._replace(kind=DIRECTORY, size=0))
         else:
-            there = min(packed_bytes, max(end - start, 0))
+            available = min(packed_bytes, max(end - start, 0))
             if method == STORED:
-                member = member._replace(size=min(size, there))
-            members.add(name, member._replace(data=Packed(method, there, crc if there == packed_bytes else None, name)))
+                member = member._replace(size=min(size, available))
+            members.add(
+                name, member._replace(data=Packed(method, available, crc if available == packed_bytes else None, name))
+            )
         position = start + packed_bytes
 
 
@@ -145,7 +147,7 @@ class DamagedMemberError(Exception):
 
 
 def unpacked(extent: Extent, member: Member) -> Iterator[bytes]:
-    """Yields the bytes of a packed member. Raises DamagedMemberError after all that came before; OSError."""
+    """Yields the bytes of a packed member. Raises DamagedMemberError after all bytes before the damage; OSError."""
     packed = member.data
     if not isinstance(packed, Packed):
         raise TypeError(member)
@@ -217,4 +219,4 @@ def _of_xz(extent: Extent, start: int, size: int) -> Iterator[bytes]:
 _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
     STORED: _pieces, _DEFLATED: _inflated, _BZIP2: _bunzipped, _LZMA: _of_lzma, _ZSTD: _of_zstd, _XZ: _of_xz,
 }  # fmt: skip
-"""Methods that are read."""
+"""The supported methods."""

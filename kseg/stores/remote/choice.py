@@ -1,4 +1,4 @@
-"""Which parts of remote storage a command reads, and with which keys."""
+"""The topics of remote storage that a command reads, and its keys."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

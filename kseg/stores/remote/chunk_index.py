@@ -1,6 +1,6 @@
 """The chunk index of a manifest: sizes of a segment's chunks, original and as stored.
 
-Chunks lie one after another in the .log object. Each but the last restores to ``original_chunk_bytes``.
+Chunks are adjacent in the .log object. Each but the last restores to ``original_chunk_bytes``.
 
     variable index    int32 count | int32 size                       if count is 1; nothing follows a count of 0
                       int32 count | int32 base | int8 width | count - 1 unsigned differences from base | int32 last size
@@ -19,12 +19,12 @@ from kseg.limits import MAX_CHUNK_BYTES, MAX_CHUNKS, MAX_SEGMENT_BYTES
 _INT32 = Struct(">i")
 _BASE = Struct(">iB")
 _MOST_OVERHEAD_BYTES = 4 << 20
-"""By so much a stored chunk may be larger than the limit of an original one: incompressible, and encrypted."""
+"""Limit of the bytes that compression and encryption add to a chunk."""
 _PLAIN_CHUNK_BYTES = 4 << 20
 
 
 class ManifestError(ValueError):
-    """A manifest that contradicts itself or claims what no plugin writes. The text is one line."""
+    """A manifest that is inconsistent, or has values that no plugin writes. The text is one line."""
 
 
 class ChunkIndex:

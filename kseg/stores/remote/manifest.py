@@ -1,4 +1,4 @@
-"""The ``.rsm-manifest`` of Aiven's plugin: one JSON object that tells how a segment's objects are stored.
+"""The ``.rsm-manifest`` of Aiven's plugin: one JSON object that describes a segment's objects.
 
     version            "1"
     chunkIndex         see `chunk_index`
@@ -7,7 +7,7 @@
     encryption         absent, or {dataKey: "<key id>:<base64>", aad: base64}
     remoteLogSegmentMetadata   a copy of Kafka's metadata, which the plugin never reads back
 
-Every field may be hostile: sizes and counts are bounded, and no name leads to an object.
+No field is trusted: sizes and counts are bounded, and object names are not read from it.
 Source: SegmentManifestV1 of the plugin.
 """
 
@@ -28,7 +28,7 @@ PARTS = {
     "leaderEpoch": ".leader_epoch_checkpoint",
     "transaction": ".txnindex",
 }
-"""Fields of segmentIndexes, and the suffix that LocalTieredStorage gives the same file."""
+"""Fields of segmentIndexes, and the suffix of the same file in LocalTieredStorage."""
 
 
 class Part(NamedTuple):
@@ -48,7 +48,7 @@ class Encryption(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SegmentMetadata:
-    """What the broker knew when it began the copy. ``epochs``: epoch to its first offset in the segment."""
+    """The broker's metadata at the start of the copy. ``epochs``: first offset in the segment by epoch."""
 
     topic: str
     topic_id: str
@@ -142,14 +142,14 @@ def _encryption(fields: Any) -> Encryption:
 
 
 def _metadata(fields: Any) -> SegmentMetadata | None:
-    """Returns None for metadata with anything unexpected in it: the segment can be read without."""
+    """Returns None for unexpected metadata: the segment can be read without it."""
     try:
         segment = fields["remoteLogSegmentId"]
-        place = segment["topicIdPartition"]
-        topic = place["topicPartition"]
+        partition = segment["topicIdPartition"]
+        topic = partition["topicPartition"]
         epochs = {int(epoch): start for epoch, start in fields["segmentLeaderEpochs"].items()}
         found = SegmentMetadata(
-            topic["topic"], place["topicId"], topic["partition"], segment["id"], fields["startOffset"],
+            topic["topic"], partition["topicId"], topic["partition"], segment["id"], fields["startOffset"],
             fields["endOffset"], fields.get("eventTimestampMs", -1), epochs,
         )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):

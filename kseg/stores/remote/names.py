@@ -32,7 +32,7 @@ _LARGEST_PARTITION = (1 << 31) - 1
 
 
 class ObjectName(NamedTuple):
-    """The facts in an object's name. ``topic`` still has the last part of the prefix before it, if there is one."""
+    """The parsed name of an object. ``topic`` begins with the last part of the prefix, if there is one."""
 
     layout: str
     folder: str
@@ -45,7 +45,7 @@ class ObjectName(NamedTuple):
 
 
 def parse_object_name(name: str) -> ObjectName | None:
-    """Returns the facts in a name; None if it is not the name of an object of remote storage."""
+    """Parses a name; returns None if it is not that of an object of remote storage."""
     layout, found = AIVEN, _AIVEN.fullmatch(name)
     if found is None:
         layout, found = LOCAL, _LOCAL.fullmatch(name)

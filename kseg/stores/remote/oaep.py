@@ -1,7 +1,7 @@
 """RSA-OAEP (RFC 8017, 7.1.2) with SHA3-512 as hash and in MGF1, and an empty label.
 
-The library cryptography offers OAEP only with SHA-1 and SHA-2, so the padding is removed here. The time that this takes
-depends on the key and the data; nobody is there to measure it.
+The library cryptography offers OAEP only with SHA-1 and SHA-2, so the padding is removed here. This does not
+take constant time: no other party can measure it.
 """
 
 from hashlib import sha3_512

@@ -23,7 +23,7 @@ _NEEDED_LOCAL = (LOG, ".index", ".timeindex", ".snapshot", EPOCHS)
 
 
 class RemoteSegment:
-    """A segment by its objects; ``found`` has them by suffix. Nothing is read before it is asked for."""
+    """A segment by its objects; ``found`` has them by suffix. They are read on first use."""
 
     def __init__(
         self, store: Objects, keys: PrivateKeys, layout: str, start_offset: int, segment_id: str,
@@ -33,7 +33,7 @@ class RemoteSegment:
         self.layout, self.start_offset, self.segment_id, self.found = layout, start_offset, segment_id, found
 
     def path(self, suffix: str = LOG) -> str:
-        """The path of an object, for messages; of a side file inside .indexes a path beside it."""
+        """The path of an object, for messages; for a side file inside .indexes a path in the same folder."""
         if suffix in self.found:
             return self.store.path(self.found[suffix].name)
         any_suffix, any_object = next(iter(self.found.items()))
@@ -46,7 +46,7 @@ class RemoteSegment:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The manifest; without one, as in LocalTieredStorage, what follows from the files.
+        """The manifest; for LocalTieredStorage, which has none, a manifest made from the files.
 
         Raises ManifestError, PathError.
         """
@@ -127,7 +127,7 @@ class RemoteSegment:
     def side_file(self, suffix: str) -> bytes | None:
         """Returns the original bytes of a side file, None if the segment has none.
 
-        Raises ChunkError for stored bytes that do not restore, and as `read_chunks`.
+        Raises ChunkError for damaged bytes, and as `read_chunks`.
         """
         part = self.manifest.parts.get(suffix)
         if part is None:

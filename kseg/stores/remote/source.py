@@ -1,8 +1,8 @@
 """A remote segment as a source: the log is spooled to an unnamed temporary file, chunk by chunk.
 
-In place, only the chunks are spooled that the reader asks for (`Source.reach`, `Source.need`). Whoever asks for an
-extent (full passes, several threads) gets the whole log. A chunk that does not restore reads as zeros, and its
-bytes are listed as unreadable, as those of a failing disk are.
+In place, only requested chunks are spooled (`Source.reach`, `Source.need`); ``extent``, for full passes and several
+threads, spools the whole log. A damaged chunk reads as zeros, and its bytes are listed as unreadable, like those of a
+failing disk.
 """
 
 import os
@@ -18,7 +18,7 @@ from kseg.stores.source import SMALL_BYTES, FileBytes, Source
 
 
 class RemoteSource(Source):
-    """``failures``: the reason for each chunk, by number, that was read and did not restore."""
+    """``failures``: the errors of damaged chunks that were read, by number."""
 
     def __init__(self, segment: RemoteSegment, path: str, is_in_place: bool = False) -> None:
         super().__init__(Extent(-1), path, segment.size)
@@ -27,7 +27,7 @@ class RemoteSource(Source):
         self.is_in_place = is_in_place and segment.size > SMALL_BYTES
         self._is_spooled = bytearray(len(segment.chunks))
         self._further = 1
-        self._failures_told = 0
+        self._failures_listed = 0
 
     @property
     def _chunks(self) -> ChunkIndex:
@@ -84,9 +84,9 @@ class RemoteSource(Source):
         self._further *= 2
 
     def look_for_unreadable(self) -> bool:
-        if len(self.failures) == self._failures_told:
+        if len(self.failures) == self._failures_listed:
             return False
-        self._failures_told = len(self.failures)
+        self._failures_listed = len(self.failures)
         self.unreadable = [self._chunks.original_range(number) for number in sorted(self.failures)]
         return True
 
@@ -95,7 +95,7 @@ class RemoteSource(Source):
 
 
 class _SpooledBytes(FileBytes):
-    """The bytes of a source that is read in place and cannot be mapped: its windows hold spooled bytes alone."""
+    """The bytes of a source that is read in place and cannot be mapped: its windows have only spooled bytes."""
 
     def __init__(self, source: RemoteSource, extent: Extent) -> None:
         super().__init__(extent, source.size)
@@ -112,7 +112,7 @@ class _SpooledBytes(FileBytes):
 
 
 def write_chunks(segment: RemoteSegment, descriptor: int, first: int = 0, stop: int | None = None) -> dict[int, str]:
-    """Writes chunks to their places in a file; leaves out those that do not restore, and returns the reasons by number.
+    """Writes chunks at their positions in a file, except damaged ones. Returns the errors by number.
 
     Raises OSError if the file cannot be written, and as `RemoteSegment.read_chunks`.
     """

@@ -1,4 +1,4 @@
-"""Remote storage as a whole: its objects, sorted into the partitions and segments that they belong to."""
+"""Lists the objects of remote storage by partition and segment."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -18,12 +18,12 @@ _LEAST_NAME = 43
 """Characters of a start offset, a dash and an id."""
 _MOST_OBJECTS = 1000
 _MOST_FOLDERS = 500
-"""Folders looked into to recognise remote storage."""
+"""Limit of folders that are listed to recognise remote storage."""
 
 
 @dataclass(slots=True)
 class RemotePartition:
-    """The segments of a partition, by start offset; ``folder`` is the name before its objects' own names."""
+    """The segments of a partition, by start offset; ``folder``: the common start of its objects' names."""
 
     topic: str
     topic_id: str
@@ -40,7 +40,7 @@ class RemotePartition:
 class RemoteStorage:
     """All objects below ``store``. Raises PathError if they cannot be listed.
 
-    ``others`` are the objects that are not those of remote storage.
+    ``others``: objects with other names than those of remote storage.
     """
 
     def __init__(self, store: Objects, keys: PrivateKeys) -> None:
@@ -53,11 +53,11 @@ class RemoteStorage:
             if name is None:
                 self.others.append(item)
                 continue
-            place = (name.layout, name.topic_id, name.partition)
-            partition = partitions.get(place)
+            key = (name.layout, name.topic_id, name.partition)
+            partition = partitions.get(key)
             if partition is None:
                 partition = RemotePartition(name.topic, name.topic_id, name.partition, name.folder)
-                partitions[place] = partition
+                partitions[key] = partition
             segment = segments.get((name.topic_id, name.partition, name.segment_id))
             if segment is None or segment.start_offset != name.start_offset:
                 segment = RemoteSegment(store, keys, name.layout, name.start_offset, name.segment_id, {})
@@ -119,7 +119,7 @@ def _is_segment_object(store: LocalObjects, path: str) -> bool:
 
 
 def _name_topics(partitions: Iterable[RemotePartition]) -> None:
-    """Takes key prefixes off the names of topics: manifests name the topic, and so tell the prefix."""
+    """Removes key prefixes from the names of topics; a prefix is known from a manifest, which has the topic's name."""
     prefixes: dict[str, None] = {}
     unnamed: list[tuple[RemotePartition, str]] = []
     for partition in partitions:

@@ -1,9 +1,9 @@
-"""From stored bytes to original ones: AES-GCM, then zstd. Each chunk of a log and each side file stands alone.
+"""Restores stored bytes: decrypts AES-GCM, then decompresses zstd. Each chunk and each side file is independent.
 
     stored    IV, 12 bytes | AES-256-GCM ciphertext | tag, 16 bytes          if the segment is encrypted
     plain     zstd frame of the original bytes                              if the segment's log is compressed
 
-An empty side file is stored as nothing, also in an encrypted segment.
+An empty side file is stored as no bytes, also in an encrypted segment.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ OVERHEAD_BYTES = IV_BYTES + TAG_BYTES
 
 
 class ChunkError(ValueError):
-    """Stored bytes that do not restore to what they were. The text is one line."""
+    """Stored bytes that cannot be restored. The text is one line."""
 
 
 class Cipher:

@@ -111,9 +111,9 @@ def command(
         spark = stack.enter_context(spark_session(engine, options.jobs))
         if spark is None:
             return over_archives(options.paths, spool, notices, lambda paths: _dump(sink, options, paths))
-        from kseg.spark.dump import Remote
+        from kseg.spark.dump import SparkRenderer
 
-        return Dump(sink, options, lambda files: Remote(spark, options, sink.is_terminal, files)).run()
+        return Dump(sink, options, lambda files: SparkRenderer(spark, options, sink.is_terminal, files)).run()
 
 
 def _dump(sink: Sink, options: DumpOptions, paths: Sequence[str]) -> int:

@@ -50,7 +50,7 @@ Entries = bytes
 """Entries of `kseg.kernel.compact.key_map`."""
 
 
-class _Keys(NamedTuple):
+class _KeyCount(NamedTuple):
     """Number of keys of the dirty section in a bucket."""
 
     number: int
@@ -92,14 +92,14 @@ def _probe(secret: bytes) -> tuple[str, int, int]:
 
 
 class _Scan(NamedTuple):
-    """A segment whose keys are read. ``transactions``: open transactions at its start, pickled."""
+    """A segment whose keys are read, by its index. ``transactions``: open transactions at its start, pickled."""
 
-    place: int
+    number: int
     records: int | None
     transactions: bytes | None
 
 
-class _Group(NamedTuple):
+class _GroupTask(NamedTuple):
     """A group to clean, as indexes of its segments."""
 
     first: int
@@ -120,7 +120,7 @@ class _Result(NamedTuple):
 
 
 class SparkRound(Round):
-    """As the local round with an unlimited map. ``spark``: a session."""
+    """Like the local round, with an unlimited map. ``spark``: a session."""
 
     def __init__(
         self,
@@ -147,14 +147,14 @@ class SparkRound(Round):
         sources = [segment for group in groups for segment in group]
         shared = self._share(groups, sources, dirty[0])
         scans = self._scans(sources, traces, shared.dirty)
-        works = self._works(groups, traces)
-        results = self._run(shared, scans, works)
+        tasks = self._group_tasks(groups, traces)
+        results = self._run(shared, scans, tasks)
         if failed := min((each.map_failure for each in results if each.map_failure), default=None):
             raise failed[1].error()
         self.keys = sum(result.keys for result in results)
         for group, result in zip(groups, sorted(results), strict=True):
             if result.failure is not None or result.segment is None:
-                raise (result.failure or Failure("a task gave no segment", KsegError.exit_status)).error()
+                raise (result.failure or Failure("a task returned no segment", KsegError.exit_status)).error()
             yield CleanedGroup(group, result.segment, result.counts)
 
     def _traces(self, segments: list[Segment], first_dirty: int) -> dict[int, Trace]:
@@ -185,43 +185,43 @@ class SparkRound(Round):
         found, known = self._range, CleanedTransactions()
         known.add(aborted_between(self._with_aborted, found.start, found.end))
         scans = []
-        for place, segment in enumerate(sources):
+        for index, segment in enumerate(sources):
             trace = traces.get(segment.base_offset, Trace(None, -1))
-            scans.append(_Scan(place, trace.records, pickle.dumps(known) if place >= first_dirty else None))
-            if place >= first_dirty:
+            scans.append(_Scan(index, trace.records, pickle.dumps(known) if index >= first_dirty else None))
+            if index >= first_dirty:
                 trace.follow(known)
         return scans
 
-    def _works(self, groups: list[list[Segment]], traces: dict[int, Trace]) -> list[_Group]:
+    def _group_tasks(self, groups: list[list[Segment]], traces: dict[int, Trace]) -> list[_GroupTask]:
         """Tracks transactions as `GroupCopier` does, from the oldest segment on."""
-        known, works, first = CleanedTransactions(), [], 0
+        known, tasks, first = CleanedTransactions(), [], 0
         for group in groups:
             folder = self._make_folder() if self._make_folder else None
-            works.append(_Group(first, first + len(group), folder, pickle.dumps(known)))
+            tasks.append(_GroupTask(first, first + len(group), folder, pickle.dumps(known)))
             for segment in group:
                 known.add(self.aborted_in(segment))
                 traces.get(segment.base_offset, Trace(None, -1)).follow(known)
                 known.kept = []
             first += len(group)
-        return works
+        return tasks
 
-    def _run(self, shared: _Shared, scans: list[_Scan], works: list[_Group]) -> list[_Result]:
-        told, watcher = 0, self._watcher
+    def _run(self, shared: _Shared, scans: list[_Scan], tasks: list[_GroupTask]) -> list[_Result]:
+        reported, watcher = 0, self._watcher
         if watcher is not None:
             watcher.total = 2 * sum(segment.size for segment in shared.segments[: len(scans)])
 
         def watch() -> None:
-            nonlocal told
+            nonlocal reported
             if watcher is not None:
-                watcher.advance(shared.done.value - told)
-                told = shared.done.value
+                watcher.advance(shared.done.value - reported)
+                reported = shared.done.value
 
-        def made(context: Any) -> Any:
-            keys = context.parallelize(scans, min(len(scans), MOST_TASKS)).mapPartitions(_KeysOf(shared))
-            answers = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(_Answers(shared))
-            return answers.partitionBy(len(works), int).mapPartitionsWithIndex(_Clean(shared, works))
+        def make_rdd(context: Any) -> Any:
+            keys = context.parallelize(scans, min(len(scans), MOST_TASKS)).mapPartitions(_ReadKeys(shared))
+            entries = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(_LookUp(shared))
+            return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(_Clean(shared, tasks))
 
-        return collected(self._spark, made, watch)
+        return collected(self._spark, make_rdd, watch)
 
 
 def _read_traces(paths: Iterable[str]) -> Iterator[Trace | Failure]:
@@ -234,7 +234,7 @@ def _read_traces(paths: Iterable[str]) -> Iterator[Trace | Failure]:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeysOf:
+class _ReadKeys:
     """Reads the keys of segments, partitioned into buckets."""
 
     shared: _Shared
@@ -247,15 +247,15 @@ class _KeysOf:
                 shares = self._shares(scan, buffers, workers)
             except (KsegError, OSError) as error:
                 # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
-                if scan.place >= self.shared.dirty:
-                    yield 0, (scan.place, failure_of(error))
+                if scan.number >= self.shared.dirty:
+                    yield 0, (scan.number, failure_of(error))
                 continue
             for bucket, share in enumerate(shares):
                 if share:
-                    yield bucket, (scan.place, share)
+                    yield bucket, (scan.number, share)
 
     def _shares(self, scan: _Scan, buffers: Buffers, workers: Workers) -> list[Entries]:
-        segment, shared = self.shared.segments[scan.place], self.shared
+        segment, shared = self.shared.segments[scan.number], self.shared
         keys = segment.size // 32 + _LEAST_KEYS
         keys = keys if scan.records is None else min(keys, scan.records + 1)
         while True:
@@ -271,30 +271,30 @@ class _KeysOf:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class _LookUp:
     """Looks up the keys of each group in one bucket of the map."""
 
     shared: _Shared
 
     def __call__(
         self, bucket: int, found: Iterable[tuple[int, tuple[int, Entries | Failure]]]
-    ) -> Iterator[tuple[int, Entries | _Keys | tuple[int, Failure]]]:
-        asked: list[tuple[int, memoryview]] = []
-        for _, (place, told) in found:
-            if isinstance(told, Failure):
-                yield 0, (place, told)
+    ) -> Iterator[tuple[int, Entries | _KeyCount | tuple[int, Failure]]]:
+        shares: list[tuple[int, memoryview]] = []
+        for _, (index, share) in found:
+            if isinstance(share, Failure):
+                yield 0, (index, share)
             else:
-                asked.append((place, memoryview(told).cast("q")))
+                shares.append((index, memoryview(share).cast("q")))
         shared = self.shared
-        dirty = [share for place, share in asked if place >= shared.dirty]
-        whole = OffsetMap(_NO_LIMIT, sum(len(share) // 3 for share in dirty) + 1, shared.secret)
+        dirty = [entries for index, entries in shares if index >= shared.dirty]
+        whole = OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)
         try:
-            for share in dirty:
-                whole.merge(share, max(shared.found.start, 0))
-            yield 0, _Keys(len(whole))
-            for place, share in asked:
-                if answer := bytes(whole.look_up(share)):
-                    yield shared.groups[place], answer
+            for entries in dirty:
+                whole.merge(entries, max(shared.found.start, 0))
+            yield 0, _KeyCount(len(whole))
+            for index, entries in shares:
+                if offsets := bytes(whole.look_up(entries)):
+                    yield shared.groups[index], offsets
         finally:
             whole.close()
 
@@ -304,41 +304,41 @@ class _Clean:
     """Rewrites one group."""
 
     shared: _Shared
-    works: list[_Group]
+    tasks: list[_GroupTask]
 
     def __call__(
-        self, number: int, told: Iterable[tuple[int, Entries | _Keys | tuple[int, Failure]]]
+        self, number: int, received: Iterable[tuple[int, Entries | _KeyCount | tuple[int, Failure]]]
     ) -> Iterator[_Result]:
         self.shared.check_kseg()
         entries: list[memoryview] = []
         keys, map_failures = 0, []
-        for _, found in told:
-            if isinstance(found, _Keys):
+        for _, found in received:
+            if isinstance(found, _KeyCount):
                 keys += found.number
             elif isinstance(found, tuple):
                 map_failures.append(found)
             else:
                 entries.append(memoryview(found).cast("q"))
         try:
-            segment, counts = self._cleaned(self.works[number], entries)
+            segment, counts = self._cleaned(self.tasks[number], entries)
         except (KsegError, OSError) as error:
             yield _Result(number, None, Counter(), keys, failure_of(error), min(map_failures, default=None))
         else:
             yield _Result(number, segment, counts, keys, None, min(map_failures, default=None))
 
-    def _cleaned(self, work: _Group, entries: list[memoryview]) -> tuple[Segment, Counter[str]]:
+    def _cleaned(self, task: _GroupTask, entries: list[memoryview]) -> tuple[Segment, Counter[str]]:
         shared = self.shared
         one = Round(shared.segments, shared.found, shared.producers, shared.settings, None)
         part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
-        folder = None if work.folder is None else os.path.join(work.folder, uuid4().hex)
+        folder = None if task.folder is None else os.path.join(task.folder, uuid4().hex)
         try:
             while entries:
                 part.merge(entries.pop())
             part.latest_offset = shared.latest
             if folder is not None:
                 Disk().make_directory(folder)
-            copier = one.copier(part, Workers(_JOBS), shared.done.add, pickle.loads(work.transactions))
-            group = one.clean(shared.segments[work.first : work.stop], copier, folder)
+            copier = one.copier(part, Workers(_JOBS), shared.done.add, pickle.loads(task.transactions))
+            group = one.clean(shared.segments[task.first : task.stop], copier, folder)
         except BaseException:
             if folder is not None:
                 Disk().remove_tree(folder)

@@ -48,23 +48,25 @@ class SparkConversion:
         check_kinds(name, files)
         if any(file.path == STANDARD_INPUT for file in files):
             return convert_segments(name, files, request, folder)  # tasks cannot read these files
-        asked = _Job(name, replace(request, jobs=1), folder, None)
+        job = _Job(name, replace(request, jobs=1), folder, None)
         if is_divisible(files, request):
-            asked = asked._replace(transactions=transactions_of(files, request))
-            pieces = [each for each in run(self._spark, files, _Pieces(asked)) if isinstance(each, ConvertedSegment)]
+            job = job._replace(transactions=transactions_of(files, request))
+            segments = [
+                each for each in run(self._spark, files, _ConvertSegments(job)) if isinstance(each, ConvertedSegment)
+            ]
             # A failure may be caused by an earlier segment; converting the whole partition shows it.
-            found = joined(name, files, request, pieces) if len(pieces) == len(files) else None
+            found = joined(name, files, request, segments) if len(segments) == len(files) else None
             if found is not None:
-                return _gathered(found, folder)
+                return _gather(found, folder)
             if folder is not None:
                 _clear(folder)
-        [whole] = run(self._spark, [files], _Whole(asked))
+        [whole] = run(self._spark, [files], _ConvertPartition(job))
         if isinstance(whole, Failure):
             raise whole.error()
-        return _gathered(whole, folder)
+        return _gather(whole, folder)
 
 
-def _gathered(found: Converted, folder: str | None) -> Converted:
+def _gather(found: Converted, folder: str | None) -> Converted:
     """Moves the files of all tasks to one folder, and removes those of other attempts."""
     if folder is None:
         return found
@@ -85,14 +87,14 @@ def _clear(folder: str) -> None:
         Disk().remove_tree(path)
 
 
-class _Pieces:
+class _ConvertSegments:
     """Converts segments independently."""
 
-    def __init__(self, asked: _Job) -> None:
-        self._asked = asked
+    def __init__(self, job: _Job) -> None:
+        self._job = job
 
     def __call__(self, files: Iterable[SegmentFile]) -> Iterator[ConvertedSegment | Failure]:
-        name, request, folder, transactions = self._asked
+        name, request, folder, transactions = self._job
         for file in files:
             attempt = _attempt_folder(folder)
             try:
@@ -102,14 +104,14 @@ class _Pieces:
                 yield failure_of(error)
 
 
-class _Whole:
+class _ConvertPartition:
     """Converts all segments of a partition."""
 
-    def __init__(self, asked: _Job) -> None:
-        self._asked = asked
+    def __init__(self, job: _Job) -> None:
+        self._job = job
 
     def __call__(self, partitions: Iterable[list[SegmentFile]]) -> Iterator[Converted | Failure]:
-        name, request, folder, _ = self._asked
+        name, request, folder, _ = self._job
         for files in partitions:
             attempt = _attempt_folder(folder)
             try:

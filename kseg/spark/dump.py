@@ -51,7 +51,7 @@ class TextSink(Sink):
         """Does nothing: this sink has no buffer."""
 
 
-class Remote:
+class SparkRenderer:
     """Renders the segments ``files`` on Spark, in that order; `rendered` returns the parts of each."""
 
     def __init__(
@@ -82,10 +82,10 @@ class Remote:
 
     def _wave(self) -> None:
         wave: list[Part] = []
-        room = WAVE_BYTES
-        while self._next is not None and room > 0:
+        left = WAVE_BYTES
+        while self._next is not None and left > 0:
             wave.append(self._next)
-            room -= PART_BYTES
+            left -= PART_BYTES
             self._next = next(self._parts, None)
         self._done.extend(zip(wave, jobs.run(self._spark, wave, self._work), strict=True))
 

@@ -60,7 +60,7 @@ class Narrowed:
         if column == ("timestamp",) and isinstance(value, datetime):
             micros = (value if value.tzinfo else value.astimezone()) - _EPOCH
             below, rest = divmod(micros // _MICROSECOND, _MILLISECOND)
-            return self._narrow("ms", each, below, below + bool(rest))
+            return self._narrow("timestamp", each, below, below + bool(rest))
         if column in (("topic",), ("partition",)) and isinstance(each, EqualTo | In):
             values = frozenset(each.value if isinstance(each, In) else (value,))
             name = "topics" if column == ("topic",) else "partitions"
@@ -69,7 +69,7 @@ class Narrowed:
             return True
         return False
 
-    def _narrow(self, what: str, each: Filter, floor: int, ceiling: int) -> bool:
+    def _narrow(self, column: str, each: Filter, floor: int, ceiling: int) -> bool:
         """Applies a comparison with a value between the integers ``floor`` and ``ceiling``, which are equal for an
         integer.
         """
@@ -88,7 +88,7 @@ class Narrowed:
         else:
             return False
         options = self.options
-        if what == "offset":
+        if column == "offset":
             low, high = options.first_offset, options.last_offset
             self.options = replace(
                 options, first_offset=low if first is None else max(low, first),

@@ -1,4 +1,4 @@
-"""Runs work of the commands on Spark. Tasks return findings and counts, never records."""
+"""Runs tasks of commands on Spark. They return findings and counts, never records."""
 
 import os
 import socket
@@ -33,13 +33,13 @@ def run(
     slices = min(len(items), TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
     if not slices:
         return []
-    placed = _InDirectory(os.getcwd(), work)
-    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(placed), watch)
+    task = _InDirectory(os.getcwd(), work)
+    return collected(spark, lambda context: context.parallelize(items, slices).mapPartitions(task), watch)
 
 
 @dataclass(frozen=True, slots=True)
 class _InDirectory:
-    """Does work of a task in the driver's working directory, so that relative paths mean the same files."""
+    """Runs a task in the driver's working directory, so that relative paths mean the same files."""
 
     directory: str
     work: Callable[[Iterable[Any]], Iterator[Any]]
@@ -56,8 +56,8 @@ class _InDirectory:
             os.chdir(before)
 
 
-def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] = lambda: None) -> list[Any]:
-    """Returns the elements of the RDD that ``made`` creates from a SparkContext; ``watch`` is called meanwhile.
+def collected(spark: Any, make_rdd: Callable[[Any], Any], watch: Callable[[], None] = lambda: None) -> list[Any]:
+    """Returns the elements of the RDD that ``make_rdd`` creates from a SparkContext; ``watch`` is called meanwhile.
 
     Raises KsegError for any error, on any machine.
     """
@@ -69,7 +69,7 @@ def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] 
     def collect() -> None:
         try:
             context.setJobGroup(group, "kseg", interruptOnCancel=True)
-            results.extend(made(context).collect())
+            results.extend(make_rdd(context).collect())
         except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             failures.append(error)
 
@@ -92,13 +92,15 @@ def collected(spark: Any, made: Callable[[Any], Any], watch: Callable[[], None] 
 def judging(spark: Any) -> PartitionChecker:
     """Returns the function with which `kseg.verification.path_check.judge_path` verifies partitions on Spark."""
 
-    def together(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
-        done, told = spark.sparkContext.accumulator(0), 0
+    def check_partitions(
+        tasks: list[Task], settings: Settings, report: Report, progress: Progress
+    ) -> Iterator[Outcome]:
+        done, reported = spark.sparkContext.accumulator(0), 0
 
         def watch() -> None:
-            nonlocal told
-            progress(done.value - told)
-            told = done.value
+            nonlocal reported
+            progress(done.value - reported)
+            reported = done.value
 
         work = _Judge(replace(settings, jobs=1), report.ignored, done)
         for findings, outcome, unshown in run(spark, tasks, work, watch):
@@ -107,7 +109,7 @@ def judging(spark: Any) -> PartitionChecker:
             report.take(outcome.totals, unshown)
             yield outcome
 
-    return together
+    return check_partitions
 
 
 class _Judge:

@@ -1,4 +1,4 @@
-"""Parses the values of options. Each parser raises ValueError, whose text says what is expected."""
+"""Parses the values of options. Each parser raises ValueError, whose text is the expected form."""
 
 import re
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def count(text: str) -> int:
 
 
 def time(end: int) -> Callable[[str], int]:
-    """``end``: 0 for the first millisecond of what the text names, 1 for the last one."""
+    """Returns a parser of times. ``end``: 0 for the first millisecond of a period such as a day, 1 for the last one."""
 
     def parse(text: str) -> int:
         found = parse_time(text)

@@ -17,7 +17,7 @@ from kseg.segment.seek import seek_time
 from kseg.stores.source import Source
 
 EARLIEST, LATEST = -2, -1
-"""Offsets that stand for the ends of a log, in JSON."""
+"""Numbers in JSON that mean the ends of a log."""
 
 FIRST_OFFSET = -(1 << 63)
 
@@ -27,7 +27,7 @@ Opened = Callable[[str], Source]
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """One end of a read. The fields are tried in this order; a partition that no field names is read to its end.
+    """One end of a read: the first of these fields that has the partition; without one, the end of its log.
 
     ``timestamp`` (ms) holds for all partitions.
     """

@@ -39,14 +39,14 @@ RECORDS: Mapping[str, DataType] = {
 }
 """The schema of Spark's Kafka source, with headers."""
 
-_PLACE: Mapping[str, DataType] = {
+_LOCATION: Mapping[str, DataType] = {
     "file": StringType(),
     "topic": StringType(),
     "partition": IntegerType(),
 }
 
 BATCHES: Mapping[str, DataType] = {
-    **_PLACE,
+    **_LOCATION,
     "position": LongType(),
     "size": LongType(),
     "magic": IntegerType(),
@@ -66,7 +66,7 @@ BATCHES: Mapping[str, DataType] = {
 }
 
 FINDINGS: Mapping[str, DataType] = {
-    **_PLACE,
+    **_LOCATION,
     "code": StringType(),
     "severity": StringType(),
     "position": LongType(),
@@ -80,7 +80,7 @@ FINDINGS: Mapping[str, DataType] = {
 }
 
 ENTRIES: Mapping[str, DataType] = {
-    **_PLACE,
+    **_LOCATION,
     "type": StringType(),
     "number": LongType(),
     "offset": LongType(),
@@ -110,7 +110,7 @@ def with_table_options(schema: StructType, options: Mapping[str, str]) -> Struct
     """Returns the columns of a table in a catalog, the first one with the table's options in its metadata.
 
     Spark stores the columns, but passes none of the options when the table is read (PySpark 4.3). Options of storage
-    are left out: they may be secrets, and metadata is copied to whatever is made of the column.
+    are omitted: they may be secrets, and metadata is copied to columns derived from this one.
     """
     kept = {name: value for name, value in options.items() if not name.startswith(("storage.", "option."))}
     first, *others = schema

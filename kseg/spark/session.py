@@ -31,9 +31,9 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
     Raises KsegError if PySpark or Java is missing, or if no session can be created.
     """
     _check_installed()
-    there = _active()
-    if there is not None:
-        yield there
+    active = _active()
+    if active is not None:
+        yield active
         return
     _check_java()
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
         yield spark
     finally:
         if spark is not None:
-            with suppress(Exception):  # the work is done, or has failed and reported an error
+            with suppress(Exception):  # the command is done, or has failed and reported an error
                 spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -74,10 +74,10 @@ def _check_java() -> None:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     needed = f"--engine spark needs Java {LEAST_JAVA} or later"
     if java is None or not os.path.exists(java):
-        where = f"{java} is not there (JAVA_HOME)" if home else "there is no java on PATH, and JAVA_HOME is not set"
+        where = f"{java} does not exist (JAVA_HOME)" if home else "there is no java on PATH, and JAVA_HOME is not set"
         raise KsegError(f"{needed}: {where}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', told)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', output)
     if version and int(version[1]) < LEAST_JAVA:
         raise KsegError(f"{needed}: {java} is {version[1]}")
 
@@ -143,10 +143,10 @@ def _last_error(log: str) -> str | None:
     """Returns the last line of the JVM's output that names an error."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
-            told = [line.strip() for line in stream if "rror" in line or "xception" in line]
+            errors = [line.strip() for line in stream if "rror" in line or "xception" in line]
     except OSError:
         return None
-    return told[-1] if told else None
+    return errors[-1] if errors else None
 
 
 def reason_of(error: BaseException) -> KsegError:

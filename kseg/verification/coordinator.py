@@ -28,13 +28,11 @@ def of_transaction(finding: Finding, target: "RepairTarget") -> Finding:
     if state is not None:
         texts.append(f"its transactional id is {state.name}")
     if "ageMs" in details:  # the transaction is open at the end of the log
-        texts += _open_transaction_texts(details, state, target)
+        texts += _add_state(details, state, target)
     return finding._replace(message="; ".join(texts), details=details)
 
 
-def _open_transaction_texts(
-    details: dict[str, Any], state: "TransactionState | None", target: "RepairTarget"
-) -> list[str]:
+def _add_state(details: dict[str, Any], state: "TransactionState | None", target: "RepairTarget") -> list[str]:
     """Adds facts to the details of an open transaction. Returns sentences."""
     topic, partition = name = target.partition or (None, None)
     verdict = verdict_of(details["producerEpoch"], state, name, details["ageMs"])

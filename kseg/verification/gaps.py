@@ -78,7 +78,7 @@ class Gaps:
                 continue
             text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
             if code == UNEXPLAINED and cause is GapCause.CLEANER:
-                text = f"{text}; not by the cleaner: the key of offset {reach} is also in an earlier record, or it has none"
+                text = f"{text}; not by the cleaner: offset {reach} has no key, or that of an earlier record"
             elif code == UNEXPLAINED and cause is GapCause.UNKNOWN and not self._is_active(gap):
                 severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
             details = {

@@ -9,13 +9,14 @@ from changes.failing import QUICK, Killed, KillingDisk
 from changes.trees import make
 from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, MARKER, journals
+from kseg.changes.journal import DONE, journals
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
 from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, sole_change, undo_log_directory
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError
+from kseg.segment.files import CLEAN_SHUTDOWN
 
 DELETED = f"a-0.{'1' * 32}-delete"
 ASIDE = f"a-0.{'2' * 32}-delete"
@@ -23,7 +24,7 @@ STARTS = "log-start-offset-checkpoint"
 
 
 def make_log_directory(root: Path) -> None:
-    make(root, {MARKER: b"{}", "meta.properties": b"version=1\n"})
+    make(root, {CLEAN_SHUTDOWN: b"{}", "meta.properties": b"version=1\n"})
     make(root / DELETED, {"0.log": b"records", "partition.metadata": b"old"})
     make(root / "a-0", {"0.log": b"", "partition.metadata": b"new"})
 

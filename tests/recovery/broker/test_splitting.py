@@ -54,7 +54,7 @@ def test_a_torn_end_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_part_in_the_place_of_another_segment_is_refused(tmp_path: Path) -> None:
-    refused(make(tmp_path / "orders-0", {0: [*NEAR, *BEHIND], FAR: BEHIND}), "take the place")
+    refused(make(tmp_path / "orders-0", {0: [*NEAR, *BEHIND], FAR: BEHIND}), "take the path")
 
 
 def test_older_brokers_keep_the_low_bits(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The places of misplaced where several could go to one: in which order they are placed, and what fits nowhere."""
+"""Misplaced runs that compete for a gap: the order in which they are placed, and runs that fit nowhere."""
 
 from pathlib import Path
 
@@ -118,7 +118,7 @@ def test_no_segment_grows_beyond_what_an_index_can_point_to(
     segment.keep(0, 9)
     segment.keep(11, 19)
     run = copy.run((10, b"x"))
-    monkeypatch.setattr(relocation, "LARGEST_POSITION", segment.draft.bytes + run.size - is_full)
+    monkeypatch.setattr(relocation, "LARGEST_POSITION", segment.draft.size + run.size - is_full)
     placed(segment, others=(copy,))
     assert segment.put == ([] if is_full else [(10, 10, run.start)])
     assert copy.cuts == ([run.start] if is_full else [])

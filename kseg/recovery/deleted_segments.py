@@ -1,8 +1,8 @@
-"""Segments that a broker has marked as deleted (`.deleted`) and that can be taken back into their log.
+"""Segments that a broker has marked as deleted (`.deleted`) and that can be restored to their log.
 
 Retention deletes whole segments at the start of a log, a truncation whole segments at its end; brokers rename their
 files and remove them a minute later. The cleaner does the same with segments that it has replaced: the log still has
-their offsets, so these are not taken back. Sources: LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
+their offsets, so these are not restored. Sources: LocalLog.deleteSegmentFiles and replaceSegments of Kafka 4.3.1.
 """
 
 import os
@@ -25,8 +25,8 @@ DELETED = ".deleted"
 _SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-class TakenBack(NamedTuple):
-    """A segment: the offsets of its batches, and the leader epochs in it."""
+class RestoredSegment(NamedTuple):
+    """A restored segment: its offsets and leader epochs."""
 
     base_offset: int
     next_offset: int
@@ -36,16 +36,16 @@ class TakenBack(NamedTuple):
 
 @dataclass(slots=True)
 class DeletedSegments:
-    """``taken``: by base offset; ``left``: path and reason of each other one. ``first_base``: of all segments
+    """``restored``: by base offset; ``skipped``: path and reason of each other one. ``first_base``: of all segments
     afterwards, -1 for none."""
 
-    taken: list[TakenBack] = field(default_factory=list)
-    left: list[tuple[str, str]] = field(default_factory=list)
+    restored: list[RestoredSegment] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
     first_base: int = -1
 
-    def put_back(self, workspace: Workspace) -> None:
+    def restore(self, workspace: Workspace) -> None:
         """Renames the files in a workspace, and adds the leader epochs."""
-        for segment in self.taken:
+        for segment in self.restored:
             reason = f"takes offsets {segment.base_offset} to {segment.next_offset - 1} back"
             for suffix in _SUFFIXES:
                 name = segment_stem(segment.base_offset) + suffix
@@ -56,9 +56,9 @@ class DeletedSegments:
         known = plain_epochs(workspace.read(LEADER_EPOCHS))
         if known == []:
             workspace.delete(LEADER_EPOCHS, "holds no epoch")  # a broker empties it before it deletes a log
-        elif known and self.taken:
-            epochs = merged_epochs(known, [entry for segment in self.taken for entry in segment.epochs])
-            workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of segments taken back")
+        elif known and self.restored:
+            epochs = merged_epochs(known, [entry for segment in self.restored for entry in segment.epochs])
+            workspace.write(LEADER_EPOCHS, [build_leader_epochs(epochs)], "with the epochs of restored segments")
 
 
 def merged_epochs(known: list[EpochEntry], more: list[EpochEntry]) -> list[EpochEntry]:
@@ -77,15 +77,15 @@ def deleted_segments(directory: str) -> DeletedSegments:
     for file in files:
         if file.leftover != DELETED or file.base_offset is None:
             continue
-        reason = log.take(file, found.taken)
+        reason = log.restore(file, found.restored)
         if reason:
-            found.left.append((file.path, reason))
+            found.skipped.append((file.path, reason))
     found.first_base = min(log.bases, default=-1)
     return found
 
 
 class _Log:
-    """The segments of a log, and those already taken back, by base offset."""
+    """The segments of a log, and those already restored, by base offset."""
 
     def __init__(self, files: list[SegmentFile]) -> None:
         self._paths = {file.base_offset or 0: file.path for file in files}
@@ -93,8 +93,8 @@ class _Log:
         self._buffers = Buffers()
         self.bases = sorted(self._paths)
 
-    def take(self, file: SegmentFile, taken: list[TakenBack]) -> str:
-        """Adds a deleted segment to the log and to ``taken``. Returns why it does not fit, "" if it does."""
+    def restore(self, file: SegmentFile, restored: list[RestoredSegment]) -> str:
+        """Adds a deleted segment to the log and to ``restored``. Returns why it does not fit, "" if it does."""
         base = file.base_offset or 0
         span = span_of(file.path, self._buffers)
         if span.next_offset < 0:
@@ -109,7 +109,7 @@ class _Log:
             return "its leader epochs do not fit to the segments beside it: its records were given up"
         self.bases.insert(at, base)
         self._spans[base] = span
-        taken.append(TakenBack(base, span.next_offset, tuple(span.epochs), span.is_intact))
+        restored.append(RestoredSegment(base, span.next_offset, tuple(span.epochs), span.is_intact))
         return ""
 
     def _span(self, base: int) -> SegmentSpan:

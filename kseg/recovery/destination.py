@@ -1,4 +1,4 @@
-"""Where recovered partitions are to be served: their names, topic ids and checkpoint entries in another cluster."""
+"""The cluster or topic that recovered partitions are for: their names, topic ids and checkpoint entries."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from kseg.sidefiles.checkpoints import (
 )
 from kseg.stores.regular_files import read_regular
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition number."""
 
 
@@ -43,52 +43,54 @@ class Destination:
     _topics: KnownTopics = field(default_factory=KnownTopics)
 
     @property
-    def is_elsewhere(self) -> bool:
+    def is_other(self) -> bool:
         return self.name is not None or self.new_cluster is not None
 
-    def place(self, topic: str, partition: int, is_alone: bool) -> Place:
-        """Returns the new place. ``is_alone``: no other partition is recovered with this one."""
+    def rename(self, topic: str, partition: int, is_single: bool) -> TopicPartition:
+        """Returns the new topic and number. ``is_single``: no other partition is recovered in the run."""
         if self.name is None:
             return topic, partition
-        found = re.fullmatch(r"(.+)-(0|[1-9][0-9]{0,8})", self.name) if is_alone else None
+        found = re.fullmatch(r"(.+)-(0|[1-9][0-9]{0,8})", self.name) if is_single else None
         return (found[1], int(found[2])) if found else (self.name, partition)
 
     def given_id(self, topic: str) -> str | None:
-        """Returns the id that a topic has to have; None if that is not said. Raises PathError."""
+        """Returns the id that a topic must get, None for any. Raises PathError."""
         if self.topic_id is not None or self.new_cluster is None:
             return self.topic_id
         settings = self._topics.settings(self.new_cluster)
         if settings is None:
-            raise PathError(f"{self.new_cluster}: holds no cluster metadata that can be read: give --topic-id")
+            raise PathError(f"{self.new_cluster}: holds no readable cluster metadata: give --topic-id")
         if topic not in settings.ids:
-            raise PathError(f"{self.new_cluster}: the cluster has no topic {topic}: make it first")
+            raise PathError(f"{self.new_cluster}: the cluster has no topic {topic}: create it first")
         return settings.ids[topic]
 
-    def checkpoints(self, bounds: Mapping[Place, LogBounds]) -> dict[str, bytes]:
+    def checkpoints(self, bounds: Mapping[TopicPartition, LogBounds]) -> dict[str, bytes]:
         """Returns checkpoint files for the partitions. For a new cluster that is the file of log starts, with the
         entries of its other partitions.
 
         Raises PathError.
         """
-        starts: dict[Place, int] = {}
+        starts: dict[TopicPartition, int] = {}
         if self.new_cluster is not None:
             starts = _entries(os.path.join(self.new_cluster, LOG_STARTS))
-        for place, found in bounds.items():
-            starts.pop(place, None)
+        for partition, found in bounds.items():
+            starts.pop(partition, None)
             if found.log_start > found.first_base:
-                starts[place] = found.log_start
+                starts[partition] = found.log_start
         files = {LOG_STARTS: _checkpoint(starts)}
         if self.new_cluster is None:
-            ends = _checkpoint({place: found.end for place, found in bounds.items()})
+            ends = _checkpoint({partition: found.end for partition, found in bounds.items()})
             files |= {RECOVERY_POINTS: ends, HIGH_WATERMARKS: ends}
         return files
 
 
-def _checkpoint(entries: Mapping[Place, int]) -> bytes:
-    return build_offset_checkpoint(OffsetCheckpoint(*place, offset) for place, offset in sorted(entries.items()))
+def _checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
+    return build_offset_checkpoint(
+        OffsetCheckpoint(*partition, offset) for partition, offset in sorted(entries.items())
+    )
 
 
-def _entries(path: str) -> dict[Place, int]:
+def _entries(path: str) -> dict[TopicPartition, int]:
     try:
         items = read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES))
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Partition directories that a broker has set aside (-delete, -stray, -future), and the names that they get back.
+"""Partition directories that a broker has renamed (-delete, -stray, -future), and their restored names.
 
-A broker removes -delete directories when it starts. It sets a log aside as -stray if its topic id is not in the
-cluster's metadata, and begins an empty log in its place if there is a topic of that name.
+A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
+cluster's metadata, and creates an empty log if there is a topic of that name.
 """
 
 import os
@@ -15,12 +15,12 @@ from kseg.segment.files import list_segments, own_name
 from kseg.stores import trees
 
 
-class Return(NamedTuple):
-    """``path`` becomes ``name`` in its log directory; the empty directory of that name, if any, becomes ``aside``."""
+class DirectoryRestore(NamedTuple):
+    """``path`` is renamed to ``name``, and an empty directory that has this name to ``displaced``."""
 
     path: str
     name: str
-    aside: str = ""
+    displaced: str = ""
 
 
 def is_moved(path: str) -> bool:
@@ -28,12 +28,12 @@ def is_moved(path: str) -> bool:
     return own_name(path) != os.path.basename(os.path.abspath(path))
 
 
-def returns(paths: Sequence[str], is_copy: bool) -> tuple[list[Return], list[tuple[str, KsegError]]]:
-    """Returns the directories among ``paths`` that can have their names back, and the error of each other one.
+def plan_restores(paths: Sequence[str], is_copy: bool) -> tuple[list[DirectoryRestore], list[tuple[str, KsegError]]]:
+    """Returns the renames of directories among ``paths``, and the errors of others; empty directories are skipped.
 
-    A directory without records is neither. ``is_copy``: they get the names in an output, with all of ``paths``.
+    ``is_copy``: the names are those in an output, with all of ``paths``.
     """
-    found: list[Return] = []
+    found: list[DirectoryRestore] = []
     errors: list[tuple[str, KsegError]] = []
     moved = [path for path in paths if is_moved(path) and has_records(path)]
     names = Counter(own_name(path) for path in moved)
@@ -44,12 +44,12 @@ def returns(paths: Sequence[str], is_copy: bool) -> tuple[list[Return], list[tup
             text = f"{path}: {names[name]} directories were {name}: name the one to take back"
             errors.append((path, PathError(text)))
         elif not (target in paths if is_copy else trees.lexists(target)):
-            found.append(Return(path, name))
+            found.append(DirectoryRestore(path, name))
         elif trees.islink(target) or not trees.isdir(target) or has_records(target):
             text = f"{path}: {name} is there and holds records: take it back under another name, with --output and --as"
             errors.append((path, PathError(text)))
         else:
-            found.append(Return(path, name, f"{name}.{uuid4().hex}-delete"))
+            found.append(DirectoryRestore(path, name, f"{name}.{uuid4().hex}-delete"))
     return found, errors
 
 

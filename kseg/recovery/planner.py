@@ -21,9 +21,9 @@ from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, Start
 from kseg.recovery.facts import facts
 from kseg.recovery.messages import RecoveryMessages
-from kseg.recovery.new_places import NewPlaces
 from kseg.recovery.node_files import node_file_problems
 from kseg.recovery.options import RecoverOptions
+from kseg.recovery.overrides import Overrides
 from kseg.recovery.root import CHECKPOINTS, Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
 from kseg.runtime.cores import usable_cores
@@ -61,8 +61,8 @@ class RecoveryPlanner(Planner):
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
         self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
-        is_alone = self._jobs == 1 or options.is_salvage
-        self.at_once = 1 if is_alone else min(CHANGES_EACH * self._jobs, MOST_CHANGES)
+        is_single = self._jobs == 1 or options.is_salvage
+        self.at_once = 1 if is_single else min(CHANGES_EACH * self._jobs, MOST_CHANGES)
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._start = Start(now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs)
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
@@ -70,14 +70,14 @@ class RecoveryPlanner(Planner):
         self._compacted, self._topics = CompactedTopics(), Topics(server=options.server)
         self._globs = Topics(options.topics)
         self._is_copy = change.output is not None
-        self._places = NewPlaces(options, self._topics, self._is_copy, reporter, self.failures)
+        self._overrides = Overrides(options, self._topics, self._is_copy, reporter, self.failures)
         self._ends: dict[tuple[str, int], int] = {}
-        self._is_alone = False
+        self._is_single = False
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         self._ends.clear()
-        self._is_alone = True
-        self._places.choose([directory])
+        self._is_single = True
+        self._overrides.choose([directory])
         if errors := self.failures.errors.get(directory):
             raise errors
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
@@ -91,9 +91,9 @@ class RecoveryPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
         named = self._globs.named(directory, own_partitions(directory))
-        root, paths = Root.of(directory, known), self._places.choose(named)
+        root, paths = Root.of(directory, known), self._overrides.choose(named)
         self._ends.clear()
-        self._is_alone = False
+        self._is_single = False
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
@@ -116,22 +116,22 @@ class RecoveryPlanner(Planner):
         failed = {partition_of(path) for path in self.failures.paths}
         ends = {key: end for key, end in self._ends.items() if key not in failed}
         root = Root.of(directory, known)
-        plan = root.plan(ends, replaces_unreadable=not (self._is_alone or self._options.topics))
-        self._places.plan_root(plan, root, is_source=not (self._is_copy and self._is_alone))
+        plan = root.plan(ends, replaces_unreadable=not (self._is_single or self._options.topics))
+        self._overrides.plan_root(plan, root, is_source=not (self._is_copy and self._is_single))
         return plan
 
-    def name_of_copy(self, directory: str, is_alone: bool) -> str:
-        return self._places.name_of(directory)
+    def name_of_copy(self, directory: str, is_single: bool) -> str:
+        return self._overrides.name_of(directory)
 
     def root_of_copy(self) -> dict[str, bytes] | None:
-        return self._places.root_of_copy()
+        return self._overrides.root_of_copy()
 
     def _records_of(self, directories: list[str]) -> None:
         if self._write_records is not None:
             self._write_records(directories, self._is_dry, self.reporter)
 
     def _topic_ids(self, root: str) -> TopicIds:
-        return TopicIds(root, self._places.destination.given_id, lambda topic: self._topics.topic_id(root, topic))
+        return TopicIds(root, self._overrides.destination.given_id, lambda topic: self._topics.topic_id(root, topic))
 
     def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> Start:
         key, start = partition_of(directory), replace(self._start, epochs=epochs, topic_ids=ids)
@@ -144,7 +144,7 @@ class RecoveryPlanner(Planner):
             recovery_point=0 if scans_all else root.offset(RECOVERY_POINTS, key) or 0,
             log_start_offset=root.offset(LOG_STARTS, key) or 0,
         )
-        return self._places.start(directory, start, ids)
+        return self._overrides.start(directory, start, ids)
 
     def _recoveries(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
         """Plans partitions as a broker. An unreadable one is added to the failures.
@@ -198,7 +198,7 @@ class RecoveryPlanner(Planner):
         found.plan.facts = facts(found)
         if key := partition_of(found.directory):
             self._ends[key] = found.next_offset
-            self._places.add(found.directory, found.next_offset)
+            self._overrides.add(found.directory, found.next_offset)
         return found.plan
 
     def _salvage(self, directory: str, start: Start) -> "Salvage":

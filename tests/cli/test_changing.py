@@ -65,7 +65,7 @@ def test_a_partition(kseg: Kseg, logs: Path) -> None:
         f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
         f"           is damaged; removes bytes {SIZE}..{WHOLE}, offsets 134..149, 16 records",
         "           (bad-length)",
-        "  In all: 7.0 KiB removed, 16 records with them; disk space needed: 7.0 KiB",
+        "  In all: 7.0 KiB removed, with 16 records; disk space needed: 7.0 KiB",
     ]
     assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
     assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0

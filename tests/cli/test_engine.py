@@ -205,7 +205,7 @@ def test_a_compaction_in_tasks_leaves_the_same(
         monkeypatch.chdir(folder)
         done = kseg("compact", "--engine", engine, *COMPACTION, *options, logs(folder / "logs"))
         # Tasks put a partition in place as a whole, where a process of its own may free segments one by one.
-        own = ("map of keys", "of disk space before old ones go")
+        own = ("map of keys", "of disk space before old ones are deleted")
         lines = [line for line in told(done.err, folder).splitlines() if not any(text in line for text in own)]
         outcomes.append((done.status, told(done.out.decode(), folder), lines, everything(folder)))
     assert outcomes[1] == outcomes[0]

@@ -51,5 +51,5 @@ def test_recover_says_what_keeps_the_node_from_starting(kseg: Kseg, logs: Path) 
     done = kseg("recover", logs)
     assert done.status == 1
     words = " ".join(done.err.split())
-    assert "meta.properties: is not there: a node of KRaft does not start without it" in words
+    assert "meta.properties: is missing: a node of KRaft does not start without it" in words
     assert "a node of KRaft does not start with it; move it away" in words

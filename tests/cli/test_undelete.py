@@ -148,7 +148,7 @@ def test_a_topic_that_the_cluster_lacks_is_told(kseg: Kseg, logs: Path) -> None:
     (logs / "gz-0").rename(logs / f"gone-0.{HEX}-delete")
     done = undelete(kseg, logs)
     assert done.status == 0
-    assert "the cluster has no topic gone: make it, stop the broker, and repeat the command" in done.err
+    assert "the cluster has no topic gone: create it, stop the broker, and repeat the command" in done.err
 
 
 def test_the_log_start_comes_from_the_leader_epochs(kseg: Kseg, logs: Path) -> None:
@@ -280,7 +280,7 @@ def test_fit_for_another_cluster(kseg: Kseg, logs: Path, plain: Path, tmp_path: 
     words = ["recover", *NOW, "--for-cluster", logs, "--output", output]
     done = kseg(*words, plain)
     assert done.status == 3
-    assert "the cluster has no topic dplain: make it first" in done.err
+    assert "the cluster has no topic dplain: create it first" in done.err
     shutil.rmtree(output, ignore_errors=True)
     done = kseg(*words, "--as", "gz-0", "--reset-epochs", plain)
     assert done.status == 0, done.err

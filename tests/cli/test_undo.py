@@ -316,7 +316,7 @@ def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_pat
     logs.rename(tmp_path / "moved")
     for arguments in ((), ("--purge",)):
         done = kseg("undo", *arguments, tmp_path / "moved" / "dplain-0")
-        assert (done.status, "give the directory around it with --quarantine" in done.err) == (3, True)
+        assert (done.status, "give its parent directory with --quarantine" in done.err) == (3, True)
     assert kseg("undo", "--quarantine", tmp_path / "spare", tmp_path / "moved" / "dplain-0").status == 0
     assert files(tmp_path / "moved") == before
     assert list((tmp_path / "spare").iterdir()) == []

@@ -71,9 +71,9 @@ class Planner:
         """Plans the files of the log directory, after all partitions: new contents only, and not the marker."""
         return Plan(directory)
 
-    def name_of_copy(self, directory: str, is_alone: bool) -> str:
-        """Returns the name of a partition in the output. ``is_alone``: it is named itself."""
-        return own_name(directory) if is_alone else os.path.basename(directory)
+    def name_of_copy(self, directory: str, is_single: bool) -> str:
+        """Returns the name of a partition in the output. ``is_single``: the user named the partition."""
+        return own_name(directory) if is_single else os.path.basename(directory)
 
     def root_of_copy(self) -> dict[str, bytes] | None:
         """Returns the contents of the files beside the partitions in the output, None if they are as in the source."""

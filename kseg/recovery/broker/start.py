@@ -17,8 +17,8 @@ class Start:
     """``interval_bytes``: index.interval.bytes, None to infer it from the indexes (`kseg.logdir.index_interval`);
     ``interval_source``: its source, "" for the caller; ``jobs``: threads that read a large segment; ``epochs``:
     EPOCHS_KEPT, EPOCHS_REPAIRED or EPOCHS_REBUILT; ``topic_ids``: those of the log directory, None to leave
-    partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments that
-    are taken back; ``resets_epochs``: the leader epochs of all batches become 0."""
+    partition.metadata unchanged; ``name``: that of the directory afterwards, "" if it stays; ``deleted``: segments to
+    restore; ``resets_epochs``: the leader epochs of all batches become 0."""
 
     was_clean: bool = False
     recovery_point: int = 0
@@ -35,10 +35,10 @@ class Start:
     resets_epochs: bool = False
 
     def workspace(self, directory: str) -> Workspace:
-        """Returns the workspace of a partition, with the segments that are taken back. Raises PathError."""
+        """Returns the workspace of a partition, with restored segments. Raises PathError."""
         workspace = Workspace(directory, self.jobs)
         if self.deleted is not None:
-            self.deleted.put_back(workspace)
+            self.deleted.restore(workspace)
         return workspace
 
 

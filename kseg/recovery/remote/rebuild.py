@@ -29,7 +29,7 @@ Output = ResumableOutput | ResumableStoreOutput
 class Outcome:
     """The result for one partition. ``error``: why it was not rebuilt; ``was_done``: rebuilt by an earlier run."""
 
-    place: tuple[str, int]
+    topic_partition: tuple[str, int]
     topic_id: str = ""
     selection: Selection | None = None
     rebuilt: Rebuilt | None = None
@@ -40,7 +40,7 @@ class Outcome:
     @property
     def name(self) -> str:
         """That of the directory."""
-        return f"{self.place[0]}-{self.place[1]}"
+        return f"{self.topic_partition[0]}-{self.topic_partition[1]}"
 
 
 class Rebuild:
@@ -95,8 +95,8 @@ class Rebuild:
         return self._attempt(partition, partial(self._built, output))
 
     def _attempt(self, partition: RemotePartition, work: Callable[[RemotePartition, Outcome], None]) -> Outcome:
-        is_alone = len(self.partitions) == 1
-        outcome = Outcome(self._destination.place(partition.topic, partition.number, is_alone))
+        is_single = len(self.partitions) == 1
+        outcome = Outcome(self._destination.rename(partition.topic, partition.number, is_single))
         try:
             work(partition, outcome)
         except KsegError as error:
@@ -104,7 +104,7 @@ class Rebuild:
         return outcome
 
     def _selected(self, partition: RemotePartition, outcome: Outcome) -> None:
-        outcome.topic_id = self._destination.given_id(outcome.place[0]) or partition.topic_id
+        outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
         is_named = partition.topic in self._request.topics
         outcome.selection = select(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
@@ -124,7 +124,7 @@ class Rebuild:
             builder = PartitionBuilder(selection, folder, self._request.interval_bytes, output.disk)
             outcome.rebuilt = builder.build(outcome.topic_id, self._request.resets_epochs)
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
-            output.finish_partition(outcome.name, folder, {**facts, "place": outcome.place})
+            output.finish_partition(outcome.name, folder, {**facts, "place": outcome.topic_partition})
 
     def _write_checkpoints(self, output: Output) -> None:
         bounds = {

@@ -1,4 +1,4 @@
-"""Partitions of one run of `kseg recover` that get another name, topic id or log start."""
+"""Overrides the names, topic ids and log starts of partitions in one run of `kseg recover`."""
 
 import os
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from kseg.changes.plan import Plan
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
-from kseg.recovery.destination import Destination, LogBounds, Place
-from kseg.recovery.moved_directories import Return, is_moved, returns
+from kseg.recovery.destination import Destination, LogBounds, TopicPartition
+from kseg.recovery.moved_directories import DirectoryRestore, is_moved, plan_restores
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
@@ -23,7 +23,7 @@ from kseg.stores import trees
 _MOST_LEFT = 5
 
 
-class NewPlaces:
+class Overrides:
     """``topics``: of the log directories; ``is_copy``: partitions are written to an output."""
 
     def __init__(
@@ -32,39 +32,35 @@ class NewPlaces:
         self.destination = Destination(options.name, options.new_cluster, options.topic_id)
         self._options, self._topics, self._is_copy = options, topics, is_copy
         self._messages, self._failures = messages, failures
-        self._is_alone = False
-        self._returns: dict[str, Return] = {}
+        self._is_single = False
+        self._restores: dict[str, DirectoryRestore] = {}
         self._starts: dict[str, tuple[int, int]] = {}
         """The log start and the first base offset of each partition."""
         self._has_new_start: set[str] = set()
-        self._bounds: dict[Place, LogBounds] = {}
+        self._bounds: dict[TopicPartition, LogBounds] = {}
 
     def choose(self, paths: Sequence[str]) -> list[str]:
-        """Returns the partitions to recover, of those at one PATH. Others are reported where that is not expected."""
-        self._returns.clear()
+        """Selects the partitions to recover among those at one PATH; errors of others are reported."""
+        self._restores.clear()
         self._starts.clear()
         self._has_new_start.clear()
-        self._is_alone = len(paths) == 1
+        self._is_single = len(paths) == 1
         if not self._options.undeletes:
             return list(paths)
-        found, errors = returns(paths, self._is_copy)
+        found, errors = plan_restores(paths, self._is_copy)
         for path, error in errors:
             self._failures.add(error, path)
-        self._returns = {each.path: each for each in found}
+        self._restores = {each.path: each for each in found}
         failed = {path for path, _ in errors}
-        aside = {os.path.join(os.path.dirname(each.path), each.name) for each in found if each.aside}
-        return [path for path in paths if path not in failed and path not in aside]
+        displaced = {os.path.join(os.path.dirname(each.path), each.name) for each in found if each.displaced}
+        return [path for path in paths if path not in failed and path not in displaced]
 
     def start(self, path: str, start: Start, ids: TopicIds) -> Start:
-        """Returns the start of a partition with its new name, its log start, and the segments that are taken back.
-
-        ``ids``: those of its log directory.
-
-        Raises PathError.
-        """
+        """Returns the start of a partition with its new name, log start, and restored segments. ``ids``: those of its
+        log directory. Raises PathError."""
         options, name = self._options, self.name_of(path)
         start = replace(start, name=name if name != os.path.basename(os.path.abspath(path)) else "")
-        if not (start.name or options.undeletes or options.resets_epochs or self.destination.is_elsewhere):
+        if not (start.name or options.undeletes or options.resets_epochs or self.destination.is_other):
             return start
         if start.name:
             self._warn_without_id(path, start.name, ids)
@@ -83,15 +79,17 @@ class NewPlaces:
 
     def _with_deleted(self, path: str, start: Start, log_start: int, first_base: int) -> tuple[Start, int, int]:
         found = deleted_segments(path)
-        for file, reason in found.left[:_MOST_LEFT]:
+        for file, reason in found.skipped[:_MOST_LEFT]:
             self._messages.warning(f"{file}: not taken back: {reason}")
-        if len(found.left) > _MOST_LEFT:
-            self._messages.warning(f"{path}: {len(found.left) - _MOST_LEFT} more deleted segments are not taken back")
-        for segment in found.taken:
+        if len(found.skipped) > _MOST_LEFT:
+            self._messages.warning(
+                f"{path}: {len(found.skipped) - _MOST_LEFT} more deleted segments are not taken back"
+            )
+        for segment in found.restored:
             if not segment.is_intact:
                 self._messages.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
-        if found.taken and found.taken[0].base_offset < max(log_start, first_base):
-            log_start = first_base = found.taken[0].base_offset
+        if found.restored and found.restored[0].base_offset < max(log_start, first_base):
+            log_start = first_base = found.restored[0].base_offset
             self._messages.warning(
                 f"{path}: the log starts at offset {log_start} again; retention deletes what is too old once more: "
                 "change the topic's settings before a broker starts"
@@ -100,19 +98,19 @@ class NewPlaces:
 
     def name_of(self, path: str) -> str:
         """Returns the name that a partition directory gets."""
-        place = partition_of(path)
-        if place is not None and self.destination.name is not None:
-            topic, number = self.destination.place(*place, self._is_alone)
+        partition = partition_of(path)
+        if partition is not None and self.destination.name is not None:
+            topic, number = self.destination.rename(*partition, self._is_single)
             return f"{topic}-{number}"
-        is_back = path in self._returns or (self._is_copy and self._is_alone)
-        return own_name(path) if is_back else os.path.basename(os.path.abspath(path))
+        gets_own_name = path in self._restores or (self._is_copy and self._is_single)
+        return own_name(path) if gets_own_name else os.path.basename(os.path.abspath(path))
 
     def add(self, path: str, next_offset: int) -> None:
-        """Notes the bounds of a recovered partition for the checkpoints of an output."""
-        place = partition_of(path)
-        if place is not None and path in self._starts:
+        """Adds the bounds of a recovered partition to the checkpoints of an output."""
+        partition = partition_of(path)
+        if partition is not None and path in self._starts:
             log_start, first_base = self._starts[path]
-            self._bounds[self._new_place(place)] = LogBounds(first_base, log_start, next_offset)
+            self._bounds[self._new_partition(partition)] = LogBounds(first_base, log_start, next_offset)
 
     def root_of_copy(self) -> dict[str, bytes] | None:
         """Returns the checkpoints of an output for a new cluster, else None."""
@@ -121,40 +119,44 @@ class NewPlaces:
     def plan_root(self, plan: Plan, root: Root, is_source: bool) -> None:
         """Adds new entries of checkpoints, and the renames of directories, to the plan of a log directory.
 
-        ``is_source``: it is the one that the partitions come from, not an output.
+        ``is_source``: the log directory is that of the partitions, not an output.
         """
         planned = {step.file for step in plan.steps}
         for name in root.offsets:
             entries = dict(root.offsets[name])
             if self.destination.name is not None and is_source:
-                entries = {self._new_place(place): entries[place] for place in self._places() if place in entries}
+                entries = {
+                    self._new_partition(partition): entries[partition]
+                    for partition in self._sources()
+                    if partition in entries
+                }
             if name == LOG_STARTS:
                 self._add_starts(entries)
             if entries != root.offsets[name] and name not in root.unreadable and name not in planned:
-                rows = [OffsetCheckpoint(*place, offset) for place, offset in entries.items()]
+                rows = [OffsetCheckpoint(*partition, offset) for partition, offset in entries.items()]
                 plan.write(name, [build_offset_checkpoint(rows)], "for partitions with another name or log start")
-        for each in [] if self._is_copy else self._returns.values():
+        for each in [] if self._is_copy else self._restores.values():
             if each.path in self._failures.paths:
                 continue
-            if each.aside:
-                plan.move_directory(each.name, each.aside, "is an empty log")
+            if each.displaced:
+                plan.move_directory(each.name, each.displaced, "is an empty log")
             plan.move_directory(os.path.basename(each.path), each.name, "takes the partition back")
             self._warn_of_topic(each)
 
-    def _places(self) -> list[Place]:
-        return [place for place in map(partition_of, self._starts) if place is not None]
+    def _sources(self) -> list[TopicPartition]:
+        return [partition for partition in map(partition_of, self._starts) if partition is not None]
 
-    def _new_place(self, place: Place) -> Place:
-        return self.destination.place(*place, self._is_alone)
+    def _new_partition(self, partition: TopicPartition) -> TopicPartition:
+        return self.destination.rename(*partition, self._is_single)
 
-    def _add_starts(self, entries: dict[Place, int]) -> None:
+    def _add_starts(self, entries: dict[TopicPartition, int]) -> None:
         for path in sorted(self._has_new_start):
-            (log_start, first_base), place = self._starts[path], partition_of(path)
-            if place is None or path in self._failures.paths:
+            (log_start, first_base), partition = self._starts[path], partition_of(path)
+            if partition is None or path in self._failures.paths:
                 continue
-            entries.pop(self._new_place(place), None)
+            entries.pop(self._new_partition(partition), None)
             if log_start > first_base:
-                entries[self._new_place(place)] = log_start
+                entries[self._new_partition(partition)] = log_start
 
     def _warn_without_id(self, path: str, name: str, ids: TopicIds) -> None:
         """Warns if a partition of a KRaft cluster gets the name of a topic whose id is not known."""
@@ -166,12 +168,12 @@ class NewPlaces:
                 "broker sets it aside: give --for-cluster LOGDIR or --topic-id UUID"
             )
 
-    def _warn_of_topic(self, each: Return) -> None:
+    def _warn_of_topic(self, each: DirectoryRestore) -> None:
         """Warns if the cluster has no topic of the name."""
-        root, place = os.path.dirname(os.path.abspath(each.path)), partition_of(each.path)
+        root, partition = os.path.dirname(os.path.abspath(each.path)), partition_of(each.path)
         known = self._topics.known(root)
-        if place is not None and known is not None and known.is_complete and place[0] not in known.ids:
+        if partition is not None and known is not None and known.is_complete and partition[0] not in known.ids:
             self._messages.warning(
-                f"{os.path.join(root, each.name)}: the cluster has no topic {place[0]}: make it, stop the broker, and "
-                "repeat the command: a broker sets the directory aside as -stray until then"
+                f"{os.path.join(root, each.name)}: the cluster has no topic {partition[0]}: create it, stop the "
+                "broker, and repeat the command: a broker sets the directory aside as -stray until then"
             )

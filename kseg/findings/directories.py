@@ -85,7 +85,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "delete-directory": Kind(
         INFO,
         "A partition that is being deleted.",
-        "A broker removes it soon after its start.",
+        "A broker removes it soon after its start. kseg recover --undelete takes it back.",
     ),
     "future-directory": Kind(
         INFO,
@@ -95,7 +95,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "stray-directory": Kind(
         WARNING,
         "A partition that a broker set aside because it was not assigned to it.",
-        "Brokers do not serve its records. Rename it back only if the topic id is right.",
+        "Brokers do not serve its records. kseg recover --undelete takes it back, with the id of the current topic.",
         needs=DECISION,
     ),
     "unknown-file": Kind(INFO, "A file that brokers ignore.", "It stays as it is."),
@@ -178,7 +178,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "leftover-deleted": Kind(
         INFO,
         "Files that retention, the cleaner or a recovery marked as deleted.",
-        "A broker's start removes them.",
+        "A broker's start removes them. kseg recover --undelete takes segments back whose offsets the log lacks.",
     ),
     "leftover-cleaned": Kind(
         INFO,

@@ -97,6 +97,7 @@ METADATA: tuple[Symptom, ...] = (
         "differs, or partition.metadata is missing. The broker renames the directory, and later deletes it.",
         (
             VERIFY_ALL,
+            Step("kseg recover --undelete {logdir}", "takes the directory back, with the id of the current topic"),
             Step("kseg convert --to jsonl {partition}", "exports the records before they are deleted"),
         ),
         ("stray-directory", "no-partition-metadata", "topic-id-mismatch", "unknown-topic"),

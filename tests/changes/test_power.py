@@ -77,6 +77,24 @@ def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory:
     assert found == wanted[directory]
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_finished_change_and_its_undo_are_durable(seed: int, tmp_path: Path) -> None:
+    directory, files = tmp_path / "orders-0", {"a.log": b"abcdef" * 1000, "b.log": b"b" * 100}
+    make(directory, files)
+    plan = Plan(str(directory))
+    plan.truncate("a.log", 600, "is cut")
+    plan.delete("b.log", "goes")
+    disk = PowerDisk(directory)
+    apply(plan, "test", disk=disk)
+    disk.cut(random.Random(seed))
+    assert contents(directory) == {"a.log": files["a.log"][:600]}
+    assert complete_interrupted(str(directory), QUICK) == []
+    disk = PowerDisk(directory)
+    undo(last_change(str(directory)), disk)
+    disk.cut(random.Random(seed))
+    assert contents(directory) == files
+
+
 @settings(max_examples=8, deadline=None)
 @given(seed=SEEDS)
 def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -138,6 +138,7 @@ OPENED = {"magic": 1, "attributes": 1}
             id="two batches that were swapped",
         ),
         pytest.param([row(0, 4), row(0, 4), row(5, 7)], [(chain.NOT_RISING, 1, 4, 0, 0)], id="one that is twice"),
+        pytest.param([row(0, 4), row(2, 3), row(4, 8)], [(chain.NOT_RISING, 1, 4, 2, 0)], id="a step of one offset"),
         pytest.param(
             [row(0, 4), row(2, 4), row(7, 9)], [(chain.NOT_RISING, 1, 4, 2, 0)], id="one that has its place there"
         ),

@@ -12,7 +12,7 @@ from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
 from kseg.limits import MAX_MESSAGE_BYTES
-from kseg.output.fleet_table import SUMMARY_FIELDS
+from kseg.output.fleet_order import SUMMARY_FIELDS
 from kseg.segment.files import METADATA_TOPIC
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.findings.reporter import FindingsReporter
-from kseg.output.fleet_table import CENSUS_FIELDS, MOST_APART
+from kseg.output.fleet_order import CENSUS_FIELDS, MOST_APART
 from kseg.output.notices import on_one_line
 from kseg.output.presentation import Presentation
 from kseg.output.progress_over import progress_over

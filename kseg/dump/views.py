@@ -6,7 +6,6 @@ from typing import Any
 
 from kseg.dump.options import JSON, TABLE, DumpOptions
 from kseg.formats.rows import Scratch
-from kseg.output.columns import line_width
 from kseg.output.printer import Style
 from kseg.output.sink import Sink
 
@@ -29,6 +28,7 @@ def view_printer(
     is_table = options.form == TABLE
     if options.open_transactions or not (options.as_hex or options.summary or is_table or options.committed_offsets):
         return None
+    from kseg.output.columns import line_width
     from kseg.output.paint import Paint
 
     paint = Paint(options.color, sink.is_terminal)
@@ -68,7 +68,9 @@ def view_printer(
 
 def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Callable[[], int]) -> Any:
     """Returns None if each partition has a summary of its own."""
-    from kseg.output.fleet_table import FLEET_WIDTH, MOST_APART, FleetTable
+    from kseg.output.columns import line_width
+    from kseg.output.fleet_order import MOST_APART
+    from kseg.output.fleet_table import FLEET_WIDTH, FleetTable
 
     if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MOST_APART):
         return None

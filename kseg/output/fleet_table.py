@@ -5,33 +5,22 @@ from collections import defaultdict
 from typing import Any
 
 from kseg.output.columns import Column, Columns
+from kseg.output.fleet_order import path_text, sorted_rows
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells
 from kseg.quantities import plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
 """Width of the table in a pipe."""
-MOST_APART = 10
-"""Partitions that are summarised one by one; more have a line each."""
 _COLUMNS = (
     Column("PARTITION", is_number=False), Column("SIZE"), Column("SEGMENTS", 3), Column("BATCHES", 4),
     Column("RECORDS", 1), Column("FORMATS", 2, is_number=False), Column("DAMAGED", color="red"),
     Column("ERRORS", color="red"), Column("WARNINGS", color="yellow"),
     Column("OLDEST", 7, is_number=False), Column("NEWEST", 6, is_number=False), Column("CLEANER", 5, is_number=False),
 )  # fmt: skip
-_SORT_KEYS = {
-    "name": "path", "size": "bytes", "segments": "files", "batches": "batches", "records": "records",
-    "damage": "damagedBytes", "oldest": "leastTimestamp", "newest": "maxTimestamp", "cleaner": "cleaner",
-    "errors": "errors",
-}  # fmt: skip
-SUMMARY_FIELDS, CENSUS_FIELDS = tuple(_SORT_KEYS)[:-1], tuple(_SORT_KEYS)
-"""Fields that sort the table of summaries, and that of a verification."""
 _OF_CENSUS = ("ERRORS", "WARNINGS")
-_RISING = frozenset({"name", "oldest"})
-"""Fields sorted in rising order; all others in falling order."""
 _SUMMED = ("bytes", "files", "batches", "records", "damagedBytes")
 _FINDINGS = ("errors", "warnings")
-_LARGEST_TIME = 1 << 63
 
 
 class FleetTable:
@@ -83,36 +72,13 @@ class FleetTable:
         return lines
 
 
-def sorted_rows(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
-    """Returns the objects in the order of a field: the largest first, but the first name and the oldest time."""
-    is_rising = sort in _RISING
-    found = sorted(rows, key=lambda row: _name(row["path"]))
-    found.sort(key=lambda row: _ordered(row[_SORT_KEYS[sort]], is_rising), reverse=not is_rising)
-    return found
-
-
-def _name(path: Any) -> str:
-    """Returns the path of a summary, which is an object of base64 if it is not UTF-8."""
-    return path if isinstance(path, str) else str(path["base64"])
-
-
-def _ordered(value: Any, is_rising: bool) -> Any:
-    if isinstance(value, int):
-        return value
-    if value is None:
-        return _LARGEST_TIME if is_rising else -1
-    if isinstance(value, dict) and "dirtyBytes" in value:
-        return value["dirtyBytes"] or 0
-    return _name(value)
-
-
 def _cells(row: dict[str, Any]) -> dict[str, str]:
     codecs = defaultdict(set)
     for form in row["forms"]:
         codecs[form["format"]].add(form["compression"])
     forms = [f"{name} {'+'.join(sorted(used))}" for name, used in sorted(codecs.items())]
     return {
-        "PARTITION": on_one_line(os.path.basename(_name(row["path"]).rstrip("/"))),
+        "PARTITION": on_one_line(os.path.basename(path_text(row["path"]).rstrip("/"))),
         "SIZE": shown_bytes(row["bytes"]),
         "SEGMENTS": f"{row['files']:,}",
         "BATCHES": f"{row['batches']:,}",

@@ -96,7 +96,8 @@ class TextFindings(FindingsPrinter):
         if not partitions:
             return
         from kseg.output.columns import line_width
-        from kseg.output.fleet_table import FLEET_WIDTH, MOST_APART, FleetTable
+        from kseg.output.fleet_order import MOST_APART
+        from kseg.output.fleet_table import FLEET_WIDTH, FleetTable
 
         if self._sort is None and len(partitions) <= MOST_APART:
             return

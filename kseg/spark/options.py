@@ -18,7 +18,7 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Positions, parse_word_or_offsets
 
-MODES = ("records", "batches", "findings", "entries")
+MODES = ("records", "counts", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
 SPLIT_BYTES = 64 << 20
 """Size of a task by default."""

@@ -1,4 +1,4 @@
-"""Plans the tasks of modes records and batches: which segments, cut where.
+"""Plans the tasks of modes records, counts and batches: which segments, cut where.
 
 The driver reads names and sizes, several directories at a time, and of at most `INDEXED_AT_MOST` segments the indexes.
 These only decide where segments are cut: the parts of a segment still cover it, and a task finds for itself, and
@@ -139,7 +139,7 @@ class Planner:
         if not files:
             return
         first, last = self._offsets(files[0], around)
-        chosen = matching(files, Wanted(first, last), is_directory and options.mode == "records")
+        chosen = matching(files, Wanted(first, last), is_directory and options.mode != "batches")
         if first > last or not chosen:
             return
         is_in_store = is_stored(chosen[0].path)

@@ -1,11 +1,12 @@
 """Mode ``records``: the records that a consumer sees, in the schema of Spark's Kafka source."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
 from kseg.export.arrow import record_batch
+from kseg.export.chunk import Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.records import Wanted
 from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanRequest, place_of_damage
@@ -36,18 +37,23 @@ def plan(options: Options, keep: Keep) -> list[Sequence[Part]]:
 
 def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
     """Yields the columns of the schema for the parts of one task."""
+    for part, chunk in chunks_of(parts, options, schema.names):
+        yield record_batch(chunk, schema, {"topic": part.file.topic, "partition": part.file.partition})
+
+
+def chunks_of(parts: Sequence[Part], options: Options, columns: Collection[str]) -> Iterator[tuple[Part, Chunk]]:
+    """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
     tell = _fail if options.fails_on_damage else DamageLog(_log)
-    reader = PartReader(_request(options), schema.names, _MICROSECONDS, tell)
+    reader = PartReader(_request(options), columns, _MICROSECONDS, tell)
     committed = Committed(options.max_batch_bytes)
     for part in parts:
-        constants = {"topic": part.file.topic, "partition": part.file.partition}
         offsets = Offsets(part.first_offset, part.last_offset)
         with opened_for(part, options) as source:
             hidden = None
             if part.tail is not None:
                 hidden = committed.transactions(part.file, part.slice, part.tail, source)
             for chunk in reader.chunks(ScanPart(part.file, part.slice, hidden, offsets), source):
-                yield record_batch(chunk, schema, constants)
+                yield part, chunk
 
 
 def opened_for(part: Part, options: Options) -> Source:

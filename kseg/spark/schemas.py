@@ -45,6 +45,13 @@ _LOCATION: Mapping[str, DataType] = {
     "partition": IntegerType(),
 }
 
+COUNTS: Mapping[str, DataType] = {
+    **_LOCATION,
+    "count": LongType(),
+    "firstOffset": LongType(),
+    "lastOffset": LongType(),
+}
+
 BATCHES: Mapping[str, DataType] = {
     **_LOCATION,
     "position": LongType(),
@@ -97,7 +104,7 @@ ENTRIES: Mapping[str, DataType] = {
     "currentTxnFirstOffset": LongType(),
 }
 
-COLUMNS = {"records": RECORDS, "batches": BATCHES, "findings": FINDINGS, "entries": ENTRIES}
+COLUMNS = {"records": RECORDS, "counts": COUNTS, "batches": BATCHES, "findings": FINDINGS, "entries": ENTRIES}
 
 
 def schema_of(mode: str, includes_headers: bool = True) -> StructType:

@@ -64,7 +64,27 @@ def _objects(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     root = root_of(url)
     if _scheme(url) in _NATIVE:
         return ArrowObjects(root, *file_system(root, options))
-    return UrlObjects(root, options)
+    _check_scheme(root)
+    try:
+        return UrlObjects(root, options)
+    except KsegError as error:
+        if _scheme(url) == "hdfs":
+            needed = "hdfs:// needs libhdfs of Hadoop on each machine (HADOOP_HOME, CLASSPATH); webhdfs:// does not"
+            raise KsegError(f"{error}: {needed}") from error
+        raise
+
+
+def _check_scheme(root: str) -> None:
+    """Raises KsegError if fsspec does not know the scheme."""
+    import fsspec
+
+    try:
+        fsspec.get_filesystem_class(_scheme(root))
+    except ImportError:
+        pass  # opening it names the package
+    except ValueError as error:
+        text = "fsspec has no file system of this scheme, and those of Spark's Hadoop configuration are not used"
+        raise KsegError(f"{shown(root)}: {text}") from error
 
 
 def _scheme(url: str) -> str:
@@ -138,14 +158,17 @@ class ArrowObjects:
             raise
         except OSError as error:
             raise PathError(f"{self.path(name)}: {text_of(error)}") from error
+        except Exception as error:  # some of pyarrow's are no OSError
+            raise PathError(f"{self.path(name)}: {error}") from error
 
 
 def expand_url(url: str) -> list[str]:
-    """Expands the globs of a URL in a mounted store. Raises PathError if nothing matches."""
+    """Expands the globs of a URL in a mounted store. Raises PathError if nothing matches, or the store fails."""
     url = shown(url)
     root = shown(root_of(url))
     patterns = [part for part in url.removeprefix(root).split("/") if part]
     if not any(map(_is_magic, patterns)):
+        _ask(url)
         return [url.rstrip("/")]
     found = [root]
     for pattern in patterns:
@@ -159,11 +182,22 @@ def expand_url(url: str) -> list[str]:
     return found
 
 
+def _ask(url: str) -> None:
+    """Raises PathError if the store cannot tell whether there is something: not that there is nothing."""
+    place = trees.find(url)
+    try:
+        if place is not None:
+            place.node()
+    except OSError as error:
+        raise PathError(error.strerror or str(error)) from error
+
+
 def _is_magic(part: str) -> bool:
     return any(sign in part for sign in "*?[")
 
 
 def _names(directory: str, pattern: str) -> list[str]:
+    _ask(directory)
     if not trees.isdir(directory):
         return []
     try:

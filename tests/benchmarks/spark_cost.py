@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SEGMENT_MIB = 64
 
 
-def session(folder: Path) -> Any:
-    """A session on two cores."""
+def session(folder: Path, more: dict[str, str]) -> Any:
+    """A session on two cores, with ``more`` settings."""
     from pyspark.sql import SparkSession
 
     import kseg.spark
@@ -35,6 +35,7 @@ def session(folder: Path) -> Any:
         "spark.driver.memory": "2g",
         "spark.local.dir": str(folder),
         "spark.sql.warehouse.dir": str(folder),
+        **more,
     }
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
@@ -94,6 +95,9 @@ class Cases:
     def count(self) -> int:
         return int(self._read().count())
 
+    def count_mode(self) -> int:
+        return int(self._read(mode="counts").agg({"count": "sum"}).first()[0])
+
     def count_offsets(self) -> int:
         return int(self._read("offset bigint").count())
 
@@ -101,6 +105,7 @@ class Cases:
 PAIRS = (
     ("all", "parquet_all"), ("offset", "parquet_offset"), ("value", "parquet_value"),
     ("value_without_schema", "parquet_value"), ("count", "parquet_count"), ("count_offsets", "parquet_count"),
+    ("count_mode", "parquet_count"),
 )  # fmt: skip
 
 
@@ -112,10 +117,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--millions", type=float, default=5, help="of records")
     parser.add_argument("--rounds", type=int, default=4, help="of which the first is left out")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     given = parser.parse_args()
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as name:
-        spark = session(Path(name))
+        spark = session(Path(name), dict(setting.split("=", 1) for setting in given.conf))
         cases = Cases(spark, Path(name), given.millions)
         best: dict[str, tuple[float, float]] = {}
         for turn in range(max(given.rounds, 2)):

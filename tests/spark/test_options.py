@@ -88,7 +88,7 @@ def test_options_of_the_kafka_source() -> None:
     [
         ("startOfset", "1", "is it startOffset"),
         ("whatever", "1", "it has mode,"),
-        ("mode", "rows", "one of records, batches, findings, entries"),
+        ("mode", "rows", "one of records, counts, batches, findings, entries"),
         ("splitBytes", "0", "number of bytes"),
         ("splitBytes", "64mb", "number of bytes"),
         ("startOffset", "-1", "a number from 0 on"),
@@ -129,6 +129,9 @@ def test_paths_are_files_directories_and_globs(tmp_path: Path, monkeypatch: pyte
         expanded_paths(["logs/*.kafka"])
     with pytest.raises(PathError, match="no such file"):
         list(places(["nowhere"]))
+    for url in ("dbfs:/archive/orders-0", "dbfs:///archive/orders-0"):
+        with pytest.raises(KsegError, match="local path, /dbfs/archive/orders-0"):
+            expanded_paths([url])
     with pytest.raises(KsegError, match="needs a path"):
         expanded_paths([])
 

@@ -1,5 +1,6 @@
 """Segments at URLs: the same rows as from local files, with pyarrow's file systems and with fsspec."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 import fsspec
+from fsspec.implementations.memory import MemoryFileSystem
 
 from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.spark import stores
 from kseg.spark.source import KsegDataSource
 from kseg.spark.stores import file_system
 from kseg.spark.streams import offset_of
@@ -106,6 +109,28 @@ def test_a_read_error_is_reported(store: str) -> None:
         rows_of("nonsense://bucket/orders-0")
     with pytest.raises(UnsupportedError, match="hold no records"):
         rows_of(f"{store}/{TRANSACTIONS.name}/leader-epoch-checkpoint")
+
+
+def test_what_only_hadoop_opens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(root: str, _: object) -> None:
+        raise KsegError(f"{root}: OSError")
+
+    monkeypatch.setattr(stores, "UrlObjects", fail)
+    with pytest.raises(KsegError, match=r"viewfs://cluster: fsspec has no file system .* Hadoop"):
+        rows_of("viewfs://cluster/orders-0")
+    with pytest.raises(KsegError, match=r"hdfs://nowhere:8020: .*needs libhdfs"):
+        rows_of("hdfs://nowhere:8020/orders-0")
+
+
+@pytest.mark.parametrize("inside", ["", "/librdkafka-gzip-0", "/librdkafka-*-0"])
+def test_a_failing_store_is_reported_as_such(store: str, inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EBUSY, "503 Slow Down")
+
+    for name in ("ls", "info"):
+        monkeypatch.setattr(MemoryFileSystem, name, fail)
+    with pytest.raises(PathError, match=r"memory://archive.*: 503 Slow Down"):
+        rows_of(store + inside)
 
 
 def test_storage_options_make_the_file_system() -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 import click
 import pytest
 
+import report_picture
 from findings_page import page as findings_page
 from kseg import __version__
 from kseg.cli.main import main
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
 from readme_picture import PICTURE, picture, texts_of
+from report.browser import needs_browser
 from symptoms_page import page as symptoms_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -217,6 +219,20 @@ def test_the_picture_shows_what_happens() -> None:
     assert "http://www.w3.org/2000/svg" in shown
     assert "url(http" not in shown
     assert texts_of(shown) == texts_of(picture()), "run: python tests/readme_picture.py"
+
+
+def test_the_picture_of_the_report_is_inert() -> None:
+    assert "man/images/report.svg" in README
+    shown = report_picture.PICTURE.read_text("utf-8")
+    assert not re.search(r"<script|url\(|\bsrc=|href=\"http", shown)
+    assert {"crc-mismatch", "What to do next"} <= set(report_picture.texts_of(shown))
+
+
+@needs_browser
+def test_the_picture_of_the_report_shows_what_happens() -> None:
+    shown = report_picture.PICTURE.read_text("utf-8")
+    fresh = report_picture.picture()
+    assert report_picture.texts_of(shown) == report_picture.texts_of(fresh), "run: python tests/report_picture.py"
 
 
 def test_the_readme_can_be_read_in_five_minutes() -> None:

@@ -15,6 +15,7 @@ from kseg.formats.rows import Rows
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts, judge_rows
 from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, OUTPUT_FULL, ROWS_FULL
 
@@ -74,7 +75,7 @@ class _Filtering:
             elif status == ROWS_FULL:
                 buffers.widen(survivors.needed)
             elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
-                if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
+                if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
                     self._flush()
                     self._filter_message(i)
                     survivors.batch = i + 1

@@ -8,6 +8,7 @@ from kseg.cleaner.reading import Window
 from kseg.formats.rows import int64s
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_hash import Secret
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, ROWS_FULL
 
@@ -57,7 +58,7 @@ def read_keys(
         if status == ROWS_FULL:
             buffers.widen(reader.needed)
         elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
-            if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < 2:
+            if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
                 if not _read_message(window, i, reader, buffers, put):
                     return False
                 reader.batch = i + 1

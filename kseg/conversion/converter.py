@@ -19,7 +19,7 @@ from kseg.formats.compressing import LEVELS, Target
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.uninitialized import lengthen
-from kseg.kernel.layout.headers import LOG_APPEND_TIME
+from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.layout.rows import (
     HEADER_KEY,
     HEADER_KEY_SIZE,
@@ -70,7 +70,9 @@ class Converter:
     def can_take(self, magic: int) -> bool:
         """Whether `take` gives the same result as `add` for uncompressed batches of a format."""
         request, target = self._request, magic if self._magic is None else self._magic
-        return magic < 2 or (target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == 0))
+        return magic < MAGIC_V2 or (
+            target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == 0)
+        )
 
     def take(self, run: PlainRun, scratch: Scratch) -> Iterator[Build]:
         """Converts many valid batches."""
@@ -81,14 +83,14 @@ class Converter:
             yield partial(bytes, bytes(run.data)), len(run.data)
             return
         fields = BatchFields(self._target(0, magic), append_time=run.append_time if magic else None)
-        if magic == 2 and fields.target.codec == 0 and request.batch_bytes is None:
+        if magic == MAGIC_V2 and fields.target.codec == 0 and request.batch_bytes is None:
             yield from self.flush()
             self.has_changed = True
             for rows in run.rows(scratch):
                 batches = _single_batches(rows, LOG_APPEND_TIME * (run.append_time is not None))
                 yield partial(bytes, batches), len(batches)
             return
-        yield from self._group_rows(magic, fields, self._counted(run.rows(scratch)), run.magic < 2)
+        yield from self._group_rows(magic, fields, self._counted(run.rows(scratch)), run.magic < MAGIC_V2)
 
     @property
     def only_recodes(self) -> bool:
@@ -112,10 +114,10 @@ class Converter:
         """Returns the codec for a new batch that replaces one with ``codec``."""
         target = self._request.target
         if target is not None:
-            if target.codec == _ZSTD and magic < 2:
+            if target.codec == _ZSTD and magic < MAGIC_V2:
                 raise UnsupportedError(f"message format v{magic} has no zstd: --to v2")
             return target
-        if codec == _ZSTD and magic < 2:
+        if codec == _ZSTD and magic < MAGIC_V2:
             codec = _GZIP
         return Target(codec, LEVELS[CODEC_NAMES[codec]][2] if CODEC_NAMES[codec] in LEVELS else None)
 
@@ -132,7 +134,7 @@ class Converter:
         if header.codec >= len(CODEC_NAMES):
             raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
         is_bare = header.is_control or header.record_count == 0
-        if magic < 2:
+        if magic < MAGIC_V2:
             if not is_bare:
                 append_time = header.max_timestamp if header.is_log_append_time else None
                 self._check(batch)

@@ -12,7 +12,7 @@ from kseg.formats.areas import MOST_AREA_BYTES, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
-from kseg.kernel.layout.headers import LOG_APPEND_TIME, TRANSACTIONAL
+from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 
 _SEQUENCES = LARGEST_DELTA = 0x7FFFFFFF
@@ -72,7 +72,7 @@ class Grouper:
             yield from self.flush()
         elif self._fields is not None and fields.last_offset is not None:
             self._fields = replace(self._fields, last_offset=fields.last_offset)
-        most = MOST_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == 2), 1)
+        most = MOST_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == MAGIC_V2), 1)
         is_first = True
         for rows in batches:
             first = 0
@@ -95,7 +95,7 @@ class Grouper:
         self._fields = replace(fields, base_offset=base, sequence=fields.sequence_at(base))
         self._area.attributes = LOG_APPEND_TIME if fields.append_time is not None and self._magic == 1 else 0
         self._area.is_relative = self._magic == 1 and fields.target.codec != 0
-        self._area.begin(base if self._magic == 2 else offset, most)
+        self._area.begin(base if self._magic == MAGIC_V2 else offset, most)
 
     def flush(self, last_offset: int | None = None) -> Iterator[Build]:
         """Yields the incomplete batch. ``last_offset``: its end, if more records of the same batch follow."""
@@ -104,7 +104,7 @@ class Grouper:
         if fields is None or not area.count:
             return
         target, size = fields.target, area.size
-        if self._magic == 2:
+        if self._magic == MAGIC_V2:
             last = area.last_offset if fields.last_offset is None else fields.last_offset
             last = min(last, area.base_offset + LARGEST_DELTA)
             header = RecordBatchHeader(

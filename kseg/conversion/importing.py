@@ -13,6 +13,7 @@ from kseg.export.json_lines import BatchLine, DamageLine, Line, RecordLine
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import LEVELS, Target
 from kseg.formats.compression import CODEC_NAMES
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
@@ -118,7 +119,7 @@ class NewPartition:
         if offset < self._next_offset:
             raise KsegError(f"{self.name}: offset {offset} comes behind offset {self._next_offset - 1}")
         self._next_offset = offset + 1
-        if line.headers and self._magic < 2 and not self._request.is_lossy:
+        if line.headers and self._magic < MAGIC_V2 and not self._request.is_lossy:
             raise KsegError(f"{self.name}: message format v{self._magic} has no headers; --lossy leaves them out")
         self.records += 1
         return NewRecord(offset, line.timestamp, line.key, line.value, line.headers, append_time)
@@ -164,7 +165,7 @@ class NewPartition:
             raise KsegError("batches keep their format and size when they are read: convert the result")
         header = line.header
         records = [self._record(record, None) for record in line.records]
-        if line.magic == 2:
+        if line.magic == MAGIC_V2:
             first = records[0].offset if records else header.base_offset
             if not header.base_offset <= first or self._next_offset - 1 > header.last_offset:
                 raise KsegError(f"{self.name}: records lie outside the batch at offset {header.base_offset}")
@@ -172,7 +173,7 @@ class NewPartition:
             data = self._batch(line, records)
         else:
             data = self._messages(line, records)
-        base = header.base_offset if line.magic == 2 else records[0].offset if records else self._next_offset
+        base = header.base_offset if line.magic == MAGIC_V2 else records[0].offset if records else self._next_offset
         if self._segment is not None:
             base = min(base, self._segment)
         self._open(base)
@@ -224,7 +225,7 @@ class NewPartition:
         self._end_segment()
         for segment in self._segments:
             self.files.update({segment.name(suffix): size for suffix, size in segment.sizes.items()})
-        if self.folder is not None and self._segments and self._magic == 2:
+        if self.folder is not None and self._segments and self._magic == MAGIC_V2:
             for name, content in make_side_files(self._segments, None):
                 Disk().write_file(f"{self.folder}/{name}", content, self.folder)
                 self.files[name] = len(content)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 from kseg.formats.rows import Rows
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 
@@ -38,7 +39,7 @@ class Losses:
 
     def add(self, batch: Batch) -> None:
         """Counts losses in the header of a batch."""
-        if self._magic == 2:
+        if self._magic == MAGIC_V2:
             return
         if self._magic == 0 and batch.magic > 0 and batch.max_timestamp >= 0:
             self.counts[TIMESTAMPS] += 1
@@ -62,7 +63,7 @@ class Losses:
 
     def add_rows(self, rows: Rows) -> None:
         """Counts losses in records."""
-        if self._magic < 2:
+        if self._magic < MAGIC_V2:
             counts = rows.rows[ROW_HEADER_COUNT : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
             if any(counts):
                 self.counts[HEADERS] += len(counts) - counts.count(0)

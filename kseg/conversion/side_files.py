@@ -6,6 +6,7 @@ regrouped. Otherwise they are built from the batches, as a broker does when it a
 
 from collections.abc import Iterator
 
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
 from kseg.segment.writer import WrittenSegment, batch_rows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
@@ -51,7 +52,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
                 if has_producers:
                     aborted += [abort.entry for abort in states.replay(rows, count)[2] if abort.entry is not None]
                 for at in range(0, columns, BATCH_WIDTH):
-                    if rows[at + BATCH_MAGIC] == 2 and rows[at + BATCH_LEADER_EPOCH] > last:
+                    if rows[at + BATCH_MAGIC] == MAGIC_V2 and rows[at + BATCH_LEADER_EPOCH] > last:
                         last = rows[at + BATCH_LEADER_EPOCH]
                         epochs.append(EpochEntry(last, rows[at + BATCH_FIRST_OFFSET]))
         if aborted:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kseg.export.chunk import Chunk, Chunks
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel.codecs.batch_expansion import lay_open
+from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.column_bytes import keep_key
@@ -60,11 +60,11 @@ class Decoder:
     ) -> None:
         self._reader, self._scratch, self._chunks, self._tell = reader, scratch, chunks, tell
         self._wanted, self._is_all, self._key = wanted, is_all, key
-        self._expansion, self._laying = (
+        self._batch_expansion, self._run_expansion = (
             expansion_buffer(scratch.max_batch_bytes),
             expansion_buffer(scratch.max_batch_bytes),
         )
-        self._laid = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        self._expanded_frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         has_time = wanted[kernel.WANTED_EARLIEST] > EVER[0] or wanted[kernel.WANTED_LATEST] < EVER[1]
         self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.era_07
 
@@ -125,10 +125,11 @@ class Decoder:
         self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
     ) -> Generator[Chunk, None, int]:
         """Decodes frames of a run from ``first`` on that the kernel skips. Returns their number."""
-        laid = lay_open(buffer, frames, first, stop, self._wanted, self._laying, self._laid)
-        if laid:
-            yield from self._frames(self._laying.view(), self._laid, 0, laid, lambda i: self._batch(run, first + i))
-            return laid
+        expanded = expand_batches(buffer, frames, first, stop, self._wanted, self._run_expansion, self._expanded_frames)
+        if expanded:
+            view = self._run_expansion.view()
+            yield from self._frames(view, self._expanded_frames, 0, expanded, lambda i: self._batch(run, first + i))
+            return expanded
         return (yield from self._batch(run, first))
 
     def _rows(self, rows: Rows) -> Iterator[Chunk]:
@@ -143,7 +144,7 @@ class Decoder:
 
     def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
         """Decodes one batch that the kernel skips: compressed or invalid. Returns 1."""
-        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._expansion)
+        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._batch_expansion)
         if not batch.is_valid:
             for problem in batch.problems:
                 self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from kseg.errors import KsegError
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import RecordBatchHeader
-from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
+from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 
 _RECORD_FIELDS = frozenset(
     {
@@ -231,21 +231,21 @@ class JsonLines:
             raise self._bad(f"has the magic {magic}, which names no format")
         if row.get("compression") not in CODEC_NAMES:
             raise self._bad(f"has {json.dumps(row.get('compression'))[:40]} for compression")
-        base = -1 if magic < 2 else self._number_of(row, "baseOffset", "int64", least=0)
+        base = -1 if magic < MAGIC_V2 else self._number_of(row, "baseOffset", "int64", least=0)
         last = self._number_of(row, "lastOffset", "int64", least=0)
-        horizon = row.get("deleteHorizonMs") if magic == 2 else None
+        horizon = row.get("deleteHorizonMs") if magic == MAGIC_V2 else None
         attributes = CODEC_NAMES.index(row["compression"]) | LOG_APPEND_TIME * self._is_append_time(row)
         attributes |= (
             TRANSACTIONAL * bool(row.get("isTransactional"))
             | CONTROL * bool(row.get("isControl"))
             | DELETE_HORIZON * (horizon is not None)
         )
-        if magic == 2 and not 0 <= last - base < 1 << 31:
+        if magic == MAGIC_V2 and not 0 <= last - base < 1 << 31:
             raise self._bad("has a last offset that is not in reach of its base offset")
         started = "deleteHorizonMs" if horizon is not None else "baseTimestamp"
         header = RecordBatchHeader(
             base, 0, self._unset(row, "partitionLeaderEpoch", "int32"), magic, 0, attributes,
-            last - base if magic == 2 else 0, self._unset(row, started, "int64"),
+            last - base if magic == MAGIC_V2 else 0, self._unset(row, started, "int64"),
             self._unset(row, "maxTimestamp", "int64"), self._unset(row, "producerId", "int64"),
             self._unset(row, "producerEpoch", "int16"), self._unset(row, "baseSequence", "int32"), 0,
         )  # fmt: skip

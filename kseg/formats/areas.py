@@ -12,7 +12,7 @@ from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
-from kseg.kernel.layout.headers import CODEC, LZ4
+from kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2
 from kseg.kernel.records import building as kernel
 from kseg.kernel.scan.checksums import crc32c
 
@@ -77,7 +77,7 @@ class Area:
         """Appends rows from ``first`` on; returns the row at which it stopped."""
         state = self._state
         while True:
-            if self.magic == 2:
+            if self.magic == MAGIC_V2:
                 first = kernel.add_records(state, rows.payload, rows.rows, rows.headers, first, stop)
             else:
                 base = state.base_offset if self.is_relative else 0

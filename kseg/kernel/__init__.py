@@ -1,6 +1,7 @@
-"""The hot loops: Cython in pure-Python mode, one source that runs compiled or interpreted.
+"""The hot loops, written in Cython's pure-Python mode: one source that runs compiled or interpreted.
 
-``KSEG_KERNEL=python`` makes every kernel module load from its .py file, ``KSEG_KERNEL=compiled`` refuses to do so.
+``KSEG_KERNEL=python`` loads every kernel module from its .py file. ``KSEG_KERNEL=compiled`` raises KernelError if the
+kernel is not compiled.
 """
 
 import os
@@ -16,11 +17,11 @@ MODE = os.environ.get("KSEG_KERNEL", "")
 
 
 class _KernelFinder:
-    """Finds the modules of sub-rooms: in the extension of the sub-room, or as .py files."""
+    """Finds the modules of the sub-packages, in the extension of the sub-package or as .py files."""
 
     def find_spec(self, name, path=None, target=None):
-        room, _, module = name.rpartition(".")
-        if room.rpartition(".")[0] != __name__:
+        package, _, module = name.rpartition(".")
+        if package.rpartition(".")[0] != __name__:
             return None
         extension = None if MODE == "python" else _extension_in(path[0])
         if extension is not None:
@@ -31,7 +32,7 @@ class _KernelFinder:
 
 @cache
 def _extension_in(folder):
-    """Path of a sub-room's extension; None where nothing is compiled, or nothing is to be."""
+    """Returns the path of the compiled extension in a folder, None if there is none."""
     for suffix in EXTENSION_SUFFIXES:
         path = os.path.join(folder, "_compiled" + suffix)
         if os.path.exists(path):
@@ -45,7 +46,7 @@ if MODE not in ("", "compiled", "python"):
     raise KernelError(f"KSEG_KERNEL is {MODE!r}: it may be compiled or python")
 sys.meta_path.insert(0, _KernelFinder())
 
-# All sub-rooms are compiled, or none is: the build removes what it cannot complete.
+# One sub-package stands for all: the build removes an incomplete set of extensions.
 COMPILED = MODE != "python" and _extension_in(os.path.join(__path__[0], "scan")) is not None
 
 if MODE == "compiled" and not COMPILED:
@@ -55,5 +56,5 @@ if MODE == "compiled" and not COMPILED:
 
 
 def description() -> str:
-    """``compiled`` or ``interpreted``, as ``kseg --version`` prints it."""
+    """Returns ``compiled`` or ``interpreted``, as ``kseg --version`` prints it."""
     return "compiled" if COMPILED else "interpreted"

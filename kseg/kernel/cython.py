@@ -1,6 +1,6 @@
-"""Stands in for the ``cython`` module where a kernel file runs interpreted: nothing here does anything.
+"""A stand-in for the ``cython`` module when the kernel runs interpreted: types and decorators without effect.
 
-Importing the real one takes 18 ms, and it is a build tool that need not be installed.
+Importing the real module takes 18 ms, and as a build tool it may not be installed.
 """
 
 compiled = False
@@ -53,5 +53,5 @@ def address(value):
 
 
 def declare(_type=None, value=0, visibility=None):
-    """Of an attribute of a class the value that it has until it is set."""
+    """Returns the initial value of a variable or attribute."""
     return value

@@ -1,6 +1,6 @@
-"""Loads kernel modules as Python, with what Cython would give them: ``cython``, cimports, and the names of the .pxd.
+"""Loads kernel modules as Python, and provides ``cython``, the cimports and the names of the module's .pxd.
 
-The constants and structs that a .pxd defines stand there once, for both kernels.
+The constants and structs of a .pxd are thus defined once, for both kernels.
 """
 
 import builtins
@@ -23,7 +23,7 @@ class InterpretedLoader(SourceFileLoader):
 
 
 def _import(name, *scope):
-    """``import`` as kernel modules mean it: `kseg.kernel.cython` for ``cython``, modules themselves for cimports."""
+    """Imports `kseg.kernel.cython` for ``cython``, and the Python module for a cimport."""
     return cython if name == "cython" else __import__(name.removeprefix("cython.cimports."), *scope)
 
 
@@ -31,7 +31,7 @@ _BUILTINS = vars(builtins) | {"__import__": _import}
 
 
 def definitions(path):
-    """What the .pxd at a path defines, by name: the constants of its enums, and a class for each struct."""
+    """Returns the definitions of the .pxd at a path by name: the constants of its enums, a class for each struct."""
     try:
         with open(path, encoding="ascii") as file:
             text = file.read()
@@ -56,7 +56,7 @@ def _enumerators(header, names):
 
 
 def _maker(kind, found, text):
-    """What makes the first value of a field: the struct that is its type, of this .pxd or cimported, or int."""
+    """Returns the factory of a field's first value: its struct, from this .pxd or a cimported one, or int."""
     for module, names in findall(r"^from (\S+) cimport (.+)$", text, MULTILINE):
         if kind in names.split(", "):
             return getattr(import_module(module), kind)

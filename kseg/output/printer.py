@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
-from kseg.kernel.codecs.batch_expansion import lay_open
+from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
-from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, TOO_SMALL, YOURS
+from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
@@ -17,7 +17,7 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
 
-FRAMES_LAID = 64
+FRAMES_EXPANDED = 64
 """Largest number of compressed batches that are decompressed at the same time."""
 
 Span = tuple[int, int]
@@ -44,12 +44,12 @@ class Style(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """Frames as rows of the bytes that contain them, and their decompressed records: ``laid`` in ``area``."""
+    """Frames as rows of ``buffer``, and the same frames decompressed: ``expanded_frames`` as rows of ``expanded``."""
 
     buffer: Any
     rows: memoryview
-    area: Any
-    laid: memoryview
+    expanded: Any
+    expanded_frames: memoryview
 
 
 class Printer:
@@ -69,7 +69,7 @@ class Printer:
         self._renderer = Renderer()
         self._program: Any = None
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
-        self._laid = int64s(FRAMES_LAID * FRAME_WIDTH)
+        self._expanded_frames = int64s(FRAMES_EXPANDED * FRAME_WIDTH)
 
     def enter(self, file: SegmentFile) -> None:
         """Selects the file of the following items. Another printer may have printed its start."""
@@ -125,15 +125,15 @@ class Printer:
             self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=shared))
             return 1
 
-        def laid_open(i: int) -> int:
-            count = lay_open(buffer, rows, i, stop, ALL, self._expansion, self._laid)
+        def expanded_run(i: int) -> int:
+            count = expand_batches(buffer, rows, i, stop, ALL, self._expansion, self._expanded_frames)
             if not count:
                 return alone(i)
-            frames = Frames(buffer, rows[i * FRAME_WIDTH :], self._expansion.view(), self._laid)
+            frames = Frames(buffer, rows[i * FRAME_WIDTH :], self._expansion.view(), self._expanded_frames)
             self._print(frames, 0, count, origin, lambda k: alone(i + k, shared=None))
             return count
 
-        self._print(Frames(buffer, rows, buffer, rows), first, stop, origin, laid_open if self.style.deep else alone)
+        self._print(Frames(buffer, rows, buffer, rows), first, stop, origin, expanded_run if self.style.deep else alone)
 
     def _print(self, frames: "Frames", first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
         """Prints frames of a run. ``others(i)`` prints the frames from i on that the kernel skips, and returns their
@@ -144,8 +144,8 @@ class Printer:
         renderer.origin = origin
         while True:
             status = renderer.print_batches(
-                frames.buffer, frames.rows, stop, self.scratch.rows, self.scratch.headers, self._out, frames.area,
-                frames.laid,
+                frames.buffer, frames.rows, stop, self.scratch.rows, self.scratch.headers, self._out, frames.expanded,
+                frames.expanded_frames,
             )  # fmt: skip
             if status == DONE:
                 return
@@ -153,8 +153,8 @@ class Printer:
                 self._flush()
             elif status == TOO_SMALL:
                 self._grow(renderer.needed)
-            elif status == YOURS:
-                self._finish_row(frames.area, self.scratch.rows, self.scratch.headers)
+            elif status == NEEDS_DECODING:
+                self._finish_row(frames.expanded, self.scratch.rows, self.scratch.headers)
             elif status == MORE_HEADERS and renderer.needed <= MAX_HEADERS:
                 self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
             else:
@@ -191,7 +191,7 @@ class Printer:
                 return
             if status == FULL:
                 self._flush()
-            elif status == YOURS:
+            elif status == NEEDS_DECODING:
                 self._finish_row(rows.payload, rows.rows, rows.headers)
             else:
                 self._grow(renderer.needed)

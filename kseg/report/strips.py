@@ -10,6 +10,7 @@ from typing import Any
 
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.logdir.log_directory import LogDirectory, directory_around
 from kseg.positioned import read_at
 from kseg.segment.files import SegmentFile, list_segments
@@ -92,11 +93,11 @@ def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tupl
             continue
         (offset,) = _BASE_OFFSET.unpack_from(header)
         magic, time = header[_MAGIC_AT], None
-        if magic == 2 and len(header) == _HEADER_BYTES:
+        if magic == MAGIC_V2 and len(header) == _HEADER_BYTES:
             time = _V2_TIMES.unpack_from(header, _V2_TIMES_AT)[1]
         elif magic == 1:
             (time,) = _V1_TIME.unpack_from(header, _V1_TIME_AT)
-        if magic > 2 or offset < 0:
+        if magic > MAGIC_V2 or offset < 0:
             continue
         last = position
         yield position, offset, None if time is None or time < 0 else time

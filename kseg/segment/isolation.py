@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
@@ -26,7 +26,7 @@ def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tup
         return
     for i in range(run.count):
         at = i * FRAME_WIDTH
-        if run.rows[at + FRAME_MAGIC] != 2 or not run.rows[at + FRAME_STATE]:
+        if run.rows[at + FRAME_MAGIC] != MAGIC_V2 or not run.rows[at + FRAME_STATE]:
             continue
         if reader.buffer[run.rows[at + FRAME_POSITION] + 22] & attributes:
             batch = reader.batch(run, i, keep=False)

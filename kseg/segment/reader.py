@@ -16,6 +16,7 @@ from typing import Any
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
     CRC_RIGHT,
@@ -202,7 +203,7 @@ class SegmentReader:
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
         is_valid = bool(run.rows[at + FRAME_STATE] & CRC_RIGHT)
-        kind = Message07 if self.era_07 else RecordBatch if magic >= 2 else Message
+        kind = Message07 if self.era_07 else RecordBatch if magic >= MAGIC_V2 else Message
         batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset

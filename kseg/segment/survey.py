@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -166,10 +167,10 @@ class Opener:
             return []
         found: list[BatchProblem] = []
         states = rows[BATCH_STATE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        if not any(state & 3 == CRC_RIGHT for state in states):
+        if not any(state & (CRC_RIGHT | RECORDS_RIGHT) == CRC_RIGHT for state in states):
             return found
         for i, state in enumerate(states):
-            if state & 3 == CRC_RIGHT:
+            if state & (CRC_RIGHT | RECORDS_RIGHT) == CRC_RIGHT:
                 found += self._open(rows, i * BATCH_WIDTH, batch(i))
         return found
 
@@ -234,5 +235,5 @@ def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batc
     at = i * FRAME_WIDTH
     position, size, magic = rows[at + FRAME_POSITION], rows[at + FRAME_SIZE], rows[at + FRAME_MAGIC]
     data = window[position : position + size]
-    kind = RecordBatch if magic >= 2 else Message
+    kind = RecordBatch if magic >= MAGIC_V2 else Message
     return kind(data, origin + position, size, magic, True)

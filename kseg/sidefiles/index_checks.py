@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
@@ -76,15 +77,15 @@ class IndexedLog:
         head = bytes(self.buffer[position : min(position + 27, stop)])
         size = be32(head, 8)
         magic = head[16] - 256 if head[16] > 127 else head[16]
-        least = _HEADER_V2 if magic >= 2 else _HEADER_V1 if magic else _HEADER_V0
+        least = _HEADER_V2 if magic >= MAGIC_V2 else _HEADER_V1 if magic else _HEADER_V0
         if size < LEAST_SIZE or size + 12 < least or position + 12 + size > stop:
             return None
-        return Frame(position, 12 + size, magic, be64(head, 0) + (be32(head, 23) if magic >= 2 else 0))
+        return Frame(position, 12 + size, magic, be64(head, 0) + (be32(head, 23) if magic >= MAGIC_V2 else 0))
 
     def batch(self, frame: Frame) -> Batch:
         """Returns the batch of a frame without verifying its checksum."""
         data = bytes(self.buffer[frame.position : frame.position + frame.size])
-        kind = RecordBatch if frame.magic >= 2 else Message
+        kind = RecordBatch if frame.magic >= MAGIC_V2 else Message
         return kind(data, frame.position, frame.size, frame.magic, True, self.scratch)
 
     def first_offset(self, frame: Frame) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.export.records import sought
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_SEQUENCE,
@@ -22,6 +22,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     FRAME_WIDTH,
 )
 from kseg.kernel.scan import headers
@@ -97,12 +98,12 @@ def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
         batch[BATCH_FIRST_OFFSET] = batch[BATCH_LAST_OFFSET] = reader.base_offset + batch[BATCH_POSITION]
     codec = attributes & (3 if reader.era_07 else CODEC)
     has_time = magic != 0 and not reader.era_07
-    is_v2 = magic >= 2
+    is_v2 = magic >= MAGIC_V2
     return {
         "position": batch[BATCH_POSITION],
         "size": batch[BATCH_SIZE],
         "magic": magic,
-        "isValid": bool(batch[BATCH_STATE] & 1),
+        "isValid": bool(batch[BATCH_STATE] & CRC_RIGHT),
         "lastOffset": batch[BATCH_LAST_OFFSET],
         "compression": CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
         "timestampType": TIMESTAMP_TYPES[1 + bool(attributes & LOG_APPEND_TIME)] if has_time else TIMESTAMP_TYPES[0],

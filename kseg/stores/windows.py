@@ -12,7 +12,7 @@ from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import WALK_RECORDS, FrameScan
 from kseg.kernel.scan.frames import find
-from kseg.kernel.scan.windowed_scan import ENDED, LOOK, PAUSED, STUCK, WindowedScan
+from kseg.kernel.scan.windowed_scan import ENDED, NEEDS_CHECK, PAUSED, STUCK, WindowedScan
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
@@ -93,7 +93,7 @@ class Windows:
         """
         nothing = int64s(0)
         while (status := self._follow(nothing)) != ENDED:
-            if status == LOOK:
+            if status == NEEDS_CHECK:
                 yield self._window_rows()
             elif not self._widen():
                 return
@@ -122,7 +122,7 @@ class Windows:
                 found = rows[: count * BATCH_WIDTH]
                 if not take:
                     found = memoryview(bytearray(found)).cast("q")
-                yield found, count, self._window_rows() if status == LOOK else None
+                yield found, count, self._window_rows() if status == NEEDS_CHECK else None
             if failure is not None:
                 raise failure
             if status == STUCK and not self._widen():

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.verification.report import Details
 
@@ -24,7 +25,7 @@ def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
     if size < _LEAST_BYTES:
         return {}
     magic = int.from_bytes(data[16:17], "big", signed=True)
-    if magic == 2 and size >= record_batch.HEADER_BYTES:
+    if magic == MAGIC_V2 and size >= record_batch.HEADER_BYTES:
         header = record_batch.parse_header(data)
         return {
             "magic": magic,

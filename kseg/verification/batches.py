@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, severity_of
 from kseg.formats.control_types import ABORT
-from kseg.kernel.layout.headers import TRANSACTIONAL
+from kseg.kernel.layout.headers import MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_FIRST_OFFSET,
@@ -16,6 +16,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
@@ -110,7 +111,7 @@ class BatchRule(Rule):
         segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
         if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
             self._overlap(segment, headers, segment.base_behind)
-        if self._chain.holed and segment.file.kind == ".log":
+        if self._chain.sparse and segment.file.kind == ".log":
             self.partition.holds_gaps = True
 
     def _overlap(self, segment: "Segment", headers: Headers, base: int) -> None:
@@ -120,7 +121,7 @@ class BatchRule(Rule):
         self._overlaps = True
         for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
             offset = headers.rows[at + BATCH_LAST_OFFSET]
-            if headers.rows[at + BATCH_STATE] & 1 and offset >= base:
+            if headers.rows[at + BATCH_STATE] & CRC_RIGHT and offset >= base:
                 text = f"it reaches offset {offset}, the next segment begins at {base}"
                 position, size = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_SIZE]
                 details = {"reachedOffset": offset, "baseOffset": base}
@@ -187,7 +188,12 @@ class BatchRule(Rule):
         if rows[at + BATCH_MARKER] == ABORT:
             return "gap-aborted"
         before = at - BATCH_WIDTH
-        if missing == 1 and row and rows[before + BATCH_MAGIC] == 2 and rows[before + BATCH_ATTRIBUTES] & TRANSACTIONAL:
+        if (
+            missing == 1
+            and row
+            and rows[before + BATCH_MAGIC] == MAGIC_V2
+            and rows[before + BATCH_ATTRIBUTES] & TRANSACTIONAL
+        ):
             return "gap-control"
         return None
 

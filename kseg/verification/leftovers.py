@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR
-from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, PARTITION_FILES, SIDE_SUFFIXES
 from kseg.segment.passed_over import some
 from kseg.segment.reader import SegmentReader
@@ -167,7 +167,7 @@ class LeftoverRule(Rule):
                 for item in SegmentSurvey(reader, FULL, buffers=self.partition.buffers):
                     if isinstance(item, Headers):
                         for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
-                            if item.rows[at + BATCH_STATE] & 1:
+                            if item.rows[at + BATCH_STATE] & CRC_RIGHT:
                                 low = item.rows[at + BATCH_FIRST_OFFSET]
                                 last = item.rows[at + BATCH_LAST_OFFSET]
                                 # A compressed v0 or v1 message does not store its first offset.

@@ -122,7 +122,7 @@ def render(renderer, data, found, out_bytes=65536, row_count=64, header_count=64
         elif status == plain.MORE_HEADERS:
             assert renderer.needed > len(headers) // HEADER_WIDTH
             headers = int64s(HEADER_WIDTH * renderer.needed)
-        elif status == plain.YOURS:
+        elif status == plain.NEEDS_DECODING:
             piece += finish(data, rows, headers, renderer)
         else:
             assert status == plain.DONE

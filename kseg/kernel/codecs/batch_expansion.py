@@ -1,8 +1,7 @@
-"""Expands compressed v2 batches as if they had never been compressed: many of them, end to end, for one call of a loop
-over uncompressed frames.
+"""Decompresses many v2 batches into one buffer, end to end, for loops over uncompressed frames.
 
-Each becomes its own header, with no codec in it, and behind that its records. Its length and CRC stay those of the
-compressed batch: a reader that STATE tells that the CRC is right does not look at them.
+The output of a batch is its header without the codec, then its records. Length and CRC in the header stay those of the
+compressed batch: the bit CRC_RIGHT of FRAME_STATE tells loops not to check them.
 """
 
 import cython
@@ -27,8 +26,8 @@ if cython.compiled:
 NO_CODEC = cython.declare(cython.int, 0xF8)
 
 
-def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
-    """How many of the frames are expanded; BUFFER_FULL where ``capacity`` is too small for the first."""
+def expand_frames(p, frames, count, wanted, out, capacity, zstd, expanded):
+    """Returns the number of frames expanded; BUFFER_FULL if ``capacity`` is too small for the first."""
     at: cython.Py_ssize_t
     size: cython.Py_ssize_t
     held: cython.Py_ssize_t
@@ -44,7 +43,7 @@ def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
             return i
         if cython.compiled and not be32(p, at + V2_COUNT):
             return i
-        # Where the largest so far would not fit, the next may not either, and what is decoded of it would be lost.
+        # If the largest batch so far would not fit, the next may not fit either, and decoding it in part is wasted.
         if capacity - filled < V2_HEADER_BYTES + largest:
             return i if i else BUFFER_FULL
         if cython.compiled:
@@ -57,10 +56,10 @@ def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
                 return i if i or held != BUFFER_FULL else BUFFER_FULL
             memcpy(out + filled, p + at, V2_HEADER_BYTES)
             out[filled + V2_FLAGS] &= NO_CODEC
-            laid[i * FRAME_WIDTH + FRAME_POSITION] = filled
-            laid[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
-            laid[i * FRAME_WIDTH + FRAME_MAGIC] = 2
-            laid[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
+            expanded[i * FRAME_WIDTH + FRAME_POSITION] = filled
+            expanded[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
+            expanded[i * FRAME_WIDTH + FRAME_MAGIC] = 2
+            expanded[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
             filled += V2_HEADER_BYTES + held
             if held > largest:
                 largest = held
@@ -68,20 +67,20 @@ def lay_frames(p, frames, count, wanted, out, capacity, zstd, laid):
     return i
 
 
-def lay_open(
+def expand_batches(
     buf: cython.const[cython.uchar][::1],
     frames: cython.const[cython.longlong][::1],
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
     wanted: cython.const[cython.longlong][::1],
     expansion: ExpansionBuffer,
-    laid: cython.longlong[::1],
+    expanded: cython.longlong[::1],
 ) -> int:
-    """How many frames from ``first`` on, at most up to ``stop``, now lie expanded in ``expansion``; ``laid`` has rows
-    FRAME_* of them, as many as it holds. 0: the first is someone else's to open, as all are to an interpreted kernel.
+    """Expands frames ``first`` to ``stop`` into ``expansion``, and writes their rows FRAME_* to ``expanded``.
 
-    Of frames in which nothing is ``wanted`` (int64[4], see `kseg.kernel.records.columns`) the header alone is laid
-    there.
+    Returns the number of frames expanded; it stops at a frame that it cannot expand and when ``expanded`` is full. 0:
+    the caller must open the first frame itself. An interpreted kernel always returns 0. If no record of a frame is
+    ``wanted`` (int64[4], see `kseg.kernel.records.columns`), only its header is written.
     """
     found: cython.Py_ssize_t
     last: cython.Py_ssize_t
@@ -91,21 +90,21 @@ def lay_open(
     opened: cython.pointer[cython.longlong]
     if not cython.compiled or first >= stop or len(buf) == 0:
         return 0
-    if first < 0 or stop > len(frames) // FRAME_WIDTH or len(laid) < FRAME_WIDTH or len(wanted) < 4:
+    if first < 0 or stop > len(frames) // FRAME_WIDTH or len(expanded) < FRAME_WIDTH or len(wanted) < 4:
         raise ValueError("no such frames")
     last = (stop - 1) * FRAME_WIDTH
     if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buf):
         raise ValueError("frames reach beyond the buffer")
     if cython.compiled:
-        if stop - first > laid.shape[0] // FRAME_WIDTH:
-            stop = first + laid.shape[0] // FRAME_WIDTH
+        if stop - first > expanded.shape[0] // FRAME_WIDTH:
+            stop = first + expanded.shape[0] // FRAME_WIDTH
         p = bytes_in(buf)
         asked = int64s_in(wanted)
-        opened = int64s_out(laid)
+        opened = int64s_out(expanded)
         while True:
             out = bytes_out(expansion.out)
             with cython.nogil:
-                found = lay_frames(
+                found = expand_frames(
                     p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, expansion.capacity,
                     expansion.zstd, opened,
                 )  # fmt: skip

@@ -1,4 +1,4 @@
-# What expand.py, and no other module, reaches in lz4_frames.h and zstd.h.
+# lz4_frames.h and zstd.h, for expand.py only.
 cdef extern from "lz4_frames.h" nogil:
     void lz4_use "kseg_lz4_use"(
         size_t create, size_t destroy, size_t frame_info, size_t decompress, size_t is_error

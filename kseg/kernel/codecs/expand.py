@@ -1,8 +1,8 @@
-"""Expands compressed areas into a buffer that is used again: lz4 by liblz4, zstd by libzstd, both without the GIL.
+"""Decompresses lz4 with liblz4 and zstd with libzstd into a reused buffer, without the GIL.
 
-A fresh output for each batch costs page faults and objects, as much again as decoding it. What is refused here is for
-`kseg.formats.compression` to judge: here nothing is taken that it does not take, and no reason is given. Interpreted,
-everything is refused.
+A new output for each batch would double the time, by page faults and objects. This module accepts only areas that
+`kseg.formats.compression` accepts, and gives no reasons: callers pass refused areas to that module. Interpreted, every
+area is refused.
 """
 
 import cython
@@ -15,11 +15,11 @@ if cython.compiled:
 FIRST_BYTES = cython.declare(cython.Py_ssize_t, 1 << 20)
 
 _asked = set()
-"""Codecs whose functions were asked for in this process."""
+"""Codecs whose library was looked up in this process."""
 
 
 def expand_area(codec, magic, p, n, out, capacity, zstd):
-    """Bytes written to out, REFUSED or BUFFER_FULL."""
+    """Returns the number of bytes written to out, REFUSED or BUFFER_FULL."""
     if cython.compiled:
         if codec == LZ4:
             return codecs.lz4(p, n, magic != 0, out, capacity)
@@ -29,7 +29,7 @@ def expand_area(codec, magic, p, n, out, capacity, zstd):
 
 
 def expand_batch(p, at, size, out, capacity, zstd):
-    """The same of the records of the v2 batch at p[at], which is ``size`` bytes with its header."""
+    """`expand_area` for the records of the v2 batch at p[at], which has ``size`` bytes including its header."""
     if cython.compiled:
         return expand_area(
             p[at + V2_FLAGS] & CODEC, 2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out, capacity, zstd
@@ -38,11 +38,10 @@ def expand_batch(p, at, size, out, capacity, zstd):
 
 
 class ExpansionBuffer:
-    """The expanded records of one compressed batch after the other; for one thread at a time.
+    """A reused buffer for the decompressed records of one batch at a time. Not thread-safe.
 
-    It grows as they need it, up to ``limit`` bytes. ``functions`` gives the addresses of the functions of a codec's
-    library (`use_library`), or None; it is asked when the codec is first met. ``capacity``: bytes there is room for
-    now.
+    It grows up to ``limit`` bytes; ``capacity`` is its size now. ``functions(codec)`` returns the addresses of the
+    functions of a codec's library (`use_library`), or None. It is called when the codec is first needed.
     """
 
     def __init__(self, limit, functions):
@@ -59,7 +58,7 @@ class ExpansionBuffer:
             codecs.zstd_destroy(self.zstd)
 
     def extend(self, codec) -> bool:
-        """Grows, loads the codec's library or creates a context for zstd; returns whether to try again."""
+        """Grows the buffer, loads the codec's library or creates a zstd context. Returns whether to try again."""
         if not cython.compiled:
             return False
         if codec == LZ4 and not codecs.lz4_is_known():
@@ -71,7 +70,7 @@ class ExpansionBuffer:
             return self.zstd != cython.NULL
         if self.capacity >= self._limit:
             return False
-        # A new buffer: views of the old one stay good.
+        # A new buffer: views of the old one stay valid.
         self._buffer = bytearray(min(max(2 * self.capacity, FIRST_BYTES), self._limit))
         self.out = self._buffer
         self.capacity = len(self._buffer)
@@ -82,7 +81,7 @@ class ExpansionBuffer:
         return memoryview(self._buffer)
 
     def expand(self, codec: cython.int, magic: cython.int, area: cython.const[cython.uchar][::1]):
-        """A view of the bytes that ``area`` holds, valid until the next call; None where it is refused."""
+        """Returns a view of the decompressed ``area``, valid until the next call; None if it is refused."""
         size: cython.Py_ssize_t
         if not cython.compiled or len(area) == 0 or not LZ4 <= codec <= ZSTD:
             return None
@@ -105,10 +104,10 @@ class ExpansionBuffer:
 
 
 def use_library(codec, functions) -> None:
-    """Makes the functions known to which ``functions(codec)`` gives the addresses. Asks once a codec in a process.
+    """Loads a codec's library: stores the addresses that ``functions(codec)`` returns. Called once a codec and process.
 
-    Of ZSTD: create, free, decompress, frame size, is error and error code of ZSTD_*. Of LZ4: create, free, frame info,
-    decompress and is error of LZ4F_*.
+    ZSTD: ZSTD_* functions create, free, decompress, frame size, is error and error code. LZ4: LZ4F_* functions create,
+    free, frame info, decompress and is error.
     """
     if cython.compiled:
         if codec in _asked:

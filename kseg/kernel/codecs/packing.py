@@ -1,6 +1,4 @@
-"""Areas into the frames of liblz4 and libzstd, or as they are, many in one call and without the GIL. Interpreted there
-is no such way.
-"""
+"""Compresses record areas with liblz4 or libzstd, or copies them, without the GIL. Compiled kernel only."""
 
 import cython
 
@@ -10,14 +8,14 @@ if cython.compiled:
 
 
 NONE, LZ4, ZSTD = 0, 3, 4
-"""Codecs, as in a batch's attributes, that there are packers of."""
+"""Codecs of a `Packer`, by their numbers in the attributes of a batch."""
 
 LZ4_BITS = cython.declare(cython.int, 3)
 ZSTD_BITS = cython.declare(cython.int, 4)
 
 
 def pack_area(codec, context, p, n, out, capacity):
-    """Bytes written to out, -1 where it cannot be done."""
+    """Returns the number of bytes written to out, -1 on failure."""
     if cython.compiled:
         if codec == ZSTD_BITS:
             return packers.zstd_pack(context, p, n, out, capacity)
@@ -30,11 +28,11 @@ def pack_area(codec, context, p, n, out, capacity):
 
 
 class Packer:
-    """What compresses areas with a codec of this module at a level; for one thread at a time.
+    """Compresses areas with a codec at a level. Not thread-safe.
 
-    ``functions``: addresses of those of the library, none for NONE. Of liblz4: to compress a frame, and tell an error;
-    of libzstd: to create and free a context, set a parameter, compress, and tell an error. `is_usable` is false where
-    they do not do it, and of an interpreted kernel.
+    ``functions``: addresses of functions of the library, none for NONE. liblz4: compress frame, is error. libzstd:
+    create context, free context, set parameter, compress, is error. `is_usable` is false if no context can be created,
+    and in an interpreted kernel.
     """
 
     def __init__(self, codec: cython.int, level: cython.int, functions: tuple):

@@ -2,14 +2,14 @@ from kseg.kernel.codecs.expand cimport ExpansionBuffer
 from kseg.kernel.codecs.packing cimport Packer
 
 cpdef enum:
-    # What `Repacking.repack` ends with: all frames are packed; the output is too short for ``needed`` bytes; the caller
-    # has to pack the next batch.
+    # Results of `Repacking.repack`. DONE: all frames are written. FULL: the output has less than ``needed`` free bytes.
+    # NEEDS_REPACKING: the caller must compress the next batch itself.
     DONE = 0
     FULL = 1
-    LEFT = 2
+    NEEDS_REPACKING = 2
 
 cdef enum:
-    # Beside these: the expansion buffer must grow.
+    # Internal: the expansion buffer must be extended.
     NEEDS_BUFFER = 3
 
 cdef class Selection:

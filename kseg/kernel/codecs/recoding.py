@@ -1,6 +1,4 @@
-"""Batches of which only the codec changes: which of a run they are, whether their records are intact, and the header
-around the area once it is packed again.
-"""
+"""Changes the codec of v2 batches: selects the batches, checks their records, compresses them and adapts the header."""
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
@@ -50,7 +48,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 
-# Below this size a call ends sooner than Python's lock is released and taken again.
+# Below this size a call takes less time than releasing and acquiring the GIL.
 SHORT = cython.declare(cython.Py_ssize_t, 16384)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
@@ -58,7 +56,7 @@ native_setup()
 
 
 class Selection:
-    """Selects batches to recode. ``next_offset``: the next one must not be below; ``size``: bytes of those selected."""
+    """Selects batches to recode. ``next_offset``: least base offset of the next batch; ``size``: bytes selected."""
 
     def __init__(self, next_offset=0):
         self.next_offset = next_offset
@@ -73,9 +71,9 @@ class Selection:
         kept: cython.int,
         most_bytes: cython.longlong,
     ) -> int:
-        """The end of the intact v2 batches from frame ``first`` on that hold records in another codec than ``kept``.
+        """Returns the end of the run of intact v2 batches from frame ``first`` on whose codec is not ``kept``.
 
-        ``frames`` are rows FRAME_* of ``buffer``. The batches have at most ``most_bytes``, or there is one alone.
+        ``frames`` are rows FRAME_* of ``buffer``. The run has at most ``most_bytes`` bytes, or is a single batch.
         """
         check_frames(len(buffer), frames, first, stop)
         self.size = 0
@@ -140,7 +138,7 @@ def check_frames(length, frames, first, stop):
 
 
 def check_records(p, at, records, start, end):
-    """Whether records[start:end] are what the v2 batch header at p[at] says, with rising offsets in its range."""
+    """Whether records[start:end] match the v2 batch header at p[at], with rising offsets in its range."""
     header: RecordsHeader
     cursor: RecordCursor
     if not cython.compiled:
@@ -157,7 +155,7 @@ def check_records(p, at, records, start, end):
 def are_right(
     buffer: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, records: cython.const[cython.uchar][::1]
 ) -> bool:
-    """Whether ``records`` are what the v2 batch header at ``at`` says, with rising offsets in its range."""
+    """Whether ``records`` match the v2 batch header at ``at``, with rising offsets in its range."""
     found: cython.bint
     end: cython.Py_ssize_t = len(records)
     if at < 0 or at + V2_HEADER_BYTES > len(buffer):
@@ -193,9 +191,9 @@ def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> No
 
 
 class Repacking:
-    """Packs v2 batches anew, for one thread at a time. Records of more than ``largest`` bytes are left to the caller.
+    """Compresses v2 batches again. Not thread-safe. Batches with more than ``largest`` bytes of records are skipped.
 
-    ``frame``: the next one; ``size``: bytes in the output; the caller sets both. ``needed``: see FULL.
+    ``frame``: the next frame; ``size``: bytes in the output. The caller sets both. ``needed``: see FULL.
     """
 
     def __init__(self, expansion, packer, largest):
@@ -211,10 +209,10 @@ class Repacking:
         frames: cython.const[cython.longlong][::1],
         out: cython.uchar[::1],
     ) -> int:
-        """Writes the batches of ``buffer`` (rows FRAME_*) to ``out``, from ``frame`` on, behind ``size`` bytes.
+        """Writes the batches of ``buffer`` (rows FRAME_*) from ``frame`` on to ``out``, behind ``size`` bytes.
 
-        DONE, FULL or LEFT: the records of the batch are not intact, or too large, or compressed in a way that only
-        Python decompresses. An interpreted kernel leaves all.
+        Returns DONE, FULL or NEEDS_REPACKING. Batches that the caller must repack have broken or large records,
+        or a codec that only Python decompresses. In an interpreted kernel all do.
         """
         status: cython.int = NEEDS_BUFFER
         stop: cython.Py_ssize_t = len(frames) // FRAME_WIDTH
@@ -224,7 +222,7 @@ class Repacking:
             return DONE
         check_frames(len(buffer), frames, 0, stop)
         if not cython.compiled or not self.packer.is_usable:
-            return LEFT
+            return NEEDS_REPACKING
         if len(out) == 0:
             self.needed = V2_HEADER_BYTES
             return FULL
@@ -237,12 +235,12 @@ class Repacking:
                     )  # fmt: skip
                 at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == NEEDS_BUFFER else 0
                 if status == NEEDS_BUFFER and not self.expansion.extend(buffer[at + V2_FLAGS] & CODEC):
-                    return LEFT
+                    return NEEDS_REPACKING
         return status
 
 
 def pack_frames(repacking, p, frames, stop, out, capacity):
-    """As `Repacking.repack`, or NEEDS_BUFFER."""
+    """`Repacking.repack` without the GIL; NEEDS_BUFFER: extend the expansion buffer and call again."""
     at: cython.Py_ssize_t
     held: cython.Py_ssize_t
     packed: cython.Py_ssize_t
@@ -254,7 +252,7 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
             at = frames[repacking.frame * FRAME_WIDTH + FRAME_POSITION]
             held = frames[repacking.frame * FRAME_WIDTH + FRAME_SIZE] - V2_HEADER_BYTES
             if held <= 0:
-                return LEFT
+                return NEEDS_REPACKING
             records = p + at + V2_HEADER_BYTES
             codec = p[at + V2_FLAGS] & CODEC
             if codec:
@@ -263,11 +261,11 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
                     repacking.expansion.capacity, repacking.expansion.zstd,
                 )  # fmt: skip
                 if held < 0:
-                    return NEEDS_BUFFER if held == BUFFER_FULL else LEFT
+                    return NEEDS_BUFFER if held == BUFFER_FULL else NEEDS_REPACKING
                 records = cython.address(repacking.expansion.out[0])
             if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
-                return LEFT
-            # As much as libzstd or liblz4 ever asks for.
+                return NEEDS_REPACKING
+            # An upper bound of the compressed size for libzstd and liblz4.
             repacking.needed = V2_HEADER_BYTES + held + held // 256 + 64
             if capacity - repacking.size < repacking.needed:
                 return FULL
@@ -277,7 +275,7 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
                 repacking.packer.codec, repacking.packer.context, records, held, out + area, capacity - area
             )
             if packed < 0:
-                return LEFT
+                return NEEDS_REPACKING
             write_header(out, repacking.size, area + packed, repacking.packer.codec)
             repacking.size = area + packed
             repacking.frame += 1

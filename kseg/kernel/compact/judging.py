@@ -2,7 +2,7 @@
 
 import cython
 from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
-from cython.cimports.kseg.kernel.compact.key_map import KeyMap, ask_for, last_offset
+from cython.cimports.kseg.kernel.compact.key_map import KeyMap, last_offset, prefetch_slot
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 
@@ -52,7 +52,7 @@ def judge(key_map, payload, rows, count, is_protected, keep, counts):
             if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] <= latest:
                 key = cython.address(keys[k - first])
                 hash_key(payload, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], key_map.secret, key)
-                ask_for(key_map, key.high)
+                prefetch_slot(key_map, key.high)
         for k in range(first, stop):
             row = k * ROW_WIDTH
             keep[k] = 0

@@ -13,7 +13,7 @@ cdef class KeyMap:
     cdef readonly long long slots, most, count
     cdef public long long latest_offset
 
-cdef void ask_for(KeyMap key_map, long long high) noexcept nogil
+cdef void prefetch_slot(KeyMap key_map, long long high) noexcept nogil
 cdef long long last_offset(KeyMap key_map, const KeyHash* key) noexcept nogil
 cdef Py_ssize_t put_hashes(
     KeyMap key_map, const long long[::1] hashes, const long long[::1] offsets, Py_ssize_t count

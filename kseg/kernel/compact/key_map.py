@@ -11,7 +11,7 @@ own map evenly.
 import cython
 from cython.cimports.kseg.kernel.layout.rows import prefetch
 
-AHEAD = cython.declare(cython.Py_ssize_t, 12)
+PREFETCH_KEYS = cython.declare(cython.Py_ssize_t, 12)
 """How many keys ahead a slot is prefetched: a cache miss costs as much as a dozen hashes."""
 
 
@@ -126,7 +126,7 @@ def slot_of(half: cython.longlong, slots: cython.longlong) -> cython.longlong:
         return ((half & 0xFFFFFFFFFFFFFFFF) >> 32) * slots >> 32
 
 
-def ask_for(key_map, high):
+def prefetch_slot(key_map, high):
     """Prefetches the slot of a hash."""
     if cython.compiled:
         prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
@@ -159,11 +159,11 @@ def last_offset(key_map, key):
 def put_hashes(key_map, hashes, offsets, count):
     k: cython.Py_ssize_t
     at: cython.longlong
-    for k in range(min(AHEAD, count)):
-        ask_for(key_map, hashes[2 * k])
+    for k in range(min(PREFETCH_KEYS, count)):
+        prefetch_slot(key_map, hashes[2 * k])
     for k in range(count):
-        if k + AHEAD < count:
-            ask_for(key_map, hashes[2 * (k + AHEAD)])
+        if k + PREFETCH_KEYS < count:
+            prefetch_slot(key_map, hashes[2 * (k + PREFETCH_KEYS)])
         if key_map.count >= key_map.most:
             return k
         at = find_entry(key_map, hashes[2 * k], hashes[2 * k + 1])
@@ -193,14 +193,14 @@ def scatter_entries(key_map, bounds, out):
             b = slot_of(key_map._table[at + SLOT_LOW], buckets) + 1
             to = ENTRY_WIDTH * bounds[b]
             bounds[b] += 1
-            put_out(key_map, at, out, to)
+            copy_entry(key_map, at, out, to)
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def put_out(key_map: KeyMap, at: cython.longlong, out: cython.longlong[::1], to: cython.longlong) -> cython.void:
+def copy_entry(key_map: KeyMap, at: cython.longlong, out: cython.longlong[::1], to: cython.longlong) -> cython.void:
     """Copies an entry of the table to out[to], with the offset itself."""
     out[to + SLOT_HIGH] = key_map._table[at + SLOT_HIGH]
     out[to + SLOT_LOW] = key_map._table[at + SLOT_LOW]
@@ -214,8 +214,8 @@ def merge_entries(key_map, entries, least):
     count: cython.Py_ssize_t = len(entries) // ENTRY_WIDTH
     for k in range(count):
         entry = ENTRY_WIDTH * k
-        if k + AHEAD < count:
-            ask_for(key_map, entries[entry + AHEAD * ENTRY_WIDTH])
+        if k + PREFETCH_KEYS < count:
+            prefetch_slot(key_map, entries[entry + PREFETCH_KEYS * ENTRY_WIDTH])
         if entries[entry + SLOT_OFFSET] < least:
             continue
         at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
@@ -251,10 +251,10 @@ def look_up_entries(key_map, entries, out):
     found: cython.Py_ssize_t = 0
     for k in range(count):
         entry = ENTRY_WIDTH * k
-        if k + AHEAD < count:
-            ask_for(key_map, entries[entry + AHEAD * ENTRY_WIDTH])
+        if k + PREFETCH_KEYS < count:
+            prefetch_slot(key_map, entries[entry + PREFETCH_KEYS * ENTRY_WIDTH])
         at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
         if key_map._table[at + SLOT_OFFSET] != 0:
-            put_out(key_map, at, out, ENTRY_WIDTH * found)
+            copy_entry(key_map, at, out, ENTRY_WIDTH * found)
             found += 1
     return found

@@ -1,1 +1,1 @@
-"""Mapped files that are cut while they are read, and files that are written from start to end."""
+"""Protection against truncation of mapped files, positioned reads, and write-behind."""

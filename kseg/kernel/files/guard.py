@@ -1,7 +1,7 @@
-"""Keeps a mapped file that is cut while it is read from ending the process with SIGBUS: the lost pages read as zeros.
+"""Guards mapped files against truncation: lost pages read as zeros, instead of ending the process with SIGBUS.
 
-Holds the process's one table of guarded mappings (guard.h). Only a compiled kernel on a POSIX system can do it; where
-`AVAILABLE` is false, don't map a file that may change: read it.
+There is one table of guarded mappings in a process (guard.h). Only a compiled kernel on a POSIX system can guard. If
+`AVAILABLE` is false, read a file that may change instead of mapping it.
 """
 
 import cython
@@ -19,8 +19,8 @@ _lock = Lock()
 def guard(buffer: cython.const[cython.uchar][::1]) -> None:
     """Guards a read-only mapping of a file until `unguard`, which must come before it is unmapped.
 
-    Keeps no reference to it. Raises RuntimeError where that is not possible (not `AVAILABLE`, or 1024 mappings are
-    guarded already): then nothing may be read from this mapping that could be cut.
+    Keeps no reference to it. Raises RuntimeError if not `AVAILABLE`, or if 1024 mappings are guarded already. The
+    mapping must not be read then if its file may be truncated.
     """
     if cython.compiled:
         if len(buffer) == 0:
@@ -34,7 +34,7 @@ def guard(buffer: cython.const[cython.uchar][::1]) -> None:
 
 
 def unguard(buffer: cython.const[cython.uchar][::1]) -> None:
-    """Ends `guard`, and forgets whether the mapping was cut; without effect for one that is not guarded."""
+    """Ends `guard` and resets `was_cut`. No effect on a mapping that is not guarded."""
     if cython.compiled:
         if len(buffer) == 0:
             return
@@ -45,10 +45,10 @@ def unguard(buffer: cython.const[cython.uchar][::1]) -> None:
 
 
 def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
-    """Whether a page of a guarded mapping was read that its file no longer holds, so that zeros were seen for it.
+    """Whether a page of a guarded mapping was read beyond the end of its file, as zeros.
 
-    A cut inside the file's last page leaves no page missing, and its bytes read as zeros with no fault: compare the
-    file's size too.
+    A truncation inside the last page is not noticed: its bytes read as zeros without a fault. Compare the size of the
+    file too.
     """
     if cython.compiled:
         if len(buffer) == 0:
@@ -60,6 +60,6 @@ def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
 
 
 def keep_freed_memory() -> None:
-    """Lets the process keep up to 16 MiB of freed memory a thread for reuse; for programs, not for libraries."""
+    """Lets the process keep up to 16 MiB of freed memory per thread for reuse. For programs, not for libraries."""
     if cython.compiled:
         sigbus.keep_freed()

@@ -1,4 +1,4 @@
-# What guard.py, and no other module, reaches in guard.h.
+# guard.h, for guard.py only.
 cdef extern from "guard.h":
     enum:
         KSEG_GUARD_MAX

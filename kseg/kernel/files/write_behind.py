@@ -1,6 +1,6 @@
-"""Has the system begin to write what a file was given (Linux: sync_file_range), so that the fsync at its end is short.
+"""Starts writing parts of a file to disk early (Linux: sync_file_range), so that its final fsync is short.
 
-It is advice: nothing is promised to be on the disk, and elsewhere nothing happens. What fails, the fsync tells.
+It gives no guarantee, and has no effect on other systems. Errors are reported by the fsync.
 """
 
 import cython
@@ -10,7 +10,7 @@ if cython.compiled:
 
 
 def begin_writing(descriptor: cython.int, position: cython.longlong, size: cython.longlong) -> None:
-    """``size`` bytes from ``position`` on. Returns while they are being written."""
+    """Starts writing ``size`` bytes from ``position`` on to disk, without waiting for the end."""
     if cython.compiled:
         with cython.nogil:
             writing.begin(descriptor, position, size)

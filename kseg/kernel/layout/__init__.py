@@ -1,1 +1,1 @@
-"""Where fields lie in headers and rows: one definition for Python and C."""
+"""Positions of fields in headers, and columns of rows: one definition for Python and C."""

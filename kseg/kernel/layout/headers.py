@@ -1,1 +1,1 @@
-"""Where fields lie in the headers of batches and messages, and what their attributes mean: see headers.pxd."""
+"""Positions of fields in the headers of batches and messages, and bits of their attributes: see headers.pxd."""

@@ -1,4 +1,4 @@
-# Buffers as pointers for C; NULL for an empty one. The interpreted twin gives the buffer itself.
+# Pointers to the first element of buffers, NULL for an empty one. Interpreted, pointers.py returns the buffer itself.
 cdef inline const unsigned char* bytes_in(const unsigned char[::1] buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 

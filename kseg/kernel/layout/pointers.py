@@ -1,4 +1,4 @@
-"""Buffers as pointers for C; interpreted, a buffer is indexed as it is."""
+"""Pointers to buffers for C. Interpreted, each function returns the buffer itself, which is indexed."""
 
 
 def bytes_in(buffer):

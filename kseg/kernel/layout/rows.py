@@ -1,14 +1,14 @@
-"""The interpreted twin of native.h: loads and checksums; and the rows that kernel modules hand to each other.
+"""The tables of int64 that kernel modules share, and the interpreted twin of native.h: integers and checksums.
 
-Rows are int64 and lie one after the other in one flat buffer; field F of row i is ``rows[i * WIDTH + F]``.
+A table is one flat buffer. Column C of row i is ``rows[i * WIDTH + C]``.
 
-Frames (what `kseg.kernel.scan.frames` finds in a segment), FRAME_*:
+Frames, as `kseg.kernel.scan.frames` finds them in a segment, FRAME_*:
 
     POSITION   byte position in the file            SIZE    bytes of the whole entry, its length field included
-    MAGIC      signed magic byte                    STATE   bits, see kseg.kernel.scan.frames
+    MAGIC      signed magic byte                    STATE   bits CRC_RIGHT, RECORDS_RIGHT, NULL_KEYS
 
-Records (what `kseg.kernel.records.records` finds in a batch), ROW_*; positions count from the start of the buffer
-they lie in:
+Records, as `kseg.kernel.records.records` reads them from a batch, ROW_*. Positions count from the start of the buffer
+that holds the batch:
 
     OFFSET     absolute offset                      TIMESTAMP     ms since the epoch, -1 none
     SEQUENCE   producer sequence, -1 none           KEY, VALUE    position of the bytes
@@ -18,13 +18,13 @@ they lie in:
 
 Headers, HEADER_*: KEY, VALUE positions; KEY_SIZE; VALUE_SIZE, -1 null.
 
-Batches (what `kseg.kernel.scan.headers` reads off their headers), BATCH_*; -1 is what a format lacks or a field is
-unset to:
+Batches, as `kseg.kernel.scan.headers` reads their headers, BATCH_*. A field that is unset, or that the format lacks, is
+-1:
 
-    POSITION, SIZE, MAGIC, STATE   as FRAME_*       FIRST_OFFSET   of a compressed v0 or v1 message -1: open it
+    POSITION, SIZE, MAGIC, STATE   as FRAME_*       FIRST_OFFSET   -1 for a compressed v0 or v1 message
     LAST_OFFSET                                     ATTRIBUTES     int16 (v2) or int8, unsigned
     LEADER_EPOCH                                    BASE_TIMESTAMP, MAX_TIMESTAMP   ms
-    PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE      COUNT          records; of a compressed v0 or v1 message -1
+    PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE      COUNT          records; -1 for a compressed v0 or v1 message
     MARKER     control type of a control batch's    COORDINATOR_EPOCH   of such a marker
                first record, -1 where there is none
 """
@@ -32,7 +32,7 @@ unset to:
 from struct import Struct
 from zlib import crc32 as _zlib_crc32
 
-# A slice of a file that is not mapped is a copy, and a length that a frame claims must not decide on its size.
+# A slice of an unmapped file is a copy. The length that a frame claims must not determine its size.
 SLICE_BYTES = 1 << 20
 COPY_BYTES = 1 << 25
 
@@ -41,12 +41,12 @@ def be16(p, i):
     return int.from_bytes(p[i : i + 2], "big", signed=True)
 
 
-# What `varint` gives for a byte that stands alone, as most of a record's do.
+# Results of `varint` for single bytes, as most varints of a record are.
 _ONE_BYTE = [((byte >> 1) ^ -(byte & 1)) * 16 + 1 for byte in range(128)]
 
 
 def varint(p, i, end):
-    """The zigzag varint at i as value * 16 + bytes used; 0 where there is none of at most 5 bytes before end."""
+    """Returns value * 16 + bytes used of the zigzag varint at i; 0 if it does not end within 5 bytes or before end."""
     if i < end and p[i] < 128:
         return _ONE_BYTE[p[i]]
     value = used = 0
@@ -58,7 +58,7 @@ def varint(p, i, end):
         used += 1
         if byte < 128:
             break
-    value &= 0xFFFFFFFF  # what C drops by itself: bits beyond 32 in the fifth byte
+    value &= 0xFFFFFFFF  # C drops bits beyond 32 in the fifth byte
     return ((value >> 1) ^ -(value & 1)) * 16 + used
 
 
@@ -85,12 +85,12 @@ def _zigzag(value):
 
 
 def varint_bytes(value):
-    """How many the zigzag varint (or varlong) of a number takes."""
+    """Returns the length of a number as a zigzag varint or varlong."""
     return max(_zigzag(value).bit_length() + 6, 7) // 7
 
 
 def put_varint(out, at, value):
-    """Writes that varint; the position behind it."""
+    """Writes a number as a zigzag varint. Returns the position behind it."""
     left = _zigzag(value)
     while left > 127:
         out[at] = left & 127 | 128
@@ -101,13 +101,13 @@ def put_varint(out, at, value):
 
 
 def put_big(out, at, value, size):
-    """Writes the low ``size`` bytes of a number, the highest first; the position behind them."""
+    """Writes the low ``size`` bytes of a number, big-endian. Returns the position behind them."""
     out[at : at + size] = (value & (1 << 8 * size) - 1).to_bytes(size, "big")
     return at + size
 
 
 def put_bytes(out, at, p, start, size):
-    """Copies bytes, none where the size is negative; the position behind them."""
+    """Copies bytes, none if the size is negative. Returns the position behind them."""
     if size <= 0:
         return at
     out[at : at + size] = p[start : start + size]
@@ -115,24 +115,24 @@ def put_bytes(out, at, p, start, size):
 
 
 def prefetch(p, i):
-    """A hint to the processor; here there is nothing to hint."""
+    """A hint to the processor in C; without effect here."""
 
 
 def native_setup():
-    """Fills native.h's tables; here there is nothing to fill."""
+    """Fills the tables of native.h; without effect here."""
 
 
 def indexable(buffer):
-    """What is quickest to take bytes and slices of: ``buffer`` itself unless it is a view of at most `COPY_BYTES`."""
+    """Returns a copy of a memoryview of at most `COPY_BYTES`, which is faster to index and slice; else the buffer."""
     return bytes(buffer) if isinstance(buffer, memoryview) and len(buffer) <= COPY_BYTES else buffer
 
 
-# Of a v2 batch, from its attributes on; seven calls for one field each take four times as long.
+# Of a v2 batch, from its attributes on. One call for each of the seven fields takes four times as long.
 _V2_FIELDS = Struct(">hiqqqhii")
 
 
 def v2_fields(p, at):
-    """The fields of the v2 batch header at p[at] that its records depend on (`kseg.kernel.records.records`)."""
+    """Returns the fields of the v2 batch header at p[at] that a walk over its records needs (RecordsHeader)."""
     attributes, last_delta, base_timestamp, max_timestamp, _, _, sequence, count = _V2_FIELDS.unpack(
         p[at + 21 : at + 61]
     )
@@ -143,7 +143,7 @@ _package_crc32c = None
 
 
 def crc32c(crc, p, start, end):
-    """CRC-32C of ``p[start:end]`` after ``crc``, the finalised CRC (0 at first) of what came before."""
+    """Returns the CRC-32C of ``p[start:end]`` after ``crc``, the finalised CRC of the preceding bytes, initially 0."""
     global _package_crc32c
     if _package_crc32c is None:
         from crc32c import crc32c as _package_crc32c  # 45 ms: not before it is needed
@@ -155,14 +155,14 @@ def crc32c(crc, p, start, end):
 
 
 def crc32(crc, p, start, end):
-    """CRC-32 (zlib's) of ``p[start:end]`` after ``crc``, as `crc32c`."""
+    """Returns the CRC-32 of zlib of ``p[start:end]`` after ``crc``; see `crc32c`."""
     for at in range(start, end, SLICE_BYTES):
         crc = _zlib_crc32(p[at : min(at + SLICE_BYTES, end)], crc)
     return crc
 
 
 def crc32c_shift(state, n):
-    """The CRC register ``state`` (not finalised) after ``n`` more zero bytes, in time that grows with log n."""
+    """Returns the CRC register ``state``, not finalised, after ``n`` more zero bytes. Takes O(log n) time."""
     return _shift(_CASTAGNOLI, state, n)
 
 
@@ -171,7 +171,7 @@ def crc32_shift(state, n):
 
 
 def crc32c_range(before, through, n):
-    """CRC-32C of ``n`` bytes, given that of all bytes before them and that of all bytes through their end."""
+    """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end."""
     return through ^ _shift(_CASTAGNOLI, before, n)
 
 
@@ -179,8 +179,8 @@ def crc32_range(before, through, n):
     return through ^ _shift(_IEEE, before, n)
 
 
-# A register is a polynomial over GF(2), bit 31 its x^0; polynomial.h tells more. Entry k is x^(8 * 2^k), and there are
-# enough for any 64-bit n.
+# A register is a polynomial over GF(2), bit 31 its x^0; see polynomial.h. Entry k of the powers is x^(8 * 2^k), for
+# any 64-bit n.
 _CASTAGNOLI, _IEEE = 0x82F63B78, 0xEDB88320
 _powers: dict[int, list[int]] = {}
 

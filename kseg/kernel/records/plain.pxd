@@ -3,13 +3,13 @@ from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTabl
 cpdef enum:
     # What a pass over plain frames ends with. FULL: take what there is and call again; NOT_PLAIN: the next frame is the
     # caller's; TOO_SMALL: an empty output is too small; MORE_HEADERS: the rows of headers are too few for one record;
-    # YOURS: the caller has to end the line of a record.
+    # NEEDS_DECODING: the caller has to end the line of a record.
     DONE = 0
     FULL = 1
     NOT_PLAIN = 2
     TOO_SMALL = 3
     MORE_HEADERS = 4
-    YOURS = 5
+    NEEDS_DECODING = 5
 
 cdef class Progress:
     cdef public Py_ssize_t frame, position

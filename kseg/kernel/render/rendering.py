@@ -1,7 +1,7 @@
-"""Batches and records to text or JSON Lines: one pass over plain frames and, where asked for, their records.
+"""Prints batches and records as text or JSON Lines, in one pass over plain frames.
 
-The lines themselves are those of `kseg.kernel.render.batch_lines`, `kseg.kernel.render.text` and
-`kseg.kernel.render.jsonl`; keys and values of internal topics are decoded by a program (`kseg.formats.program`).
+`kseg.kernel.render.batch_lines`, `kseg.kernel.render.text` and `kseg.kernel.render.jsonl` write the lines. Keys and
+values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
 import cython
@@ -32,9 +32,9 @@ from cython.cimports.kseg.kernel.native.escape import forget, put
 from cython.cimports.kseg.kernel.records.plain import (
     DONE,
     FULL,
+    NEEDS_DECODING,
     NOT_PLAIN,
     TOO_SMALL,
-    YOURS,
     PlainFrames,
     Progress,
     enter,
@@ -56,9 +56,9 @@ if cython.compiled:
 from kseg.kernel.records.plain import check_frames
 
 LEAST_OUTPUT_BYTES = 4096
-NOBODYS = cython.declare(cython.Py_ssize_t, -1)
+NO_ROW = cython.declare(cython.Py_ssize_t, -1)
 PADDED_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 64)
-# Bytes that must be there to begin a line, besides the context's, and those kept behind its limit.
+# Free bytes that a new line requires, besides its context, and the bytes reserved behind its limit.
 TEXT_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
 JSON_MARGIN = cython.declare(cython.Py_ssize_t, 1536)
 DECODED_MARGIN = cython.declare(cython.Py_ssize_t, 2048)
@@ -67,14 +67,14 @@ DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
 
 
 class Renderer(Progress):
-    """Prints batches and records, call by call, into outputs of the caller's.
+    """Prints batches and records into output buffers of the caller.
 
-    ``flags``: what is printed (`kseg.kernel.render.lines`). ``context``: what JSON lines say of the file (lines.pxd):
-    bytes of a batch, a record and a place; None for text. ``program``: what decodes keys and values.
+    ``flags``: DEEP and others of lines.pxd. ``context``: texts about the file for JSON lines (Context of lines.pxd):
+    bytes for a batch, a record and a place; None for text. ``program``: decodes keys and values.
 
-    ``written``: bytes of the output that are taken; ``batches`` printed, as ``records``; ``origin`` is added to each
-    position that is printed. With YOURS record ``row`` of those read last is the caller's to decode, behind what is
-    written of its line; it is ``is_control`` or not.
+    ``written``: bytes used of the output. ``batches`` and ``records``: numbers printed. ``origin`` is added to printed
+    positions. After NEEDS_DECODING the caller must finish the line of record ``row``, whose beginning is written;
+    ``is_control``: it is a control record.
     """
 
     def __init__(self, flags=0, context=None, program=None):
@@ -85,7 +85,7 @@ class Renderer(Progress):
         self.show(flags, context, program)
 
     def show(self, flags, context=None, program=None):
-        """What is printed from now on, and how."""
+        """Sets the contents and the form of the output."""
         self.flags = flags
         self._context, self._program = context, program
         self.is_control = False
@@ -132,7 +132,7 @@ class Renderer(Progress):
         self.plain.table.header_capacity = len(headers) // HEADER_WIDTH
         self.line.rows = self.plain.table.rows
         self.line.headers = self.plain.table.headers
-        self.row = NOBODYS
+        self.row = NO_ROW
 
     def print_batches(
         self,
@@ -142,34 +142,34 @@ class Renderer(Progress):
         rows: cython.longlong[::1],
         headers: cython.longlong[::1],
         out: cython.uchar[::1],
-        area: cython.const[cython.uchar][::1] = None,
-        laid: cython.const[cython.longlong][::1] = None,
+        expanded: cython.const[cython.uchar][::1] = None,
+        expanded_frames: cython.const[cython.longlong][::1] = None,
     ) -> int:
-        """Prints the frames from ``frame`` up to ``stop`` into ``out``; ``rows`` and ``headers`` are room for them.
+        """Prints the frames from ``frame`` up to ``stop`` into ``out``. ``rows`` and ``headers`` are buffers for rows.
 
-        DONE; FULL: take out[:written], set that to 0 and call again; NOT_PLAIN: the frame is the caller's to print
-        (``position`` is then 0; where it isn't, the bytes changed while they were read); TOO_SMALL: ``out``, empty,
-        must grow to ``needed`` bytes; MORE_HEADERS: ``headers`` must grow to ``needed`` rows; YOURS: see above, all
-        else is already that of the next record. ValueError for buffers that don't match.
+        Returns DONE; FULL: use out[:written], set ``written`` to 0 and call again; NOT_PLAIN: the caller must print the
+        frame (``position`` is 0, unless the bytes changed during the read); TOO_SMALL: the empty ``out`` must grow to
+        ``needed`` bytes; MORE_HEADERS: ``headers`` must grow to ``needed`` rows; NEEDS_DECODING: finish the line, then
+        call again. Raises ValueError for inconsistent buffers.
 
-        Without DEEP a batch is plain in JSON when its header shows no problem; a v0 or v1 wrapper never is, its base
-        offset lies in the compressed set. ``area`` and ``laid``, where they are given, are what
-        `kseg.kernel.codecs.batch_expansion` has made of these frames.
+        Without DEEP a batch is plain in JSON if its header has no problem. A v0 or v1 wrapper is never plain: its base
+        offset is inside the compressed set. ``expanded`` and ``expanded_frames``: the same frames decompressed by
+        `kseg.kernel.codecs.batch_expansion`.
         """
         status: cython.int
-        if laid is None:
-            area, laid = buf, frames
+        if expanded_frames is None:
+            expanded, expanded_frames = buf, frames
         if self.frame < 0 or len(rows) < ROW_WIDTH:
             raise ValueError("no such frame, or no room for a row")
         if self.frame < stop:
             check_frames(frames, stop, len(buf))
-            check_frames(laid, stop, len(area))
+            check_frames(expanded_frames, stop, len(expanded))
         self._take_output(rows, headers, out, self._program is not None)
         self.p = bytes_in(buf)
         self.length = len(buf)
         self.frames = int64s_in(frames)
-        self.plain.p = self.line.p = self.job.p = bytes_in(area)
-        self.plain.frames = int64s_in(laid)
+        self.plain.p = self.line.p = self.job.p = bytes_in(expanded)
+        self.plain.frames = int64s_in(expanded_frames)
         self.plain.refused = CODEC if self.decodes else CODEC | CONTROL
         with cython.nogil:
             status = write_batches(self, stop)
@@ -186,10 +186,10 @@ class Renderer(Progress):
         out: cython.uchar[::1],
         decodes: cython.bint = False,
     ) -> int:
-        """Prints rows ``record`` up to ``stop``, whose positions count from the start of ``payload``, of one batch.
+        """Prints rows ``record`` to ``stop`` of one batch; their positions count from the start of ``payload``.
 
-        ``origin`` is the batch's position, ``kind`` its timestamp type (in JSON rows of v0 and v1 tell theirs). DONE,
-        FULL, TOO_SMALL or, with ``decodes``, YOURS.
+        ``origin``: position of the batch. ``kind``: its timestamp type; in JSON, rows of v0 and v1 have their own.
+        Returns DONE, FULL, TOO_SMALL or, with ``decodes``, NEEDS_DECODING.
         """
         reached: cython.Py_ssize_t
         first: cython.Py_ssize_t = self.record
@@ -203,21 +203,21 @@ class Renderer(Progress):
         self.is_control = False
         with cython.nogil:
             reached = write_rows(self, first, stop)
-        self.record = reached + (self.row != NOBODYS)
+        self.record = reached + (self.row != NO_ROW)
         self.records += self.record - first
-        if self.row != NOBODYS:
-            return YOURS
+        if self.row != NO_ROW:
+            return NEEDS_DECODING
         return DONE if reached == stop else full(self, reached)
 
 
 def full(renderer, row):
-    """What to return when there is no room for the line of a row."""
+    """Returns the status if the line of a row does not fit."""
     renderer.needed = needed_bytes(cython.address(renderer.plain.table), row, renderer.line.capacity)
     return FULL if renderer.written else TOO_SMALL
 
 
 def put_batch(renderer, at):
-    """Prints the line of the frame whose columns begin ``at``; the position behind it."""
+    """Prints the line of the frame whose columns begin ``at``. Returns the position behind it."""
     line: cython.pointer[Line] = cython.address(renderer.line)
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     header: cython.uchar[64]
@@ -225,7 +225,7 @@ def put_batch(renderer, at):
         return put_json_batch(line, renderer.written, renderer.p, renderer.frames, at, renderer.origin)
     if renderer.length - position >= V2_HEADER_BYTES:
         return put_text_batch(line, renderer.written, renderer.p, position, renderer.frames, at, renderer.origin)
-    # A header that the end of the buffer cuts off reads as zeros.
+    # The missing bytes of a truncated header read as zeros.
     if cython.compiled:
         memset(header, 0, PADDED_HEADER_BYTES)
         memcpy(header, renderer.p + position, renderer.length - position)
@@ -235,7 +235,7 @@ def put_batch(renderer, at):
 
 
 def begin_lines(renderer, at):
-    """Notes what the lines of a frame's records have in common."""
+    """Sets the fields that all records of a frame share."""
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
     magic: cython.longlong = renderer.frames[at + FRAME_MAGIC]
     attributes: cython.int = renderer.p[position + (V2_FLAGS if magic >= MAGIC_V2 else LEGACY_FLAGS)]
@@ -256,9 +256,9 @@ def put_end(line: cython.pointer[Line], o: cython.Py_ssize_t) -> cython.Py_ssize
 
 
 def write_rows(renderer, first, stop):
-    """Prints rows and moves ``written``; the first row that found no room, else ``stop``.
+    """Prints rows and advances ``written``. Returns the first row that does not fit, else ``stop``.
 
-    Where the renderer's row is then not NOBODYS it is the one returned, whose line is printed up to its key.
+    If it sets the row of the renderer, it returns that row, whose line is printed up to its key.
     """
     line: cython.pointer[Line] = cython.address(renderer.line)
     job: cython.pointer[Job] = cython.address(renderer.job)
@@ -298,7 +298,7 @@ def write_rows(renderer, first, stop):
 
 
 def open_rows(renderer, at):
-    """Reads the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS."""
+    """Reads the next rows of the frame whose columns begin ``at``. Returns DONE, NOT_PLAIN or MORE_HEADERS."""
     if renderer.line.is_json and not has_plain_header(renderer.p, renderer.frames, at):
         return NOT_PLAIN
     renderer.plain.table.row_count = 0
@@ -337,9 +337,9 @@ def write_batches(renderer, stop):
             )
         begin_lines(renderer, at)
         reached = write_rows(renderer, 0, renderer.plain.table.row_count)
-        if renderer.row != NOBODYS:
+        if renderer.row != NO_ROW:
             leave(cython.address(renderer.plain), at, renderer, reached + 1)
-            return YOURS
+            return NEEDS_DECODING
         leave(cython.address(renderer.plain), at, renderer, reached)
         if reached < renderer.plain.table.row_count:
             return full(renderer, reached)

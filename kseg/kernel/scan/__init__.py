@@ -1,1 +1,1 @@
-"""Frames of a segment: from header to header, checksums, and the search behind damage."""
+"""Finds the frames of a segment: following lengths, checking checksums, searching behind damage."""

@@ -1,22 +1,21 @@
-# The kinds of events that following batches from header to header tells, and the state that it keeps.
+# The kinds of events of a check of batches, and its state.
 from kseg.kernel.scan.events cimport EventLog
 
 cpdef enum:
-    # The checksum or the magic is wrong. A: last offset believed before it, or -1.
+    # The checksum or the magic is wrong. A: last trusted offset before it, or -1.
     INVALID = 1
-    # A: the offset expected, B: the first one found, C: 1 where what lies before the batch was damaged.
+    # A: the offset expected, B: the first one found, C: 1 if the bytes before the batch are damaged.
     GAP = 2
     # A: last offset before, B: offset of the batch.
     NOT_RISING = 3
-    # The base offset alone is wrong, the batch behind goes on from what it should be. A: expected, B: found.
-    # Of a compressed v0 or v1 message B is the last offset, and A that or, where C is 1, no more than the least it
-    # can be.
+    # Only the base offset is wrong: the next batch continues the expected offsets. A: expected, B: found. For a
+    # compressed v0 or v1 message, B is the last offset, and A the expected last offset or, if C is 1, its minimum.
     WRONG_OFFSET = 4
-    # A: an offset that the segment cannot hold.
+    # A: an offset outside the range of the segment.
     OUTSIDE = 5
     # A: attributes with bits that no release sets.
     ATTRIBUTES = 6
-    # A: records counted, B: offsets there is room for.
+    # A: records counted, B: offsets of the batch.
     COUNT = 7
     # A: leader epoch before, B: that of the batch.
     EPOCH_FALLS = 8
@@ -25,10 +24,10 @@ cpdef enum:
     KINDS = 10
 
 cdef class Chain(EventLog):
-    cdef public long long base, latest_ms, last_offset, last_epoch, first_offset, placeless, missing
+    cdef public long long base, latest_ms, last_offset, last_epoch, first_offset, misplaced, missing
     cdef public long long largest_timestamp, largest_timestamp_offset, least_timestamp
     cdef public long long batches, records, v0, v1, v2
-    cdef public long long transactional, control, with_producer, compressed, with_horizon, holed
+    cdef public long long transactional, control, with_producer, compressed, with_horizon, sparse
     cdef public bint is_after_damage
 
 cdef bint is_astray(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long before) noexcept nogil

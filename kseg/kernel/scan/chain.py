@@ -1,4 +1,4 @@
-"""Follows batches from header to header (rows BATCH_*) and tells where one does not go on from the one before."""
+"""Checks that each batch continues the preceding one, by header rows (BATCH_*): offsets, epochs, timestamps, counts."""
 
 import cython
 from cython.cimports.kseg.kernel.layout.headers import (
@@ -38,17 +38,18 @@ _NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
 
 
 class Chain(EventLog):
-    """Where following the batches of a segment from header to header stands, kept from call to call.
+    """The state of a check of the batches of one segment, kept between calls.
 
-    ``base_offset`` is that of the segment, None if not known; a timestamp beyond ``latest_ms`` is an event. ``limit``
-    and ``rows`` as in `EventLog`. Offsets, epochs and timestamps (ms) are -1 where there is none yet.
+    ``base_offset`` of the segment, None if unknown. A timestamp above ``latest_ms`` is an event. ``limit`` and ``rows``
+    as in `EventLog`. Offsets, epochs and timestamps (ms) are -1 until known.
 
-    ``last_offset`` of the last batch believed; ``last_epoch``; ``is_after_damage`` something was not believed since;
-    ``placeless`` offsets that belong to a batch before whose own are wrong: a gap no larger is that batch's. Numbers of
-    valid batches: ``records`` known without opening, ``v0``, ``v1``, ``v2``, ``transactional``, ``control``,
-    ``with_producer``, ``compressed``, ``with_horizon`` (a delete horizon), ``holed`` (room for more records than they
-    count, of compressed v0 and v1 those once opened). ``batches`` counts all; ``missing`` offsets in all gaps.
-    ``largest_timestamp_offset`` is the last offset of the batch that has the largest timestamp.
+    ``last_offset`` of the last trusted batch; ``last_epoch``; ``is_after_damage``: batches since then are not trusted;
+    ``misplaced``: number of offsets of a preceding batch whose own offsets are wrong, so a gap of that size is not
+    reported. Counts of valid batches: ``v0``, ``v1``, ``v2``, ``transactional``, ``control``, ``with_producer``,
+    ``compressed``, ``with_horizon`` (a delete horizon), ``sparse`` (fewer records than offsets; compressed v0 and v1
+    messages count only if they were opened). ``records``: in those batches, as far as known without opening them.
+    ``batches`` counts all batches, ``missing`` the offsets in all gaps. ``largest_timestamp_offset`` is the last offset
+    of the batch that has the largest timestamp.
     """
 
     def __init__(self, base_offset=None, latest_ms=NEVER_LATE, limit=0, rows=None):
@@ -58,9 +59,9 @@ class Chain(EventLog):
         self.last_offset = self.last_epoch = self.first_offset = -1
         self.largest_timestamp = self.largest_timestamp_offset = self.least_timestamp = -1
         self.is_after_damage = False
-        self.placeless = self.missing = 0
+        self.misplaced = self.missing = 0
         self.batches = self.records = self.v0 = self.v1 = self.v2 = 0
-        self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.holed = 0
+        self.transactional = self.control = self.with_producer = self.compressed = self.with_horizon = self.sparse = 0
 
 
 @cython.cfunc
@@ -68,7 +69,7 @@ class Chain(EventLog):
 @cython.nogil
 @cython.exceptval(check=False)
 def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t, chain: Chain) -> cython.void:
-    """Adds one valid batch to the numbers."""
+    """Adds one valid batch to the counts."""
     magic: cython.longlong = row[at + BATCH_MAGIC]
     attributes: cython.longlong = row[at + BATCH_ATTRIBUTES]
     count: cython.longlong = row[at + BATCH_COUNT]
@@ -90,14 +91,14 @@ def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.P
         if row[at + BATCH_PRODUCER_ID] >= 0:
             chain.with_producer += 1
         if count <= difference(row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]):
-            chain.holed += 1
+            chain.sparse += 1
         if not attributes & DELETE_HORIZON and count > 0:
             least(chain, row[at + BATCH_BASE_TIMESTAMP])
     elif row[at + BATCH_STATE] & RECORDS_RIGHT and 0 < count <= difference(
         row[at + BATCH_LAST_OFFSET], row[at + BATCH_FIRST_OFFSET]
     ):
-        # A compressed set that was opened, and in which nothing is wrong.
-        chain.holed += 1
+        # A compressed message set that was opened and has no problem.
+        chain.sparse += 1
     if magic == 1:
         least(chain, largest)
     if largest > chain.largest_timestamp:
@@ -118,13 +119,13 @@ def least(chain: Chain, timestamp: cython.longlong) -> cython.void:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def goes_on(
+def next_begins_at(
     rows: cython.pointer[cython.const[cython.longlong]],
     i: cython.Py_ssize_t,
     count: cython.Py_ssize_t,
     after: cython.longlong,
 ) -> cython.bint:
-    """Whether the batch behind row i is valid and begins at offset ``after``."""
+    """Whether the batch of row i + 1 is valid and begins at offset ``after``."""
     at: cython.Py_ssize_t = (i + 1) * BATCH_WIDTH
     return i + 1 < count and (rows[at + BATCH_STATE] & CRC_RIGHT) and rows[at + BATCH_FIRST_OFFSET] == after
 
@@ -136,7 +137,7 @@ def goes_on(
 def least_offset(
     rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> cython.longlong:
-    """The first offset of row i, its last one where that is unknown; -1 where there is no such row, or no valid one."""
+    """Returns the first offset of row i, the last one if that is unknown, -1 if the row is missing or invalid."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     if i >= count or not rows[at + BATCH_STATE] & CRC_RIGHT:
         return -1
@@ -150,7 +151,7 @@ def least_offset(
 @cython.nogil
 @cython.exceptval(check=False)
 def span_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ssize_t) -> cython.longlong:
-    """Offsets that row i needs wherever it belongs; at least so many for a compressed v0 or v1 message."""
+    """Returns the number of offsets that the batch of row i occupies; a minimum for a compressed v0 or v1 message."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     count: cython.longlong = rows[at + BATCH_COUNT]
     if rows[at + BATCH_MAGIC] >= MAGIC_V2:
@@ -159,7 +160,7 @@ def span_of(rows: cython.pointer[cython.const[cython.longlong]], i: cython.Py_ss
 
 
 def is_astray(rows, i, count, before):
-    """Whether the v0 or v1 message of row i is far ahead, while the two behind it go on from those before it."""
+    """Whether the v0 or v1 message of row i has a too large offset: the next two continue the preceding ones."""
     one: cython.longlong
     two: cython.longlong
     if rows[i * BATCH_WIDTH + BATCH_MAGIC] >= MAGIC_V2 or before < 0:
@@ -170,9 +171,9 @@ def is_astray(rows, i, count, before):
 
 
 def step_back(rows, i, count, chain):
-    """Whether to go on from row i, which lies below the offsets before it: those behind it do not go on from these."""
+    """Whether to continue from row i, whose offset falls: the next row does not continue the preceding rows either."""
     following: cython.longlong = least_offset(rows, i + 1, count)
-    chain.placeless = span_of(rows, i)
+    chain.misplaced = span_of(rows, i)
     return 0 <= following <= chain.last_offset
 
 
@@ -184,31 +185,31 @@ def follow_offsets(rows, i, count, chain):
     expected: cython.longlong = expected_offset(chain)
     after: cython.longlong
     is_known: cython.bint = first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
-    # Where the batch would end if its base offset were the one expected.
+    # Offset behind the batch if its base offset were the expected one.
     after = sum_of(sum_of(expected, difference(last, first)), 1)
     if chain.base >= 0 and (
         last < chain.base or last - chain.base > _LARGEST_SPAN or (is_known and first < chain.base)
     ):
-        if before >= 0 and is_known and goes_on(rows, i, count, after):
+        if before >= 0 and is_known and next_begins_at(rows, i, count, after):
             report(chain, WRONG_OFFSET, i, expected, first, 0)
             chain.last_offset = sum_of(after, -1)
             return
         report(chain, OUTSIDE, i, first if is_known and first < chain.base else last, 0, 0)
         if last < chain.base or last - chain.base > _LARGEST_SPAN:
-            chain.placeless = span_of(rows, i)
+            chain.misplaced = span_of(rows, i)
             return
     if is_known and (before >= 0 or chain.base >= 0) and first != expected:
-        if (before >= 0 or expected > first) and goes_on(rows, i, count, after):
+        if (before >= 0 or expected > first) and next_begins_at(rows, i, count, after):
             report(chain, WRONG_OFFSET, i, expected, first, 0)
             chain.last_offset = sum_of(after, -1)
             chain.is_after_damage = False
             return
     if is_astray(rows, i, count, before):
         report(chain, WRONG_OFFSET, i, expected, last, 1)
-        chain.placeless = span_of(rows, i)
+        chain.misplaced = span_of(rows, i)
         return
     if is_known and (before >= 0 or chain.base >= 0) and first > expected:
-        if difference(first, expected) > chain.placeless:
+        if difference(first, expected) > chain.misplaced:
             report(chain, GAP, i, expected, first, chain.is_after_damage)
             chain.missing = sum_of(chain.missing, difference(first, expected))
     elif before >= 0 and (first if is_known else last) <= before:
@@ -219,7 +220,7 @@ def follow_offsets(rows, i, count, chain):
         chain.first_offset = first if is_known else last
     chain.last_offset = last
     chain.is_after_damage = False
-    chain.placeless = 0
+    chain.misplaced = 0
 
 
 @cython.cfunc
@@ -231,20 +232,20 @@ def expected_offset(chain: Chain) -> cython.longlong:
 
 
 def is_believable(rows, i, count, expected):
-    """Whether row i, which is not valid, goes on from the batch before it and the one behind goes on from it."""
+    """Whether the invalid batch of row i has right offsets: it continues the preceding one, the next continues it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
     if rows[at + BATCH_FIRST_OFFSET] != expected and (
         rows[at + BATCH_FIRST_OFFSET] >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2
     ):
         return False
-    return last >= expected and goes_on(rows, i, count, sum_of(last, 1))
+    return last >= expected and next_begins_at(rows, i, count, sum_of(last, 1))
 
 
 def follow_plain(rows, i, count, chain):
-    """Passes over batches from row i on that go on from the one before in every way; the first that does not.
+    """Counts the batches from row i on that continue the preceding one and give no event. Returns the first other row.
 
-    They are what `follow_one` would have nothing to say of, and its totals of them: nearly all batches of most logs.
+    A fast path with the result of `follow_one`, for nearly all batches of most logs.
     """
     begin: cython.Py_ssize_t = i
     at: cython.Py_ssize_t
@@ -288,7 +289,7 @@ def follow_plain(rows, i, count, chain):
         return i
     chain.last_offset = last
     chain.is_after_damage = False
-    chain.placeless = 0
+    chain.misplaced = 0
     chain.batches += i - begin
     chain.records += records
     chain.v2 += i - begin
@@ -341,7 +342,7 @@ def follow_one(rows, i, count, chain):
 
 
 def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, chain: Chain) -> int:
-    """Follows the first ``count`` rows (BATCH_*); the number of events written. Those that don't fit are counted."""
+    """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted."""
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH:

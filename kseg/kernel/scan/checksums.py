@@ -1,6 +1,6 @@
 """Checksums for Python callers: CRC-32C (batches of magic 2) and CRC-32 (messages of magic 0 and 1, and of 0.7).
 
-The kernel's own loops call native.h; this is its face for all others, and lets tests run each path through it.
+The loops of the kernel call native.h directly. Tests can choose an implementation here.
 """
 
 import cython
@@ -10,30 +10,30 @@ native.native_setup()
 
 
 def crc32c(buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
-    """CRC-32C of a contiguous buffer of bytes, after ``crc``, the CRC of what came before it."""
+    """Returns the CRC-32C of a contiguous buffer of bytes, after ``crc``, the CRC of the preceding bytes."""
     return _update(True, -1, buffer, crc)
 
 
 def crc32(buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
-    """CRC-32 as zlib computes it, of a contiguous buffer of bytes, after ``crc``."""
+    """Returns the CRC-32 of zlib of a contiguous buffer of bytes, after ``crc``."""
     return _update(False, -1, buffer, crc)
 
 
 def crc32c_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
-    """CRC-32C of ``n`` bytes, from that of all bytes before them and that of all bytes through their end.
+    """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end.
 
-    Takes the same time for any ``n``: with a table of prefix CRCs, any range of a file is checked without reading it.
+    Takes O(log n) time: with a table of prefix CRCs, any range of a file is checked without reading it.
     """
     return native.crc32c_range(before, through, n)
 
 
 def crc32_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
-    """CRC-32 of ``n`` bytes, as `crc32c_range`."""
+    """Returns the CRC-32 of ``n`` bytes; see `crc32c_range`."""
     return native.crc32_range(before, through, n)
 
 
 def paths() -> tuple[str, ...]:
-    """The ways to compute both checksums that this machine has, slowest first: the last is the one used.
+    """Returns the implementations of both checksums that this machine can run, slowest first; the last one is used.
 
     ``table``, ``sse42``, ``armv8``, ``pmull`` when compiled; ``packages`` (crc32c and zlib) when interpreted.
     """
@@ -43,23 +43,23 @@ def paths() -> tuple[str, ...]:
 
 
 def implementation() -> str:
-    """The name, out of `paths`, of the one that `crc32c` and `crc32` run."""
-    *_, best = paths()  # an index of -1 reads before the tuple in compiled code, which is built without wraparound
+    """Returns the name, among `paths`, of the implementation that `crc32c` and `crc32` use."""
+    *_, best = paths()  # compiled without wraparound, an index of -1 would read before the tuple
     return best
 
 
 def crc32c_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
-    """`crc32c` by a named path. Raises ValueError for one that is not among `paths`."""
+    """`crc32c` by one of `paths`. Raises ValueError for any other name."""
     return _update(True, paths().index(path), buffer, crc)
 
 
 def crc32_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
-    """`crc32` by a named path. Raises ValueError for one that is not among `paths`."""
+    """`crc32` by one of `paths`. Raises ValueError for any other name."""
     return _update(False, paths().index(path), buffer, crc)
 
 
 def range_by(path: str, castagnoli: cython.bint, before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
-    """`crc32c_range`, or `crc32_range`, by a named path. Raises ValueError for one that is not among `paths`."""
+    """`crc32c_range`, or `crc32_range`, by one of `paths`. Raises ValueError for any other name."""
     number: cython.int = paths().index(path)
     if cython.compiled:
         if castagnoli:

@@ -1,4 +1,4 @@
-# What passes over rows inherit, and call for each thing that they notice.
+# The base class of the state of passes over rows, and the function that logs an event.
 cpdef enum:
     EVENT_WIDTH = 5
 

@@ -1,4 +1,4 @@
-"""What a pass over rows notices: events as rows of numbers, and how many there were of each kind."""
+"""A log of the events of a pass over rows: events as rows of int64, and the number of events of each kind."""
 
 import cython
 
@@ -8,10 +8,10 @@ def int64s(count):
 
 
 class EventLog:
-    """The events of one call of a kernel loop: KIND, ABOUT (a row, or the number of an entry), A, B and C of each.
+    """The events of one call of a kernel loop. Columns of an event: KIND, ABOUT (a row or entry number), A, B and C.
 
-    ``kinds`` are numbered from 1 to ``kinds`` - 1. ``rows`` (EVENT_WIDTH int64 an event) takes what a call has to tell;
-    without it events are only counted. Of each kind at most ``limit`` become rows, all are counted.
+    Kinds are numbered from 1 to ``kinds`` - 1. Events are written to ``rows`` (EVENT_WIDTH int64 each), at most
+    ``limit`` of each kind; without ``rows`` and beyond the limit they are only counted.
     """
 
     def __init__(self, kinds, limit=0, rows=None):
@@ -22,31 +22,31 @@ class EventLog:
         self._last_about = int64s(kinds)
 
     def use_rows(self, rows) -> None:
-        """Events are written here from now on."""
+        """Sets the buffer for events."""
         self._buffer = self._rows = rows
 
     def written(self) -> list:
-        """The events of the last call, as tuples."""
+        """Returns the events of the last call as tuples."""
         values = iter(self._buffer[: self.events * EVENT_WIDTH].tolist())
         return list(zip(*[values] * EVENT_WIDTH, strict=True))
 
     def total_of(self, kind: cython.Py_ssize_t) -> int:
-        """Events of a kind since the log was made or cleared, those that were too many to be written included."""
+        """Returns the number of events of a kind since the log was created or cleared, written or not."""
         return self._totals[kind]
 
     def totals(self) -> list:
         return [self._totals[kind] for kind in range(len(self._totals))]
 
     def last_about(self, kind: cython.Py_ssize_t) -> int:
-        """What the last event of a kind was about."""
+        """Returns ABOUT of the last event of a kind."""
         return self._last_about[kind]
 
     def forget(self, kind: cython.Py_ssize_t) -> None:
-        """Counts the events of a kind anew."""
+        """Resets the number of events of a kind."""
         self._totals[kind] = 0
 
     def clear(self) -> None:
-        """Forgets all events."""
+        """Resets all events."""
         kind: cython.Py_ssize_t
         self.events = 0
         for kind in range(len(self._totals)):
@@ -54,7 +54,7 @@ class EventLog:
 
 
 def report(log, kind, about, a, b, c):
-    """Notes an event; it is only counted where it is one too many."""
+    """Logs an event; only counts it if the limit or the end of the rows is reached."""
     at: cython.Py_ssize_t = log.events * EVENT_WIDTH
     log._totals[kind] += 1
     log._last_about[kind] = about

@@ -1,8 +1,8 @@
-"""Whether the checksum of a frame is right, at a cost that does not depend on what lengths claim.
+"""Checks the checksum of a frame in a time that does not depend on the length that the frame claims.
 
-CRCs of frames that nothing vouches for come out of prefix CRCs: one table entry for each 256 bytes from an anchor on,
-filled as far as it is asked for. Any claimed range then costs the same, so that reading stays linear in the file even
-where every byte opens a header that claims the rest of it.
+CRCs of suspect frames are computed from prefix CRCs: a table with one entry for each 256 bytes from an anchor on,
+filled on demand. A check of any range then costs the same. Reading stays linear in the size of the file, even if every
+byte begins a header that claims the rest of the file.
 """
 
 import cython
@@ -41,7 +41,7 @@ def crc_of(
 
 
 def fill(table, castagnoli, p, anchor, x):
-    """The block that x lies in, which the table then reaches."""
+    """Fills the table up to the block that contains x. Returns the number of that block."""
     n: cython.Py_ssize_t = table.filled
     k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
     at: cython.Py_ssize_t
@@ -54,7 +54,7 @@ def fill(table, castagnoli, p, anchor, x):
 
 
 def prefix_through(table, castagnoli, p, anchor, x, is_end):
-    """CRC-32C, or CRC-32, of the bytes from the anchor to x, the end of a frame or else the start of what it covers."""
+    """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, the start or the end of the checked range."""
     near: cython.Py_ssize_t
     k: cython.Py_ssize_t
     crc: cython.uint
@@ -78,7 +78,7 @@ def prefix_through(table, castagnoli, p, anchor, x, is_end):
 
 
 def crc_is_right(prefixes, p, i, after, v07):
-    """Whether the CRC stored in the frame at i is that of its bytes up to after; its magic is known."""
+    """Whether the CRC stored in the frame at i, which ends at ``after``, is right. Its magic must be known."""
     castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
     table: cython.pointer[PrefixTable]
     stored: cython.longlong

@@ -1,16 +1,18 @@
-# How following the frames of a segment ends and stands, and the bits that it knows.
+# Results, options and state of a scan over the frames of a segment.
 from kseg.kernel.native.prefixes cimport Prefixes
 
 cpdef enum:
-    # Frames end exactly at the end; rows are full or the budget is spent; what is at the position is no intact frame.
+    # DONE: frames end exactly at the end. FULL: the rows are full or the budget is spent. IRREGULAR: no intact frame
+    # begins at the position.
     DONE = 0
     FULL = 1
     IRREGULAR = 2
-    # Of the kernel's own: the expansion buffer must be extended.
+    # Internal: the expansion buffer must be extended.
     NEEDS_BUFFER = 3
 
 cpdef enum:
-    # Bits of a scan's manner. Walk the records too; believe checksums; count compressed bytes twice and not eightfold.
+    # Options of a scan. WALK_RECORDS: check the records too. BELIEVE_CHECKSUMS: don't compute checksums. LONG_RUNS:
+    # count compressed bytes twofold instead of eightfold.
     WALK_RECORDS = 1
     BELIEVE_CHECKSUMS = 2
     LONG_RUNS = 4

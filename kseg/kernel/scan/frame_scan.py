@@ -1,4 +1,4 @@
-"""How following the frames of a segment stands: what `kseg.kernel.scan.frames` keeps from call to call."""
+"""The state of a scan over the frames of a segment, which `kseg.kernel.scan.frames` keeps between calls."""
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
@@ -9,12 +9,12 @@ from kseg.kernel.codecs.uninitialized import allocate
 
 
 class FrameScan:
-    """``is_07``: a file of 0.7; ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS or'ed together, 0 for none.
+    """``is_07``: a file of 0.7; ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS combined by or, or 0.
 
-    ``position`` to read from next; ``count`` of frames that the last call wrote. ``budget`` of bytes a call, compressed
-    ones eightfold (LONG_RUNS: twice), 0: none. ``records`` found right by walks. ``last_offset`` of the frame before
-    the position, -1 unknown. ``largest``: bytes that a length may claim where the CRC is wrong; 0, or no prefix CRCs:
-    such a frame ends a scan.
+    ``position``: the next byte to read; ``count``: frames written by the last call. ``budget``: bytes per call, 0: no
+    limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
+    right. ``last_offset`` of the frame before the position, -1 unknown. ``largest``: the largest plausible length of a
+    frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan.
     """
 
     def __init__(self, is_07=False, manner=0, position=0):
@@ -30,7 +30,7 @@ class FrameScan:
         self.forget_prefixes()
 
     def use_expansion(self, expansion: ExpansionBuffer = None) -> None:
-        """Expands compressed records into this buffer, until it is extended; None: not at all."""
+        """Sets the buffer for decompressed records, again after each extension; None: don't decompress."""
         if cython.compiled:
             if expansion is None:
                 self.out, self.out_bytes, self.zstd = cython.NULL, 0, cython.NULL
@@ -44,7 +44,7 @@ class FrameScan:
             self.out, self.out_bytes, self.zstd = None, 0, None
 
     def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
-        """From now on CRCs of long frames in the ``size`` bytes from ``anchor`` on come from prefix CRCs."""
+        """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""
         self.prefix_entries = size // BLOCK_BYTES + 2
         self._tables = [allocate(4 * self.prefix_entries).cast("I") for _ in range(2)]
         self.prefixes.castagnoli.crcs, self.prefixes.ieee.crcs = (
@@ -56,7 +56,7 @@ class FrameScan:
         self.prefixes.anchor = anchor
 
     def forget_prefixes(self) -> None:
-        """Each CRC is computed by itself from now on."""
+        """Stops using prefix CRCs."""
         self.prefixes.anchor = -1
         self.prefix_entries = 0
         self._tables = None
@@ -66,7 +66,7 @@ class FrameScan:
         return self.prefixes.anchor >= 0
 
     def check(self, length: cython.Py_ssize_t, end: cython.Py_ssize_t) -> None:
-        """Raises ValueError where a buffer of ``length`` bytes ends before ``end``, or the prefix tables do."""
+        """Raises ValueError if a buffer of ``length`` bytes or the prefix tables end before ``end``."""
         if end > length or self.position < 0:
             raise ValueError("a buffer is too short")
         if self.prefixes.anchor >= 0 and (end - self.prefixes.anchor) // BLOCK_BYTES >= self.prefix_entries:

@@ -1,10 +1,10 @@
-"""Frames of a segment: from one length field to the next, with CRCs, and back onto the rails behind damage.
+"""Finds the frames of a segment by their lengths and CRCs, and searches for the next intact frame behind damage.
 
-A frame is an entry whose header can be followed. v2 batches and v0/v1 messages start with an int64 offset and an int32
-length, 0.7 messages with the length alone; it counts the bytes behind it. Rows of frames: `kseg.kernel.layout.rows`.
+A frame is an entry with a plausible header. v2 batches and v0/v1 messages start with an int64 offset and an int32
+length, 0.7 messages with the length. The length counts the bytes behind it. Rows: FRAME_* of `kseg.kernel.layout.rows`.
 
-A frame whose CRC is wrong is a batch all the same if its length leads somewhere sound: to the end of the file, to an
-intact frame, or to a header that goes on from it, with no intact frame before that. Else its length is suspect.
+A frame with a wrong CRC is still a batch if its length is plausible: it leads to the end of the file, to an intact
+frame, or to a header that continues it, and no intact frame begins before that. Otherwise the length is suspect.
 """
 
 import cython
@@ -101,10 +101,9 @@ def put_frame(
 
 
 def follow_intact(scan, p, i, end, rows, n, capacity):
-    """Writes rows from n on: frames of magic 2 from i on, while CRCs are right and the buffer suffices to walk them;
-    returns how many rows there are then.
+    """Writes rows from n on for v2 batches from i on, while CRCs are right and the expansion buffer is large enough.
 
-    Of small frames what `scan_frames` could have to look at besides takes as long as their CRCs.
+    Returns the number of rows. A fast path: for small frames the other checks of `scan_frames` take as long as CRCs.
     """
     walks: cython.bint = scan.manner & WALK_RECORDS
     found: cython.int = 0
@@ -136,9 +135,9 @@ def is_frame(
     size: cython.longlong,
     wrong: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Whether the header at i, whose frame has ``size`` bytes, begins one. That at ``wrong`` does not, by its CRC."""
+    """Whether the frame of ``size`` bytes at i is intact. The CRC of the frame at ``wrong`` is known to be wrong."""
     if scan.manner & BELIEVE_CHECKSUMS:
-        # An empty message of 0.7 tells nothing but its length.
+        # An empty message of 0.7 has no field to check but its length.
         return scan.is_07 or could_be_frame(p, i, size, False)
     return i != wrong and crc_is_right(cython.address(scan.prefixes), p, i, i + size, scan.is_07)
 
@@ -150,14 +149,14 @@ def is_frame(
 def weight_of(
     scan: FrameScan, p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
 ) -> cython.longlong:
-    """What a frame counts for against the budget."""
+    """Returns the number of bytes that a frame takes from the budget."""
     if scan.is_07 or not is_compressed(p, i):
         return size
     return size * (LIGHT_WEIGHT if scan.manner & LONG_RUNS else COMPRESSED_WEIGHT)
 
 
 def scan_frames(scan, p, end, rows, capacity):
-    """`scan`; NEEDS_BUFFER: extend the expansion buffer and call again."""
+    """`scan` without the GIL; NEEDS_BUFFER: extend the expansion buffer and call again."""
     i: cython.Py_ssize_t = scan.position
     n: cython.Py_ssize_t = scan.resumed
     found: cython.int
@@ -168,8 +167,8 @@ def scan_frames(scan, p, end, rows, capacity):
     status: cython.int = DONE
     v07: cython.bint = scan.is_07
     judges: cython.bint = scan.largest != 0 and scan.prefixes.anchor >= 0
-    intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not noted yet
-    wrong: cython.Py_ssize_t = -1  # a frame whose CRC has been found wrong already
+    intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not yet in the scan
+    wrong: cython.Py_ssize_t = -1  # a frame whose CRC is known to be wrong
     if not (v07 or scan.manner & BELIEVE_CHECKSUMS or scan.budget > 0 or scan.prefixes.anchor >= 0):
         n = follow_intact(scan, p, i, end, rows, n, capacity)
         if n > scan.resumed:
@@ -223,8 +222,9 @@ def scan_frames(scan, p, end, rows, capacity):
 
 
 def wrong_batch_bytes(scan, p, i, end):
-    """Bytes of the entry at i, which is not intact, if its length leads somewhere sound; else 0. Negative where it
-    leads to a frame whose CRC is not right either.
+    """Returns the size of the broken entry at i if its length is plausible, else 0.
+
+    Negative if it leads to a frame whose CRC is wrong too.
     """
     v07: cython.bint = scan.is_07
     size: cython.longlong = claimed_bytes(p, i, end, v07, scan.largest)
@@ -239,7 +239,7 @@ def wrong_batch_bytes(scan, p, i, end):
         next_size = 0
     if v07 or (end - after > SHORT_TAIL_BYTES and not goes_on(p, after, end, last_offset_claimed(p, i, end))):
         return 0
-    # An intact batch before that end speaks against the length, and must not be lost to it.
+    # An intact batch before that end shows that the length is wrong, and must not be hidden by it.
     if find_behind(scan, p, i, i + 1, after, end) >= 0:
         return 0
     return -size if next_size else size
@@ -264,11 +264,11 @@ def find_frame(scan, p, start, stop, end):
 
 
 def find_behind(scan, p, i, start, stop, end):
-    """The first intact frame in [start, stop), -1 without one; not a message inside the irregular, compressed one at i
-    (-1: none). ``position`` of the scan is where to go on from.
+    """Returns the first intact frame in [start, stop), -1 if none; messages inside the broken compressed one at i (-1:
+    none) are skipped. Sets ``position`` of the scan to the next position to search.
 
-    lz4 and snappy leave messages readable. One of those is not compressed, and its offset (absolute in v0, relative in
-    v1) does not go beyond that of the message around it; in v0 it is above the last one before that, too.
+    lz4 and snappy leave messages readable. Such an inner message is uncompressed, and its offset (absolute in v0,
+    relative in v1) is not above the offset of its wrapper; in v0 it is also above the last offset before the wrapper.
     """
     inside: cython.longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
     found: cython.Py_ssize_t = find_frame(scan, p, start, stop, end)
@@ -292,11 +292,11 @@ def scan(
     rows: cython.longlong[::1],
     expansion: ExpansionBuffer = None,
 ) -> int:
-    """Follows frames from the position of the scan, writing frame rows.
+    """Finds frames from the position of the scan on, and writes their rows.
 
-    DONE (they end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR (what is at
-    the position is no intact frame, nor, where those are judged, one that is a batch all the same). Without
-    ``expansion`` a walk leaves out frames that are compressed.
+    Returns DONE (frames end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR
+    (no intact frame begins at the position, nor one with a wrong CRC and a plausible length, if ``largest`` is set).
+    Without ``expansion`` a walk skips compressed frames.
     """
     status: cython.int
     scan.check(len(buffer), end)
@@ -318,13 +318,13 @@ def scan(
 
 
 def extend_expansion(scan, codec, expansion):
-    """Extends the expansion buffer for the frame at the position; gives the frame up where that is not possible."""
+    """Extends the expansion buffer for the frame at the position; marks the frame as skipped if that is impossible."""
     if not expansion.extend(codec):
         scan.given_up = scan.position
 
 
 def all_proven(rows, count):
-    """Whether the records of all these frames are known to be right."""
+    """Whether all these frames have RECORDS_RIGHT."""
     k: cython.Py_ssize_t
     all_right: cython.longlong = RECORDS_RIGHT
     for k in range(count):
@@ -340,10 +340,10 @@ def find(
     end: cython.Py_ssize_t,
     behind: cython.Py_ssize_t = -1,
 ) -> int:
-    """The first position in [start, stop) at which an intact frame begins (its end may lie behind stop), or -1.
+    """Returns the first position in [start, stop) at which an intact frame begins, or -1. It may end behind stop.
 
-    ``behind``, the position of an irregular entry: messages that lie inside of it are passed over, by ``last_offset``
-    of the scan; a search in parts goes on from its ``position``.
+    ``behind``: position of a broken entry; messages inside it are skipped, judged by ``last_offset`` of the scan. A
+    search in parts continues at ``position`` of the scan.
     """
     found: cython.Py_ssize_t
     scan.check(len(buffer), end)
@@ -358,7 +358,7 @@ def find(
 
 
 def search_paths() -> tuple[str, ...]:
-    """The ways to search that this machine has, slowest first: the last is the one used.
+    """Returns the implementations of the search that this machine can run, slowest first; the last one is used.
 
     ``plain``, ``avx2`` when compiled; ``expressions`` when interpreted.
     """
@@ -370,7 +370,7 @@ def search_paths() -> tuple[str, ...]:
 
 
 def search_by(path: str) -> None:
-    """Searches by a named path from now on, for tests. Raises ValueError for one that is not among `search_paths`."""
+    """For tests: sets the implementation, one of `search_paths`. Raises ValueError for any other name."""
     number: cython.int = search_paths().index(path)
     if cython.compiled:
         native_search.search_by(number)

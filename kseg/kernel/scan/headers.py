@@ -1,8 +1,8 @@
-"""Headers of frames as rows of numbers (BATCH_*, see `kseg.kernel.layout.rows`), so that rules need no bytes.
+"""Reads the headers of frames into rows of int64 (BATCH_*, see `kseg.kernel.layout.rows`).
 
-The marker of a control batch is read along with its header: type and coordinator epoch of its first record, which is
-never compressed (Kafka's EndTransactionMarker, ControlRecordType: key int16 version, int16 type; value int16 version,
-int32 coordinator epoch).
+The rows include the marker of a control batch: type and coordinator epoch of its first record, which is never
+compressed. Source: Kafka's ControlRecordType and EndTransactionMarker; key: int16 version, int16 type; value: int16
+version, int32 coordinator epoch.
 """
 
 import cython
@@ -161,10 +161,10 @@ def read(
     origin: cython.longlong,
     out: cython.longlong[::1],
 ) -> None:
-    """Headers of the first ``count`` frames as rows in ``out``, BATCH_WIDTH int64 each, positions moved by ``origin``.
+    """Writes the headers of the first ``count`` frames to ``out``, rows BATCH_*. ``origin`` is added to positions.
 
-    Each frame is one of `kseg.kernel.scan.frames`, or has at least the header of its magic before the end of the
-    buffer.
+    Each frame must be a result of `kseg.kernel.scan.frames`, or have a complete header of its magic in the buffer.
+    Raises ValueError if a buffer is too short.
     """
     last: cython.Py_ssize_t
     if count <= 0:

@@ -1,7 +1,7 @@
-"""What bytes tell that no checksum vouches for: a header's fields where it ends and what it goes on from, and zeros.
+"""Plausibility of bytes without a valid checksum: whether a header continues the preceding batch, and runs of zeros.
 
-A header lies at ``p[i]``; none of its bytes at ``end`` or behind are looked at. ``v07``: the file is of 0.7, whose
-messages begin with their length.
+The header is at ``p[i]``; no byte at ``end`` or behind is read. ``v07``: a file of 0.7, whose messages begin with their
+length.
 """
 
 import cython
@@ -55,10 +55,7 @@ LZ4_START = cython.declare(cython.longlong, 0x04224D18)
 
 
 def claimed_bytes(p, i, end, v07, largest):
-    """Bytes of the entry at i, whatever its magic, if its length holds a header and fits before end; else 0.
-
-    A length beyond ``largest`` is not believed on its own word.
-    """
+    """Returns the size of the entry at i of any magic; 0 unless its length fits a header, ``largest`` and the end."""
     size: cython.longlong
     least: cython.longlong
     magic: cython.int
@@ -84,7 +81,7 @@ def offset_goes_on(offset, last_offset):
 
 
 def goes_on(p, i, end, last_offset):
-    """`continues` for the bytes [i, end), of which 61 are looked at."""
+    """`continues` for the bytes [i, end), of which at most 61 are read."""
     size: cython.longlong
     last_delta: cython.longlong
     count: cython.longlong
@@ -137,7 +134,7 @@ def message_sizes_fit(p, i, end, size):
 
 
 def last_offset_at(p, i, end):
-    """The last offset of the header at i, as it stands there; of a sum that is no int64, the largest."""
+    """Returns the last offset of the header at i, unchecked; the largest int64 if the sum overflows."""
     last: cython.longlong = be64(p, i)
     delta: cython.longlong
     if MAGIC_V2 <= p[i + ENTRY_MAGIC] < 128 and end - i >= V2_BASE_TIMESTAMP:
@@ -150,14 +147,15 @@ def last_offset_at(p, i, end):
 
 
 def last_offset_claimed(p, i, end):
-    """The last offset that the header at i claims, -1 if that is no offset."""
+    """Returns the last offset of the header at i, -1 if it is no valid offset."""
     last: cython.longlong = last_offset_at(p, i, end)
     return last if 0 <= last <= INT62_MAX else -1
 
 
 def compressed_end(p, i, end, last_offset):
-    """Where the compressed v0 or v1 message ends that begins at i, told by its key and value sizes; i where none does,
-    or one that does not go on from ``last_offset`` (-1: unknown).
+    """Returns the end of the compressed v0 or v1 message at i, computed from its key and value sizes.
+
+    Returns i if there is no such message, or if it does not continue ``last_offset`` (-1: unknown).
     """
     at: cython.Py_ssize_t
     size: cython.longlong
@@ -171,7 +169,7 @@ def compressed_end(p, i, end, last_offset):
     size = be32(p, at - KEY_SIZE_BYTES)
     if be32(p, at - SIZES_BYTES) != -1 or size < 0:
         return i
-    # Nonsense can look like this much of a header, and must not hide an intact message behind it.
+    # Random bytes can look like such a header, and must not hide an intact message behind them.
     if at + size == i + ENTRY_OVERHEAD + be32(p, i + ENTRY_SIZE) or begins_stream(p, at, end, codec):
         return at + size
     return i
@@ -193,7 +191,7 @@ def claimed_end(
     v07: cython.bint,
     largest: cython.longlong,
 ) -> int:
-    """Where the length field at a position leads if that is before ``end``, else 0; see `claimed_bytes`."""
+    """Returns the end of the entry at a position by its length field; 0 if behind ``end`` (`claimed_bytes`)."""
     size: cython.longlong
     if cython.compiled:
         if position < 0 or end > len(buffer):
@@ -205,10 +203,10 @@ def claimed_end(
 
 
 def continues(head: cython.const[cython.uchar][::1], last_offset: cython.longlong) -> bool:
-    """Whether ``head``, up to 61 bytes, looks like the header of the batch behind ``last_offset`` (-1: unknown),
-    whatever its CRC and end.
+    """Whether ``head``, up to 61 bytes, is plausible as the header of the batch behind ``last_offset`` (-1: unknown).
 
-    Tests fields that random bytes do not get right: offset, magic, attributes, and counts or key and value sizes.
+    Checks fields that are rarely right in random bytes: offset, magic, attributes, and counts or key and value sizes.
+    Neither the CRC nor the end of the batch is checked.
     """
     if cython.compiled:
         return len(head) > 0 and goes_on(cython.address(head[0]), 0, len(head), last_offset)
@@ -217,12 +215,12 @@ def continues(head: cython.const[cython.uchar][::1], last_offset: cython.longlon
 
 
 def offset_continues(offset: cython.longlong, last_offset: cython.longlong) -> bool:
-    """Whether a batch may begin at ``offset`` behind one that ends with ``last_offset`` (-1: unknown)."""
+    """Whether a batch may begin at ``offset`` after ``last_offset`` (-1: unknown)."""
     return bool(offset_goes_on(offset, last_offset))
 
 
 def leading_zeros(buffer: cython.const[cython.uchar][::1]) -> int:
-    """How many zero bytes a buffer begins with."""
+    """Returns the number of zero bytes at the start of a buffer."""
     if cython.compiled:
         return zeros_ahead(cython.address(buffer[0]), 0, len(buffer)) if len(buffer) else 0
     else:
@@ -230,7 +228,7 @@ def leading_zeros(buffer: cython.const[cython.uchar][::1]) -> int:
 
 
 def long_zeros(buffer: cython.const[cython.uchar][::1], least: cython.Py_ssize_t) -> int:
-    """How many bytes of a buffer are zeros in runs of at least ``least``."""
+    """Returns the number of zero bytes of a buffer in runs of at least ``least``."""
     if cython.compiled:
         return zeros_in_runs(cython.address(buffer[0]), 0, len(buffer), least) if len(buffer) else 0
     else:

@@ -1,4 +1,4 @@
-# The search for frames, in C: search_paths.h. Interpreted, the same names come from search.py.
+# The search for frames in C (search_paths.h). Interpreted, search.py defines the same names.
 from kseg.kernel.native.prefixes cimport Prefixes
 
 cdef extern from "search_paths.h" nogil:

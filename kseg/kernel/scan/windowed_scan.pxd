@@ -1,15 +1,14 @@
 from kseg.kernel.scan.frame_scan cimport FrameScan
 
 cpdef enum:
-    # Nothing is left to read; rows are full, or the pass has come as far as it should; frames are not known to be
-    # right; what is at the position is no intact frame, or does not fit into the window.
+    # Results; `WindowedScan.follow` explains them.
     ENDED = 0
     PAUSED = 1
-    LOOK = 2
+    NEEDS_CHECK = 2
     STUCK = 3
 
 cdef enum:
-    # Of the kernel's own: the expansion buffer is too small.
+    # Internal: the expansion buffer must be extended.
     NEEDS_MORE = 4
 
 cdef class WindowedScan:

@@ -1,7 +1,7 @@
-"""Scans a file window by window: one call, without Python's global lock.
+"""Scans a file window by window in one call, without the GIL.
 
-Threads that pass over parts of a file so do not wait for each other. A window is filled, its frames are followed
-(`kseg.kernel.scan.frames`) and their headers read (`kseg.kernel.scan.headers`) while it is in the processor's cache.
+Threads can thus scan parts of a file in parallel. A window is read, its frames are found (`kseg.kernel.scan.frames`)
+and their headers are read (`kseg.kernel.scan.headers`) while it is in the processor's cache.
 """
 
 import os
@@ -26,13 +26,13 @@ else:
 
 
 class WindowedScan:
-    """A pass over the intact frames of a file of magic 0 to 2, from ``origin`` up to ``end``.
+    """A scan over the intact frames of a file of magic 0 to 2, from ``origin`` up to ``end``.
 
-    All positions are relative to ``base``, where the segment begins in the file of the descriptor.
+    All positions are relative to ``base``, the start of the segment in the file of the descriptor.
 
-    ``manner`` and ``scan``: `kseg.kernel.scan.frame_scan`. The window lies at ``origin`` of the file, ``filled``
-    bytes of it; ``position`` is where the pass stands. ``frame_count`` frames were found last. ``header_count`` rows
-    of headers are written; the caller sets it back to 0.
+    ``manner`` and ``scan``: `kseg.kernel.scan.frame_scan`. The window starts at ``origin`` and has ``filled`` bytes;
+    ``position`` is the next byte to scan. ``frame_count``: frames found in the last window. ``header_count``: header
+    rows written; the caller resets it to 0.
     """
 
     def __init__(self, descriptor, origin, end, manner, base=0):
@@ -50,7 +50,7 @@ class WindowedScan:
 
     @property
     def records(self):
-        """How many were found right."""
+        """Returns the number of records that walks found right."""
         return self.scan.records
 
     def follow(
@@ -61,12 +61,12 @@ class WindowedScan:
         headers: cython.longlong[::1],
         expansion: ExpansionBuffer = None,
     ) -> int:
-        """Follows intact frames, whose rows go to ``frames`` and those of their headers to ``headers``, until one of:
+        """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.
 
-        ENDED (nothing is left to read), PAUSED (the headers are full, or the pass has come to ``most``), LOOK (frames
-        of the window, the last ``frame_count`` rows of the headers, are not known to be right: call again to go on
-        behind them) or STUCK (what is at the position is no intact frame, or does not fit into the window). Without
-        ``headers`` each window gives a LOOK. Raises OSError.
+        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``most``), NEEDS_CHECK
+        (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then call again) or
+        STUCK (no intact frame begins at the position, or it does not fit into the window). Without ``headers`` every
+        window ends with NEEDS_CHECK. Raises OSError.
         """
         status: cython.longlong = NEEDS_MORE
         self.window_bytes = len(window)
@@ -90,12 +90,12 @@ class WindowedScan:
         return status
 
     def refill(self):
-        """Reads the window again from the position on, into one that may be larger."""
+        """Discards the window: the next call reads it again from the position on, and it may be larger then."""
         self.filled = 0
 
 
 def wanted_bytes(windows, rest):
-    """Where the window best ends: behind a frame that takes most of it, and the length of the next."""
+    """Returns the best size of the window: up to the end of a frame that fills most of it, plus the next length."""
     size: cython.longlong = windows.window_bytes
     wanted: cython.longlong
     if rest < ENTRY_OVERHEAD:
@@ -105,7 +105,7 @@ def wanted_bytes(windows, rest):
 
 
 def fill(windows):
-    """Moves what is left to the front and reads on behind it: bytes read, or an error as read_at."""
+    """Moves the rest to the front and reads behind it. Returns the number of bytes read, or an error as read_at."""
     start: cython.Py_ssize_t = windows.scan.position
     rest: cython.Py_ssize_t = windows.filled - start
     size: cython.longlong
@@ -132,7 +132,7 @@ def fill(windows):
 
 
 def append_headers(windows, data):
-    """Reads the headers of the frames found last."""
+    """Appends the header rows of the frames found last."""
     row: cython.Py_ssize_t = windows.header_count * BATCH_WIDTH
     if cython.compiled:
         read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers + row)
@@ -142,7 +142,7 @@ def append_headers(windows, data):
 
 
 def follow_windows(windows, most):
-    """A status, or the number of an error, negated."""
+    """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_MORE, or a negated errno."""
     data: cython.pointer[cython.const[cython.uchar]]
     capacity: cython.Py_ssize_t
     got: cython.longlong
@@ -180,4 +180,4 @@ def follow_windows(windows, most):
         if not windows.header_capacity or (
             windows.scan.manner & WALK_RECORDS and not all_proven(windows.frames, windows.frame_count)
         ):
-            return LOOK
+            return NEEDS_CHECK

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.formats.record_batch import codec_name
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.output.hex.lines import HexLines
 from kseg.quantities import shown_time
@@ -35,7 +36,7 @@ def fields_of(head: bytes, era_07: bool) -> tuple[tuple[str, int], ...]:
         return _V07.get(magic, _V07[0][:2])
     if magic in (0, 1):
         return _V0 if magic == 0 else _V1
-    return _V2 if magic == 2 else _UNKNOWN
+    return _V2 if magic == MAGIC_V2 else _UNKNOWN
 
 
 def show_header(lines: HexLines, head: bytes, position: int, size: int, era_07: bool, read: Slices) -> int:

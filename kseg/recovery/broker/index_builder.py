@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_OFFSET
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.releases.recovery import Era
@@ -41,7 +42,7 @@ class IndexBuilder(SegmentIndexes):
             if position - last <= interval:
                 continue
             last, at = position, i * BATCH_WIDTH
-            if rows[at + BATCH_FIRST_OFFSET] < 0 and rows[at + BATCH_MAGIC] < 2:
+            if rows[at + BATCH_FIRST_OFFSET] < 0 and rows[at + BATCH_MAGIC] < MAGIC_V2:
                 self._scratch = self._scratch or [Scratch()]
                 data = read(position, rows[at + BATCH_SIZE])
                 magic = rows[at + BATCH_MAGIC]

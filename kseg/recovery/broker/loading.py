@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
@@ -453,7 +454,7 @@ def _none_replayed(headers: Headers) -> ReplayResult:
 def _end_of_v2(rows: memoryview, count: int, known: int) -> int:
     """Returns the offset after the last v2 batch of the first ``count``; ``known`` if there is none."""
     for at in range((count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
-        if rows[at + BATCH_MAGIC] >= 2:
+        if rows[at + BATCH_MAGIC] >= MAGIC_V2:
             return int(rows[at + BATCH_LAST_OFFSET]) + 1
     return known
 

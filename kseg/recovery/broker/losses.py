@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.rows import BATCH_STATE, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.kernel.scan import chain, headers
 from kseg.segment.items import Damage
 from kseg.segment.reader import UNREADABLE, SegmentReader
@@ -59,7 +59,7 @@ def lost_behind(path: str, position: int) -> Loss:
                 continue
             rows = int64s(item.count * BATCH_WIDTH)
             headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
-            if number == 0 and not rows[BATCH_STATE] & 1:
+            if number == 0 and not rows[BATCH_STATE] & CRC_RIGHT:
                 found.code = "crc-mismatch"
             chain.follow(rows, item.count, state)
     found.batches = state.v0 + state.v1 + state.v2

@@ -6,6 +6,7 @@ its start in the offset index and verifies no checksum. So damage below the reco
 
 from collections.abc import Iterable, Mapping
 
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.replayed_read import ReplayedRead
@@ -39,7 +40,7 @@ class ProducerReplay:
             for headers in BrokerSegment(self._workspace, name.removesuffix(LOG), offset_of(name)).headers():
                 magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
             if magic >= 0:
-                return magic < 2
+                return magic < MAGIC_V2
         return False
 
     def bring_to(self, manager: ProducerStateManager, log_start: int, base: int) -> None:

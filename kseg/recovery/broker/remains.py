@@ -76,7 +76,7 @@ class SegmentRemains:
     @property
     def is_thinned(self) -> bool:
         """Whether batches have fewer records than offsets, as a log cleaner leaves them."""
-        return bool(self._chain.holed > 0)
+        return bool(self._chain.sparse > 0)
 
 
 def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:

@@ -7,7 +7,7 @@ the same before and after the read keeps its last batch, even if an epoch in bet
 
 from collections.abc import Iterable, Iterator
 
-from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
@@ -80,5 +80,5 @@ def produced(headers: Headers) -> Iterator[tuple[int, int, int, int]]:
     end = headers.count * BATCH_WIDTH
     columns = (headers.rows[column:end:BATCH_WIDTH].tolist() for column in _COLUMNS)
     for producer_id, attributes, first, count, magic in zip(*columns, strict=True):
-        if producer_id >= 0 and magic >= 2:
+        if producer_id >= 0 and magic >= MAGIC_V2:
             yield producer_id, attributes, first, count

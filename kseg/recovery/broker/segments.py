@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -212,7 +213,7 @@ class BrokerSegment:
             return
         for number, first in enumerate(offsets):
             at = number * BATCH_WIDTH
-            if first >= 0 or rows[at + BATCH_MAGIC] >= 2:
+            if first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2:
                 yield first
                 continue
             position, path = rows[at + BATCH_POSITION], f"{self.workspace.directory}/{self.log}"
@@ -274,7 +275,7 @@ class BrokerSegment:
                 head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])
                 size, magic = be32(head, 8), head[16] - (head[16] >> 7 << 8)
                 is_whole = size + _LENGTH_END <= end - position
-                if size < _LEAST_BYTES or (is_whole and magic >= 2 and len(head) < HEADER_BYTES):
+                if size < _LEAST_BYTES or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
                     if source.look_for_unreadable():
                         raise unreadable_error(source.path, source.unreadable)
                     raise BadFrameError(position)

@@ -7,6 +7,7 @@ Compaction by brokers before 1.0 could create such segments. Since 2.0 a broker 
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, BATCH_WIDTH, be64
 from kseg.recovery.broker.index_builder import first_offset_of
 from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
@@ -65,7 +66,7 @@ def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
 
 
 def _base_of(segment: BrokerSegment, position: int, size: int, magic: int, scratch: Scratch) -> int:
-    if magic >= 2:
+    if magic >= MAGIC_V2:
         return be64(segment.read(position, 8), 0)
     path = f"{segment.workspace.directory}/{segment.log}"
     return first_offset_of(segment.read(position, size), position, magic, scratch, path)

@@ -2,6 +2,7 @@
 
 from kseg.formats import message_set
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -10,6 +11,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     ROW_OFFSET,
     ROW_WIDTH,
 )
@@ -44,9 +46,9 @@ class CompressedMessages:
             return heads
         for row, first in enumerate(firsts):
             at = row * BATCH_WIDTH
-            if not rows[at + BATCH_STATE] & 1:
+            if not rows[at + BATCH_STATE] & CRC_RIGHT:
                 continue
-            if first == -1 and (magic := rows[at + BATCH_MAGIC]) < 2:
+            if first == -1 and (magic := rows[at + BATCH_MAGIC]) < MAGIC_V2:
                 first, last = self.offsets(rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], magic)
                 is_known = magic == 0 and first <= last and (first > 0 or before < 0)
                 if is_known and last != rows[at + BATCH_LAST_OFFSET]:

@@ -6,6 +6,7 @@ Epochs rise with offsets, so all batches between two batches of an epoch have th
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.parts import Part, Parts, batches_of
@@ -42,7 +43,7 @@ def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
             if 0 <= before == next_epoch != epoch and first >= 0:
                 yield first, before
                 epoch = before
-            before, epoch, first = epoch, next_epoch, next_first if magic == 2 else -1
+            before, epoch, first = epoch, next_epoch, next_first if magic == MAGIC_V2 else -1
 
 
 def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator[Part]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kseg.formats.control_types import ABORT, COMMIT, KRAFT_VOTERS, LEADER_CHANGE
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import CONTROL
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COORDINATOR_EPOCH,
@@ -122,7 +122,7 @@ class BatchFilter:
 
 def _bad_marker(source: Source, rows: memoryview, at: int, scratch: Scratch) -> str:
     """Returns what is wrong with a control batch, "" for nothing."""
-    if rows[at + BATCH_MAGIC] < 2 or rows[at + BATCH_COUNT] == 0:
+    if rows[at + BATCH_MAGIC] < MAGIC_V2 or rows[at + BATCH_COUNT] == 0:
         return ""
     if rows[at + BATCH_PRODUCER_ID] < 0:
         is_of_kraft = LEADER_CHANGE <= rows[at + BATCH_MARKER] <= KRAFT_VOTERS

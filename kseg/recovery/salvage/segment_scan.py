@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -16,6 +17,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     be32,
 )
 from kseg.kernel.scan import chain
@@ -102,7 +104,7 @@ def _ends_below(rows: memoryview, row: int) -> bool:
     """Whether the next batch begins after the records of a batch, although that batch has more offsets than records."""
     at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
     end = rows[at + BATCH_FIRST_OFFSET] + rows[at + BATCH_COUNT]
-    is_v2 = rows[at + BATCH_MAGIC] >= 2 and rows[at + BATCH_COUNT] > 0 and rows[at + BATCH_STATE] & 1
+    is_v2 = rows[at + BATCH_MAGIC] >= MAGIC_V2 and rows[at + BATCH_COUNT] > 0 and rows[at + BATCH_STATE] & CRC_RIGHT
     return bool(is_v2) and rows[behind + BATCH_FIRST_OFFSET] == end <= rows[at + BATCH_LAST_OFFSET]
 
 
@@ -368,7 +370,7 @@ class _Scan:
         """Handles a batch with a problem."""
         at = row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
-        if not rows[at + BATCH_STATE] & 1 or not 0 <= rows[at + BATCH_MAGIC] <= 2:
+        if not rows[at + BATCH_STATE] & CRC_RIGHT or not 0 <= rows[at + BATCH_MAGIC] <= MAGIC_V2:
             head = with_right_magic(self._source, position, size)
             if head is None:
                 length = (
@@ -386,7 +388,7 @@ class _Scan:
             self._add_repaired(position, size, *self._heads[position])
             return
         part = Part(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
-        is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == 2 or part.first == part.last)
+        is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == MAGIC_V2 or part.first == part.last)
         self._add_misplaced(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
 
     def _is_contiguous(self, rows: memoryview, row: int, before: int) -> bool:
@@ -428,7 +430,7 @@ class _Scan:
     @property
     def _is_holed(self) -> bool:
         """Whether a batch has fewer records than offsets, which only the cleaner leaves."""
-        return self._chain.holed > 0 or self._compressed.has_holes
+        return self._chain.sparse > 0 or self._compressed.has_holes
 
     def finish(self) -> SegmentContents:
         """Returns the parts in their places, the misplaced runs and the cuts."""

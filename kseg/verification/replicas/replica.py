@@ -9,6 +9,7 @@ from typing import Any
 
 from kseg.errors import PathError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -103,7 +104,7 @@ class Replica:
     @property
     def holds_gaps(self) -> bool:
         """Whether a batch had fewer records than offsets, as the cleaner leaves them."""
-        return self._chain.holed > 0
+        return self._chain.sparse > 0
 
     def _column(self, column: int) -> int:
         return int(self._rows[self._i * BATCH_WIDTH + column])
@@ -170,7 +171,7 @@ class Replica:
     def open(self) -> Iterator[Rows]:
         """Yields the records of the batch; an undecodable batch is added to ``not_compared``."""
         position, size, magic = self.position, self.size, self._column(BATCH_MAGIC)
-        kind = RecordBatch if magic >= 2 else Message
+        kind = RecordBatch if magic >= MAGIC_V2 else Message
         batch = kind(self.read(size), position, size, magic, True, self._scratch)
         try:
             yield from batch.rows()

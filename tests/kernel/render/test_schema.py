@@ -19,7 +19,7 @@ from kseg.decoders.schemas import cluster_metadata, consumer_offsets, share_grou
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import CREATE_TIME
-from kseg.kernel.records.plain import DONE, YOURS
+from kseg.kernel.records.plain import DONE, NEEDS_DECODING
 from kseg.kernel.render.lines import DEEP, SKIP_METADATA
 from kseg.kernel.render.rendering import Renderer
 from kseg.segment.items import records_of
@@ -339,7 +339,7 @@ def test_rows_of_a_buffer_of_their_own():
     rows = int64s([*first, 8, 99, 4, -1, -1, 0, 0, 0, 0, 0, *first])
     out, renderer = bytearray(8192), Renderer(program=decoder("offsets").program)
     arguments = (payload, rows, int64s(0), 3, 2, CREATE_TIME, out, True)
-    assert renderer.print_records(*arguments) == YOURS
+    assert renderer.print_records(*arguments) == NEEDS_DECODING
     assert (renderer.record, renderer.records, renderer.row, renderer.is_control) == (2, 2, 1, False)
     assert bytes(out[: renderer.written]).endswith(
         b"\n| offset: 8 CreateTime: 99 keySize: -1 valueSize: 0 sequence: 4 headerKeys: []"

@@ -181,7 +181,7 @@ def test_one_fault_is_told_once(rows, expected):
 def test_holes_in_sets_that_were_opened():
     state = fresh_state(0)
     followed([row(0, 9, count=2, state=3, **OPENED), row(10, 19, count=2, **OPENED), row(-1, 29, **CLOSED)], state)
-    assert state.holed == 1, "what is not known to be right tells nothing"
+    assert state.sparse == 1, "what is not known to be right tells nothing"
 
 
 def test_numbers():
@@ -197,7 +197,7 @@ def test_numbers():
     )  # fmt: skip
     numbers = {
         "batches": 6, "records": 8, "v0": 1, "v1": 1, "v2": 3, "transactional": 2, "control": 1, "with_producer": 2,
-        "compressed": 1, "largest_timestamp": 100, "largest_timestamp_offset": 6, "first_offset": 0, "holed": 1,
+        "compressed": 1, "largest_timestamp": 100, "largest_timestamp_offset": 6, "first_offset": 0, "sparse": 1,
         "missing": 0, "with_horizon": 1, "least_timestamp": 20, "last_offset": 9,
     }  # fmt: skip
     assert {name: getattr(state, name) for name in numbers} == numbers
@@ -305,7 +305,7 @@ def test_numbers_of_any_sound_chain(batches, base):
     assert (state.batches, state.v2) == (len(rows), len(rows))
     assert (state.transactional, state.control, state.with_horizon) == (having(0x10), having(0x20), having(0x40))
     assert state.records == sum(batch["size"] + 1 - batch["hole"] for batch in batches)
-    assert state.holed == sum(batch["hole"] for batch in batches)
+    assert state.sparse == sum(batch["hole"] for batch in batches)
     assert (state.compressed, state.with_producer) == (having(7), sum(b["producer"] >= 0 for b in batches))
     assert (state.largest_timestamp, state.largest_timestamp_offset) == (largest, largest_at)
     assert state.least_timestamp == min(firsts, default=-1)

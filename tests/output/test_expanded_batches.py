@@ -31,13 +31,13 @@ def printed(form: Any, skip: bool, made: Any, *paths: Path, is_terminal: bool = 
 
     def counted(*arguments: Any) -> int:
         nonlocal calls
-        laid = lay_open(*arguments)
-        calls += laid > 0
-        return laid
+        expanded = expand_batches(*arguments)
+        calls += expanded > 0
+        return expanded
 
-    lay_open = printers.lay_open
+    expand_batches = printers.expand_batches
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(printers, "lay_open", counted)
+        patch.setattr(printers, "expand_batches", counted)
         printer = form(sink, Style(True, True, skip, is_terminal, made), Scratch())
         feed(printer, *paths)
     return bytes(sink.written), printer.errors, calls
@@ -45,7 +45,7 @@ def printed(form: Any, skip: bool, made: Any, *paths: Path, is_terminal: bool = 
 
 def each_alone(*arguments: Any, **keywords: Any) -> tuple[bytes, int]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(printers, "lay_open", lambda *_: 0)
+        patch.setattr(printers, "expand_batches", lambda *_: 0)
         return printed(*arguments, **keywords)[:2]
 
 
@@ -133,7 +133,7 @@ def test_any_batches(found: Any, is_terminal: bool, out_bytes: int, at_once: int
         path.write_bytes(segment(found))
         expected = each_alone(form, skip, None, path, is_terminal=is_terminal)
         patch.setattr(printers, "OUTPUT_BYTES", out_bytes)
-        patch.setattr(printers, "FRAMES_LAID", at_once)
+        patch.setattr(printers, "FRAMES_EXPANDED", at_once)
         assert printed(form, skip, None, path, is_terminal=is_terminal)[:2] == expected
 
 
@@ -143,11 +143,11 @@ def test_a_batch_that_expands_beyond_the_ceiling_stands_between_others(form: Any
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(segment([(records, 4, 0, None, 0) for records in (small, small, large, small)]))
 
-    def dumped(laid: bool) -> tuple[bytes, int]:
+    def dumped(expanded: bool) -> tuple[bytes, int]:
         sink = MemorySink()
         with pytest.MonkeyPatch.context() as patch:
-            if not laid:
-                patch.setattr(printers, "lay_open", lambda *_: 0)
+            if not expanded:
+                patch.setattr(printers, "expand_batches", lambda *_: 0)
             printer = form(sink, Style(True, True, skip), Scratch(max_batch_bytes=200_000))
             feed(printer, path)
         return bytes(sink.written), printer.errors

@@ -15,15 +15,15 @@ class _Type:
         return value
 
 
-uchar = uint = ulong = longlong = ulonglong = Py_ssize_t = bint = int = char = double = _Type()  # noqa: A001
-void = p_void = pointer = const = _Type()
+uchar = uint = longlong = ulonglong = Py_ssize_t = bint = int = char = double = _Type()  # noqa: A001
+void = pointer = const = _Type()
 
 
 def _decorator(function=None, **_options):
     return function if function is not None else _decorator
 
 
-cfunc = inline = ccall = cclass = final = _decorator
+cfunc = inline = final = _decorator
 
 
 def exceptval(*_values, **_options):

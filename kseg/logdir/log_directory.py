@@ -92,7 +92,7 @@ class LogDirectory:
 
         return BrokerState(
             at(RECOVERY_POINTS), at(HIGH_WATERMARKS), at(LOG_STARTS), at(CLEANER_OFFSETS),
-            None if policies is None else "compact" in policies, None if policies is None else "delete" in policies,
+            None if policies is None else "compact" in policies,
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
             self._cleaner_settings(topic) if policies is not None and "compact" in policies else None,

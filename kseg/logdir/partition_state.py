@@ -13,7 +13,7 @@ class BrokerState(NamedTuple):
     """None for an unknown value: no log directory, no such checkpoint, or no entry for the partition.
 
     ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata or by the topic's name;
-    ``is_deleting``: it includes delete; ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``:
+    ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``:
     .kafka_cleanshutdown exists. ``is_known``: the partition is in a log directory. ``is_kraft``: the broker runs
     without ZooKeeper. ``topic_id`` is "" if __cluster_metadata exists and does not have the topic.
     """
@@ -23,7 +23,6 @@ class BrokerState(NamedTuple):
     log_start_offset: int | None = None
     cleaner_offset: int | None = None
     is_compacted: bool | None = None
-    is_deleting: bool | None = None
     max_message_bytes: int | None = None
     topic_id: str | None = None
     was_clean: bool | None = None
@@ -41,7 +40,7 @@ class BrokerState(NamedTuple):
         return next_offset > (self.recovery_point or 0)
 
 
-_UNKNOWN, _COMPACTED = BrokerState(), BrokerState(is_compacted=True, is_deleting=False)
+_UNKNOWN, _COMPACTED = BrokerState(), BrokerState(is_compacted=True)
 
 
 def state_by_name(topic: str | None) -> BrokerState:

@@ -45,7 +45,7 @@ def session(master: str | None = None, cores: int | None = None) -> Iterator[Any
         try:
             with _environment(master, folder), _output_to(log):
                 spark = _builder(SparkSession, master, cores, folder).getOrCreate()
-        except Exception as error:
+        except Exception as error:  # Java's and py4j's errors have no common class
             raise KsegError(f"no Spark session: {_last_error(log) or reason_of(error)}") from error
         spark.sparkContext.setLogLevel("ERROR")
         yield spark

@@ -28,7 +28,7 @@ def test_policies_of_partitions(tmp_path: Path) -> None:
     directory = read_log_directory(str(kraft(tmp_path, "__consumer_offsets-0")))
     assert directory is not None
     state = directory.broker_state("__consumer_offsets-0")
-    assert (state.is_compacted, state.is_deleting, state.is_kraft, state.was_clean) == (True, False, True, True)
+    assert (state.is_compacted, state.is_kraft, state.was_clean) == (True, True, True)
     assert directory.broker_state("meta-0-x") == directory.broker_state("other")
     metadata = directory.broker_state("__cluster_metadata-0")
     assert metadata.will_be_scanned(1), "a KRaft node scans its own log at every start"

@@ -11,9 +11,6 @@ cdef inline const long long* int64s_in(const long long[::1] buffer) noexcept:
 cdef inline long long* int64s_out(long long[::1] buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
-cdef inline const int* int32s_in(const int[::1] buffer) noexcept:
-    return &buffer[0] if buffer.shape[0] else NULL
-
 cdef inline int* int32s_out(int[::1] buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 

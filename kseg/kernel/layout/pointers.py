@@ -5,4 +5,4 @@ def bytes_in(buffer):
     return buffer
 
 
-bytes_out = int64s_in = int64s_out = int32s_in = int32s_out = uint32s_out = bytes_in
+bytes_out = int64s_in = int64s_out = int32s_out = uint32s_out = bytes_in

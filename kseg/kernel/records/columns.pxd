@@ -23,4 +23,3 @@ cdef long long kind_of(long long check) noexcept nogil
 cdef int collect_rows(Collector collector, Py_ssize_t stop, const long long* wanted) noexcept nogil
 cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
 cdef void check_headers(Py_ssize_t length, long long first, long long count) except *
-cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *

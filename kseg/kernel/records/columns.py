@@ -53,6 +53,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be64,
     sum_of,
 )
+from cython.cimports.kseg.kernel.records.column_bytes import check_capacity
 from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
 
 from kseg.kernel.records.plain import check_frames
@@ -389,8 +390,3 @@ def check_rows(length, stop):
 def check_headers(length, first, count):
     if first < 0 or count < 0 or first + count > length // HEADER_WIDTH:
         raise ValueError("no such headers")
-
-
-def check_capacity(length, at, count):
-    if at < 0 or count < 0 or at > length - count:
-        raise ValueError("no such place in the column")

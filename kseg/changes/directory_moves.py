@@ -1,6 +1,6 @@
-"""Renames of partition directories inside a log directory. The journal records them before the first one is done.
+"""Renames partition directories inside a log directory; the journal records all renames before the first one.
 
-A directory is identified by its inode, so that a rename is neither repeated nor taken back twice after a kill.
+A directory is identified by its inode, so that after a kill no rename is repeated or reverted twice.
 """
 
 import os
@@ -53,7 +53,7 @@ def carry_out(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:
 
 
 def move_back(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:
-    """Takes the renames back, the last one first. Raises OSError, PathError."""
+    """Reverts the renames, the last one first. Raises OSError, PathError."""
     for move in reversed(list(moves)):
         _rename(root, move.target, move.name, move.inode, disk)
 

@@ -1,7 +1,7 @@
 """A new log directory in an object store, written partition by partition; an interrupted run can be continued.
 
-Stores cannot rename. A partition is made in a local directory and then uploaded. The record of the run, an object
-beside the partitions, names those whose objects are all there; it is removed at the end.
+Stores cannot rename. A partition is written to a local directory and then uploaded. The record of the run, an object of
+the root, lists the complete partitions; it is removed at the end.
 """
 
 import json
@@ -37,7 +37,7 @@ class WritableStore(Protocol):
 
 
 class ResumableStoreOutput:
-    """As `ResumableOutput`, in a store. ``work_directory``: a local directory in which partitions are made."""
+    """Like `ResumableOutput`, in a store. ``work_directory``: a local directory in which partitions are written."""
 
     def __init__(self, store: WritableStore, work_directory: str, request: Mapping[str, Any]) -> None:
         self.directory = store.root
@@ -47,8 +47,8 @@ class ResumableStoreOutput:
         self._store, self._request, self._lock = store, dict(request), Lock()
 
     def begin(self) -> None:
-        """Reads the record of an interrupted run, or writes a first one. Raises PathError if other objects are there,
-        KsegError for a record of another request.
+        """Reads the record of an interrupted run, or writes a first one. Raises PathError if the store has other
+        objects, KsegError for a record of another request.
         """
         first = next(iter(self._store.list()), None)
         if first is None:
@@ -88,9 +88,8 @@ class ResumableStoreOutput:
 def resumable_store_output(
     store: WritableStore, work_directory: str, request: Mapping[str, Any]
 ) -> Iterator[ResumableStoreOutput]:
-    """Begins a log directory in a store, or goes on with that of an interrupted run. Nothing is locked: stores have no
-    locks.
-    """
+    """Begins a log directory in a store, or continues an interrupted run. Stores have no locks, so nothing is
+    locked."""
     output = ResumableStoreOutput(store, work_directory, request)
     output.begin()
     yield output

@@ -1,4 +1,5 @@
-"""What the log cleaner has to do in a partition at rest, and what it waits for (LogCleanerManager)."""
+"""Determines the backlog of the log cleaner in a partition, and why the partition is not cleaned
+(LogCleanerManager)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,7 +33,7 @@ class Backlog:
 
     @property
     def short(self) -> str:
-        """Returns a few words for a table."""
+        """A short text for a table."""
         waits = [stop.short for stop in self.stops if stop.code != ACTIVE]
         if self.is_due:
             waits.insert(0, f"due, dirty {self.ratio:.0%}")
@@ -55,9 +56,10 @@ class Backlog:
 def backlog_of(
     directory: str, broker: BrokerState, now_ms: int, damaged: str = "", producers: Producers | None = None
 ) -> Backlog | None:
-    """Returns None for a partition that no cleaner cleans, or of which that is unknown.
+    """Returns None unless the partition is known to be compacted.
 
-    ``damaged``: what stops a cleaner, if that is known; ``producers``: their state at the log end, if it is known.
+    ``damaged``: the damage that stops the cleaner, "" if none is known; ``producers``: their state at the end of the
+    log, if known.
     """
     if not broker.is_compacted and broker.cleaner_offset is None:
         return None

@@ -27,16 +27,17 @@ class Judged(NamedTuple):
 def judge(
     transaction: OpenTransaction,
     states: Mapping[int, TransactionState],
-    place: tuple[str | None, int | None],
+    partition: tuple[str | None, int | None],
     now: int | None,
 ) -> Judged:
-    """Judges one open transaction of the partition ``place``. ``now``: ms since the epoch, None if unknown."""
+    """Judges one open transaction of a partition, given by topic and number. ``now``: ms since the epoch, None if
+    unknown."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now)
-    return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, place, age_ms))
+    return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, partition, age_ms))
 
 
 def verdict_of(
-    producer_epoch: int, state: TransactionState | None, place: tuple[str | None, int | None], age_ms: int | None
+    producer_epoch: int, state: TransactionState | None, partition: tuple[str | None, int | None], age_ms: int | None
 ) -> str:
     """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
     if state is None or state.state is None:
@@ -44,16 +45,16 @@ def verdict_of(
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
     if state.state in _ENDING_STATES:
         return ENDING
-    return OPEN if _is_known(producer_epoch, state, place) else HANGING
+    return OPEN if _is_known(producer_epoch, state, partition) else HANGING
 
 
-def _is_known(producer_epoch: int, state: TransactionState, place: tuple[str | None, int | None]) -> bool:
+def _is_known(producer_epoch: int, state: TransactionState, partition: tuple[str | None, int | None]) -> bool:
     """Whether the coordinator has this transaction, and will end it."""
     return (
         state.state == _ONGOING
         and state.producer_epoch == producer_epoch
         and state.partitions is not None
-        and place in state.partitions
+        and partition in state.partitions
     )
 
 

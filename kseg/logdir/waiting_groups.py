@@ -1,6 +1,6 @@
 """Finds the consumer groups that wait behind a last stable offset, from __consumer_offsets of the same log directory.
 
-A commit does not say whether its group reads committed records only; a group that reads all does not wait.
+A commit does not show whether its group reads only committed records; a group that reads all does not wait.
 """
 
 import os
@@ -11,12 +11,11 @@ from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
-from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 
-TOPIC = "__consumer_offsets"
 MAX_BYTES = 256 << 20
 """Limit of __consumer_offsets in a log directory; more would take too long to read for this."""
 
@@ -36,8 +35,8 @@ GroupOffsets = dict[tuple[str, int], list[GroupOffset]]
 
 
 def group_offsets(log_directory: str) -> GroupOffsets | None:
-    """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets here, or
-    too much."""
+    """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets, or
+    more than MAX_BYTES."""
     try:
         partitions = [list_segments(path) for path in list_partitions(log_directory) if _is_of_topic(path)]
     except (KsegError, OSError):
@@ -62,18 +61,18 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
 
 
 def waiting_groups(
-    offsets: GroupOffsets | None, place: tuple[str | None, int | None], stable: int, topic_id: str | None = None
+    offsets: GroupOffsets | None, partition: tuple[str | None, int | None], stable: int, topic_id: str | None = None
 ) -> list[GroupOffset] | None:
-    """Returns the groups that get nothing from the offset ``stable`` on, those that have reached it first.
+    """Returns the groups that cannot read beyond the last stable offset ``stable``, by descending offset.
 
-    ``topic_id``: that of the partition; commits for an earlier topic of the same name are left out. None if no offsets
+    ``topic_id``: that of the partition; commits for an earlier topic of the same name are skipped. None if no offsets
     are known.
     """
-    if offsets is None or place[0] is None or place[1] is None:
+    if offsets is None or partition[0] is None or partition[1] is None:
         return None
     of_topic = [
         each
-        for each in offsets.get((place[0], place[1]), ())
+        for each in offsets.get((partition[0], partition[1]), ())
         if each.offset <= stable and (topic_id is None or each.topic_id in (None, topic_id))
     ]
     return sorted(of_topic, key=lambda each: (-each.offset, each.group))
@@ -81,8 +80,8 @@ def waiting_groups(
 
 def _is_of_topic(path: str) -> bool:
     name = os.path.basename(path)
-    place = parse_partition_name(name)
-    return place is not None and place[0] == TOPIC and name == f"{TOPIC}-{place[1]}"
+    partition = parse_partition_name(name)
+    return partition is not None and partition[0] == OFFSETS_TOPIC and name == f"{OFFSETS_TOPIC}-{partition[1]}"
 
 
 def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, most: int) -> int:

@@ -1,8 +1,8 @@
-"""Finds in a task what a read_committed consumer skips: aborted batches, and all from the last stable offset on.
+"""Finds the batches that a read_committed consumer skips: aborted ones, and all from the last stable offset on.
 
-The fate of a transaction is the next marker of its producer. A task follows the batches of its part, and from there on
-only as far as transactions are open that have batches in it. What is still open behind the newest producer snapshot
-that a segment begins with, in the tail of the log, takes a pass over the tail; so that is not divided between tasks.
+A transaction ends with the next marker of its producer. A task reads its part, and then later batches while there are
+open transactions with batches in the part. The tail of a log, from the newest producer snapshot at the start of a
+segment on, is read in one pass; so it is not divided between tasks.
 """
 
 import os
@@ -54,7 +54,8 @@ class Committed:
         self._tail: tuple[Tail, Transactions] | None = None
 
     def transactions(self, file: SegmentFile, part: Slice, tail: Tail, source: Source) -> Transactions:
-        """Returns what hides records of a part of a segment. ``source``: the segment. Raises PathError."""
+        """Returns the transactions that hide records of a part of a segment. ``source``: the segment. Raises
+        PathError."""
         open_before = _open_at(tail)
         if open_before is None:
             return self._at_end(tail._replace(first=-1, snapshot=None), {})

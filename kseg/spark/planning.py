@@ -1,8 +1,8 @@
-"""Plans the tasks of modes records, counts and batches: which segments, cut where.
+"""Plans the tasks of modes records, counts and batches: selects segments and divides them.
 
 The driver reads names and sizes, several directories at a time, and of at most `INDEXED_AT_MOST` segments the indexes.
-These only decide where segments are cut: the parts of a segment still cover it, and a task finds for itself, and
-verifies, where its records begin. So a wrong index costs time and no rows.
+Indexes only decide where segments are divided: the parts cover each segment, and a task verifies where its records
+begin. So a wrong index costs time, but no rows.
 """
 
 import os
@@ -28,7 +28,7 @@ from kseg.stores import trees
 from kseg.stores.source import open_source
 
 AT_A_TIME = 32
-"""Directories and indexes read at the same time: most of that is waiting for a store."""
+"""Directories and indexes read at the same time: most of the time is spent waiting for a store."""
 INDEXED_AT_MOST = 4096
 
 Keep = Callable[[SegmentFile], bool]
@@ -48,9 +48,9 @@ class Part(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A whole segment. ``is_edge``: not all of its records are wanted, so that its indexes lead to less.
+    """A whole segment. ``is_edge``: only some records are requested, so its indexes can reduce the bytes to read.
 
-    ``is_divisible``: a part can be read without all that is before it. In a store that needs an index.
+    ``is_divisible``: a part can be read without the bytes before it; in a store this needs an index.
     """
 
     part: Part
@@ -130,9 +130,8 @@ class Planner:
     def wholes(
         self, place: str, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool
     ) -> Iterator[Whole]:
-        """Yields the segments of a file or directory with wanted offsets. ``around`` returns all of its partition.
-
-        Raises KsegError if one is gone.
+        """Yields the segments of a file or directory with wanted offsets. ``around`` returns all segments of the
+        partition. Raises KsegError if one no longer exists.
         """
         options = self._options
         files = [file for file in files if options.subscription.has(file.topic, file.partition)]

@@ -1,5 +1,5 @@
-"""Collects facts about a whole partition while it is checked: sizes, formats, codecs, times, and what its cleaner waits
-for."""
+"""Collects facts about a whole partition while it is checked: sizes, formats, codecs, times, and the backlog of the log
+cleaner."""
 
 from typing import TYPE_CHECKING, Any
 

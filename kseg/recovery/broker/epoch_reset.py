@@ -1,4 +1,4 @@
-"""Sets the leader epochs of a planned segment to 0, so that groups of a new cluster can go on at once.
+"""Sets the leader epochs of a planned segment to 0, so that consumer groups of a new cluster can continue.
 
 A consumer that commits an offset stores the batch's leader epoch with it, and waits as long as the leader has a lower
 one. Checksums of batches do not cover the field.

@@ -269,3 +269,14 @@ def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
     names = re.findall(r'<div class="name">(.*?)</div>', dom)
     assert names[0] == "t-1500"
     assert len(names) < 100
+
+
+@needs_browser
+def test_paper_has_more_rows_than_the_screen(kseg: Kseg, tmp_path: Path) -> None:
+    root, out = log_directory(tmp_path, *(f"t-{i}" for i in range(40))), tmp_path / "report.html"
+    kseg("verify", "--format", "html", "-o", out, root)
+    shown, printed = (
+        dom_of(out, script).count('<div class="partition"')
+        for script in (";", "dispatchEvent(new Event('beforeprint'));")
+    )
+    assert shown < printed == len(data_of(out.read_text())["partitions"])

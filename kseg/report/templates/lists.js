@@ -25,6 +25,10 @@ const lazy = (list, rows, make, whenEmpty, withButton = false) => {
   );
   if (!rows.length) list.append(el("p", "empty", whenEmpty));
   more();
+  addEventListener("beforeprint", () => {
+    while (list.contains(sentinel) && done < Math.min(rows.length, PRINTED)) more();
+    if (list.contains(sentinel)) sentinel.textContent = `${number(rows.length - done)} more`;
+  });
   if (done < rows.length && !withButton) watcher.observe(sentinel);
 };
 const section = (id, title, count, ...content) => {

@@ -2,7 +2,8 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const app = document.getElementById("app");
 const CHUNK = 60,
-  FIRST = 15;
+  FIRST = 15,
+  PRINTED = 2000;
 const LOST = new Set(["gap-truncated", "gap-unexplained", "segments-missing"]);
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 

@@ -225,7 +225,7 @@ def test_the_picture_of_the_report_is_inert() -> None:
     assert "man/images/report.svg" in README
     shown = report_picture.PICTURE.read_text("utf-8")
     assert not re.search(r"<script|url\(|\bsrc=|href=\"http", shown)
-    assert {"crc-mismatch", "What to do next"} <= set(report_picture.texts_of(shown))
+    assert {"crc-mismatch", "Next steps"} <= set(report_picture.texts_of(shown))
 
 
 @needs_browser

@@ -14,6 +14,7 @@ from kseg.cli.options import (
     batch_limit_option,
     interval_option,
     isolation_option,
+    number_option,
     refuse,
     threads_option,
     topic_option,
@@ -53,12 +54,7 @@ _OPTIONS = (
     ),
     click.option("--batch-bytes", type=ByteCount(), help="Put records into batches of at most BYTES."),
     click.option("--segment-bytes", type=ByteCount(), help="Start new segments as a broker with this setting."),
-    click.option(
-        "--base-offset",
-        type=click.IntRange(min=0),
-        metavar="N",
-        help="Offset of the first record if the lines have no offsets.",
-    ),
+    number_option("--base-offset", 0, "Offset of the first record if the lines have no offsets."),
     click.option("--position-header", metavar="NAME", help="From 0.7: store byte positions in a header of this name."),
     click.option("--lossy", "is_lossy", is_flag=True, help="Drop fields that the format lacks."),
     click.option(

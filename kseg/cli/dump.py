@@ -17,6 +17,7 @@ from kseg.cli.options import (
     batch_limit_option,
     era_07_option,
     isolation_option,
+    number_option,
     output_options,
     paths_argument,
     refuse,
@@ -48,12 +49,7 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 )
 @content_options
 @filter_options
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Stop after N records, or N batches without --deep-iteration.",
-)
+@number_option("--limit", 0, "Stop after N records, or N batches without --deep-iteration.")
 @isolation_option
 @click.option("--max-bytes", type=ByteCount(), help="Read only the complete batches in the first BYTES of each file.")
 @batch_limit_option

@@ -7,7 +7,7 @@ import click
 
 from kseg.cli.completion import complete_codecs
 from kseg.cli.contents import BytesPattern, ContentFormat, KeyBytes
-from kseg.cli.options import ByteCount, Command, OffsetRange, with_options
+from kseg.cli.options import ByteCount, Command, OffsetRange, number_option, with_options
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
@@ -59,18 +59,8 @@ class CodecTarget(click.ParamType):  # type: ignore[type-arg]
 
 _FILTERS = (
     click.option("--offsets", type=OffsetRange(), help="Only batches and records with offsets in A..B (inclusive)."),
-    click.option(
-        "--last",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Only the last N records of each partition, or N batches without --deep-iteration.",
-    ),
-    click.option(
-        "--around",
-        type=click.IntRange(min=0),
-        metavar="OFFSET",
-        help="Only the ten records before OFFSET, and the ten from OFFSET on.",
-    ),
+    number_option("--last", 1, "Only the last N records of each partition, or N batches without --deep-iteration."),
+    number_option("--around", 0, "Only the ten records before OFFSET, and the ten from OFFSET on.", "OFFSET"),
     click.option(
         "--time",
         "times",
@@ -82,9 +72,7 @@ _FILTERS = (
         "--key-pattern", type=BytesPattern(), help="Only records with keys that match the regular expression."
     ),
     click.option("--grep", type=BytesPattern(), help="Only records with values that match the regular expression."),
-    click.option(
-        "--producer-id", type=click.IntRange(min=0), metavar="N", help="Only batches of the producer with this id."
-    ),
+    number_option("--producer-id", 0, "Only batches of the producer with this id."),
     click.option(
         "--open-transactions",
         is_flag=True,
@@ -168,11 +156,10 @@ _VIEWS = (
         type=click.Choice(SUMMARY_FIELDS),
         help="With --summary: one line for each partition, sorted, and totals; the default for more than ten.",
     ),
-    click.option(
+    number_option(
         "--sample",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="With --what-if: compress about N random batches instead of all; print the error of the estimate.",
+        1,
+        "With --what-if: compress about N random batches instead of all; print the error of the estimate.",
     ),
 )
 

@@ -30,6 +30,11 @@ def refuse(options: Mapping[str, bool], reason: str) -> None:
             raise click.UsageError(f"{name} {reason}")
 
 
+def number_option(name: str, least: int, description: str, metavar: str = "N") -> Option:
+    """An option with a whole number, at least ``least``."""
+    return click.option(name, type=click.IntRange(min=least), metavar=metavar, help=description)
+
+
 class OffsetRange(click.ParamType):  # type: ignore[type-arg]
     """``A..B``, inclusive, either end may be omitted; one number is a range of its own. Yields (first, last)."""
 
@@ -159,9 +164,7 @@ era_07_option = click.option(
     callback=lambda _ctx, _param, era: era is not None,
     help="Read files in the format of Kafka 0.6 and 0.7, whatever their suffix.",
 )
-threads_option = click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of threads (default: the cores)."
-)
+threads_option = number_option("--jobs", 1, "Number of threads (default: the cores).")
 
 
 def as_presentation(command: Command) -> Command:
@@ -174,9 +177,7 @@ def as_presentation(command: Command) -> Command:
     return with_presentation
 
 
-jobs_option = click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of threads for each file (default: the cores)."
-)
+jobs_option = number_option("--jobs", 1, "Number of threads for each file (default: the cores).")
 """For commands that process one file after the other."""
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from kseg.changes import kept_files, quarantine
 from kseg.changes.apply import Keeping, apply, check_intermediate
+from kseg.changes.checkpoint_merge import restore_start
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.epoch_merge import restore_start
 from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
 from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state

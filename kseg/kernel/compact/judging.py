@@ -1,4 +1,4 @@
-"""Which records survive a compaction (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the map of keys."""
+"""Decides which records a compaction retains (Cleaner.shouldRetainRecord), by their rows (ROW_*) and the key map."""
 
 import cython
 from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
@@ -13,8 +13,8 @@ COUNTS = (
 
 
 class Counts:
-    """Records read and kept; removed: superseded by a later one, tombstones, without a key, of aborted transactions,
-    markers. Batches copied as they stand, written anew, left as a header, and dropped.
+    """Numbers of records read, kept and removed: superseded by a later record, tombstones, without a key, of aborted
+    transactions, markers. Numbers of batches copied unchanged, rewritten, reduced to a header, and dropped.
     """
 
     def __init__(self):
@@ -23,17 +23,17 @@ class Counts:
         self.copied = self.rewritten = self.emptied = self.dropped = 0
 
     def add(self, other) -> None:
-        """Adds the numbers of ``other``."""
+        """Adds the counts of ``other``."""
         for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def as_dict(self) -> dict[str, int]:
-        """The numbers by their names."""
+        """Returns the counts by name."""
         return {name: getattr(self, name) for name in COUNTS}
 
 
 def judge(key_map, payload, rows, count, is_protected, keep, counts):
-    """Marks the records to keep; their number. ``is_protected``: tombstones of the batch may not go yet."""
+    """Marks the records to keep. Returns their number. ``is_protected``: tombstones of the batch must stay for now."""
     keys: KeyHash[GROUP]
     key: cython.pointer[KeyHash]
     first: cython.Py_ssize_t = 0
@@ -74,7 +74,7 @@ def judge(key_map, payload, rows, count, is_protected, keep, counts):
 
 
 def has_tombstone(rows, count, keep):
-    """Whether a record that is kept has no value."""
+    """Whether a kept record is a tombstone."""
     k: cython.Py_ssize_t
     for k in range(count):
         if keep[k] and rows[k * ROW_WIDTH + ROW_VALUE_SIZE] < 0:
@@ -91,7 +91,7 @@ def judge_rows(
     keep: cython.uchar[::1],
     counts: Counts,
 ) -> int:
-    """`judge` for ``count`` rows whose bytes are in ``payload``, which are counted as read."""
+    """`judge` for ``count`` rows with positions in ``payload``; adds them to ``counts.records``."""
     key_map.check()
     if len(rows) < count * ROW_WIDTH or len(keep) < count:
         raise ValueError("a buffer is too short")

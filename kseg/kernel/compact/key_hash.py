@@ -1,7 +1,7 @@
-"""The keyed hash of 128 bits by which compaction tells keys apart: SipHash-2-4-128 (Aumasson, Bernstein, 2012).
+"""The keyed 128-bit hash of record keys for compaction: SipHash-2-4-128 (Aumasson, Bernstein, 2012).
 
-A secret is drawn for each run, so nobody can make two keys that collide; a collision would lose a record. Interpreted,
-keyed BLAKE2b of hashlib takes its place: one run needs one hash, no more.
+Each run has a random secret, so nobody can construct colliding keys; a collision would lose a record. Interpreted, the
+hash is keyed BLAKE2b of hashlib: hashes need not agree between runs.
 """
 
 import cython
@@ -68,7 +68,7 @@ def mix_word(state: cython.pointer[SipState], word: cython.ulonglong) -> cython.
 
 
 def hash_key(p, at, size, secret, found):
-    """The hash of ``size`` bytes at p[at]."""
+    """Computes the hash of ``size`` bytes at p[at]."""
     if cython.compiled:
         state: SipState
         word: cython.ulonglong
@@ -99,7 +99,7 @@ def hash_key(p, at, size, secret, found):
 
 
 def hash_of(key: cython.const[cython.uchar][::1], secret: Secret) -> tuple[int, int]:
-    """The two halves of the hash of one key."""
+    """Returns the two halves of the hash of a key."""
     found: KeyHash
     if cython.compiled:
         hash_key(cython.address(key[0]) if len(key) else cython.NULL, 0, key.shape[0], secret, cython.address(found))

@@ -1,11 +1,10 @@
-"""The map of a compaction: the last offset at which the hash of each key was seen (`kseg.kernel.compact.key_hash`).
+"""The key map of a compaction: the last offset of each key, by the hash of the key (`kseg.kernel.compact.key_hash`).
 
-Its table has slots of three int64: the two halves of a hash, and the offset + 1; 0 there is a free slot. Slots are
-probed one after the other. As in Kafka's SkimpyOffsetMap an entry takes 24 bytes, and 16 of them tell keys apart.
+A hash table with linear probing. A slot is three int64: the two halves of the hash, and the offset + 1; 0 means a free
+slot. As in Kafka's SkimpyOffsetMap an entry takes 24 bytes, of which 16 identify the key.
 
-A map that is spread over machines travels as entries: three int64 each as well, but with the offset itself.
-`KeyMap.scatter` distributes them by the half of the hash that does not choose the slot, so that each share fills its
-own map evenly.
+Distributed maps are exchanged as entries: three int64 too, but with the offset itself. `KeyMap.scatter` partitions them
+by the half of the hash that does not choose the slot, so that each partition fills its own table evenly.
 """
 
 import cython
@@ -16,9 +15,9 @@ PREFETCH_KEYS = cython.declare(cython.Py_ssize_t, 12)
 
 
 class KeyMap:
-    """``slots`` of the table, the ``most`` keys that it may hold, the ``count`` that it holds.
+    """``slots``: size of the table; ``most``: maximum number of keys; ``count``: number of keys.
 
-    ``latest_offset``: the map covers the log up to there, -1 at first. A table is set by `use`.
+    ``latest_offset``: the last offset of the log that the map covers, initially -1. `use` sets the table.
     """
 
     def __init__(self, secret):
@@ -30,16 +29,16 @@ class KeyMap:
     def use(self, table: cython.longlong[::1], slots: cython.longlong, most: cython.longlong) -> None:
         """Sets the table: int64, three a slot, all zeros.
 
-        Raises ValueError where slots lie outside the buffer, or a search would have no end.
+        Raises ValueError if slots lie outside the buffer, or if no slot would stay free.
         """
         if slots < 1 or slots >> 32 or len(table) < ENTRY_WIDTH * slots or most >= slots:
-            raise ValueError("a table has no room")
+            raise ValueError("a table has too few slots")
         self._table = table
         self.slots = slots
         self.most = most
 
     def clear(self) -> None:
-        """Gives the table up: its memory is no longer used."""
+        """Releases the table."""
         self._table = None
         self.slots = self.most = self.count = 0
 
@@ -49,7 +48,7 @@ class KeyMap:
         offsets: cython.const[cython.longlong][::1],
         count: cython.Py_ssize_t,
     ) -> int:
-        """Puts keys by their hashes (two int64 each) and offsets, until the map is full; the number it took."""
+        """Puts keys by hashes (two int64 each) and offsets until the map is full. Returns the number of keys put."""
         taken: cython.Py_ssize_t
         self.check()
         if len(hashes) < 2 * count or len(offsets) < count:
@@ -59,7 +58,7 @@ class KeyMap:
         return taken
 
     def find(self, high: cython.longlong, low: cython.longlong) -> int:
-        """The offset of a hash, -1 for one that is not in the map."""
+        """Returns the offset of a hash, -1 if it is not in the map."""
         self.check()
         return self._table[find_entry(self, high, low) + SLOT_OFFSET] - 1
 
@@ -75,9 +74,9 @@ class KeyMap:
             scatter_entries(self, bounds, out)
 
     def merge(self, entries: cython.const[cython.longlong][::1], least: cython.longlong) -> bool:
-        """Puts entries whose offset is at least ``least`` (0 or above), in any order: of each key the largest stays.
+        """Puts the entries with an offset of at least ``least`` (0 or above); the largest offset of each key is kept.
 
-        False where the map was full.
+        Returns False if the map was full.
         """
         fits: cython.bint
         self.check()
@@ -88,17 +87,17 @@ class KeyMap:
         return fits
 
     def move(self, old: cython.const[cython.longlong][::1], first: cython.Py_ssize_t, stop: cython.Py_ssize_t) -> None:
-        """Puts the entries of slots ``first`` to ``stop`` of another table, none of which are in this one; `count`
-        includes them already. Slots keep the order of hashes, so both tables are passed from one end to the other.
+        """Moves the entries of slots ``first`` to ``stop`` of another table, which must be absent here; `count` must
+        include them already. Slots are in the order of hashes, so both tables are accessed sequentially.
         """
         self.check()
         if not 0 <= first <= stop <= len(old) // ENTRY_WIDTH or self.count >= self.slots:
-            raise ValueError("no such slots, or no room for them")
+            raise ValueError("no such slots, or too few free ones")
         with cython.nogil:
             move_entries(self, old, first, stop)
 
     def look_up(self, entries: cython.const[cython.longlong][::1], out: cython.longlong[::1]) -> int:
-        """Writes to ``out`` the entries of this map for the keys of ``entries``; their number."""
+        """Writes the entries of this map for the keys of ``entries`` to ``out``. Returns their number."""
         found: cython.Py_ssize_t
         self.check()
         if len(out) < len(entries) // ENTRY_WIDTH * ENTRY_WIDTH:
@@ -110,7 +109,7 @@ class KeyMap:
     def check(self) -> None:
         """Raises ValueError without a table."""
         if self.slots == 0:
-            raise ValueError("a table has no room")
+            raise ValueError("a table has too few slots")
 
 
 @cython.cfunc
@@ -137,7 +136,7 @@ def prefetch_slot(key_map, high):
 @cython.nogil
 @cython.exceptval(check=False)
 def find_entry(key_map: KeyMap, high: cython.longlong, low: cython.longlong) -> cython.longlong:
-    """The index of the entry of a hash in the table, or of the free slot that it would take."""
+    """Returns the index in the table of the entry of a hash, or of the free slot for it."""
     slots: cython.longlong = key_map.slots
     i: cython.longlong = slot_of(high, slots)
     at: cython.longlong = ENTRY_WIDTH * i
@@ -152,7 +151,7 @@ def find_entry(key_map: KeyMap, high: cython.longlong, low: cython.longlong) -> 
 
 
 def last_offset(key_map, key):
-    """The offset of a hash, -1 for one that is not in the map."""
+    """Returns the offset of a hash, -1 if it is not in the map."""
     return key_map._table[find_entry(key_map, key.high, key.low) + SLOT_OFFSET] - 1
 
 
@@ -201,7 +200,7 @@ def scatter_entries(key_map, bounds, out):
 @cython.nogil
 @cython.exceptval(check=False)
 def copy_entry(key_map: KeyMap, at: cython.longlong, out: cython.longlong[::1], to: cython.longlong) -> cython.void:
-    """Copies an entry of the table to out[to], with the offset itself."""
+    """Copies an entry of the table to out[to], with the offset instead of the offset + 1."""
     out[to + SLOT_HIGH] = key_map._table[at + SLOT_HIGH]
     out[to + SLOT_LOW] = key_map._table[at + SLOT_LOW]
     out[to + SLOT_OFFSET] = key_map._table[at + SLOT_OFFSET] - 1

@@ -2,7 +2,7 @@ from kseg.kernel.compact.key_hash cimport Secret
 from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:
-    # A verdict: the keys of the batch do not count, as it is aborted.
+    # Verdict: skip the keys of the batch, which is aborted.
     SKIP = 1
 
 cdef class KeyReader:

@@ -35,7 +35,7 @@ class KeyReader:
     """Reads the keys of records whose offset is ``least`` or above, window by window.
 
     ``batch``: the next batch of the window; ``keys``: the number written so far; the caller resets both. ``needed``:
-    records for which the buffers are too small. ``reason``: why records are malformed (REASONS of opening and
+    number of records that the buffers must hold. ``reason``: why records are malformed (REASONS of opening and
     record_fields).
     """
 
@@ -57,10 +57,10 @@ class KeyReader:
         expansion: ExpansionBuffer,
         opened: cython.const[cython.uchar][::1] = None,
     ) -> int:
-        """Hashes the keys of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
+        """Hashes the keys of batches ``batch`` to ``count``; their rows BATCH_* have positions in ``data``.
 
-        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at
-        ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL: no room for more keys.
+        ``opened``: the records of the next batch, if the caller had to decompress it. Returns DONE, or why it stopped
+        at ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL: ``hashes`` or ``offsets`` is full.
         """
         status: cython.int
         window: BatchWindow
@@ -84,7 +84,7 @@ class KeyReader:
         hashes: cython.longlong[::1],
         offsets: cython.longlong[::1],
     ) -> int:
-        """The same for ``count`` records in rows (ROW_*), written from the start; the number of keys."""
+        """Hashes the keys of ``count`` rows (ROW_*), written from the start. Returns the number of keys."""
         if count <= 0 or len(payload) == 0:
             return 0
         if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count:
@@ -142,7 +142,7 @@ def hash_message(
     hashes: cython.longlong[::1],
     offsets: cython.longlong[::1],
 ) -> cython.int:
-    """The key of a plain message v0 or v1."""
+    """Adds the key of a plain message v0 or v1."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     magic: cython.int = window.batches[at + BATCH_MAGIC]
@@ -168,7 +168,7 @@ def hash_batch(
     hashes: cython.longlong[::1],
     offsets: cython.longlong[::1],
 ) -> cython.int:
-    """The keys of a v2 batch."""
+    """Adds the keys of a v2 batch."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     records: cython.longlong = window.batches[at + BATCH_COUNT]
     status: cython.int

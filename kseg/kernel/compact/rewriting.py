@@ -1,7 +1,7 @@
-"""Writes records of a v2 batch anew, and the header around them (the layout: `kseg.formats.record_batch`).
+"""Writes records of a v2 batch and its header (layout: `kseg.formats.record_batch`).
 
-Records come as rows (ROW_*) over the buffer that holds them. Of each, HEADERS and CHECK tell where its headers begin,
-their count included, and where they end; they are copied as they stand. 0 and 0: no headers.
+Records are rows (ROW_*). HEADERS and CHECK of a row are the start, including the header count, and the end of the
+record's headers, which are copied unchanged. 0 and 0: no headers.
 """
 
 import cython
@@ -39,7 +39,7 @@ native_setup()
 
 
 def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
-    """Writes one record; the position behind it. The caller checks the size of the output."""
+    """Writes one record. Returns the position behind it. The caller checks the size of the output."""
     timestamp: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
     offset: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
     key_size: cython.longlong = row[at_row + ROW_KEY_SIZE]
@@ -68,7 +68,7 @@ def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
 
 
 def put_records(p, rows, keep, count, base_offset, base_timestamp, out, at):
-    """Writes those of ``count`` records that ``keep`` marks; the position behind them."""
+    """Writes the records, of ``count``, that ``keep`` marks. Returns the position behind them."""
     k: cython.Py_ssize_t
     for k in range(count):
         if keep[k]:
@@ -77,9 +77,9 @@ def put_records(p, rows, keep, count, base_offset, base_timestamp, out, at):
 
 
 def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp, count):
-    """Writes the header of the batch [at, end): offsets, epochs, producer and sequence are those of that at p[model].
+    """Writes the header of the batch [at, end), with offsets, epochs, producer and sequence of the header at p[model].
 
-    The records are there already, as the checksum covers them.
+    The records must be written before, as the checksum covers them.
     """
     put_bytes(out, at, p, model, V2_HEADER_BYTES)
     put_big(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
@@ -100,7 +100,7 @@ def seal(
     max_timestamp: cython.longlong,
     count: cython.longlong,
 ) -> None:
-    """`put_header` for a batch in ``out`` whose other fields are those of the header in ``model``."""
+    """`put_header` for a batch in ``out``; ``model`` holds the header with the other fields."""
     if at < 0 or end - at < V2_HEADER_BYTES or end > len(out) or len(model) < V2_HEADER_BYTES:
         raise ValueError("a buffer is too short")
     put_header(bytes_out(out), at, end, bytes_in(model), 0, attributes, base_timestamp, max_timestamp, count)

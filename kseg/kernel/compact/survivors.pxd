@@ -7,8 +7,8 @@ cpdef enum:
     # (`kseg.kernel.compact.rewriting`).
     NEEDS_PACKING = 6
 
-    # Verdicts on a batch: its records go unread; its header stays; it is the marker of a transaction of which nothing
-    # is left; all of its records stay (control).
+    # Verdicts on a batch. DISCARD: drop its records unread. KEEP_EMPTY: keep at least its header. EMPTY_TXN: it is the
+    # marker of a transaction without retained records. ALL: keep all records (control batches).
     DISCARD = 1
     KEEP_EMPTY = 2
     EMPTY_TXN = 4
@@ -25,7 +25,7 @@ cdef class Survivors:
     cdef readonly Py_ssize_t area_size
     cdef readonly long long base_timestamp, max_timestamp, attributes, records
 
-# Where the batches that come out are written: ``limit`` bytes at p; ``keep`` marks the records of a batch that stay.
+# The output: ``limit`` bytes at p. ``keep`` marks the retained records of a batch.
 cdef struct Output:
     unsigned char* p
     Py_ssize_t limit

@@ -1,8 +1,8 @@
-"""Decides which records of v2 batches survive a compaction, and writes the batches that come out.
+"""Writes the batches of a compacted segment with the records that survive.
 
-The rules are those of Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo: a batch that keeps all of its
-records is copied as it stands; one that loses some, or gets a delete horizon, is written anew; one that loses all is
-dropped, or leaves its header behind.
+The rules are those of Kafka's Cleaner.shouldRetainRecord and MemoryRecords.filterTo. A batch that keeps all records is
+copied unchanged. A batch that loses records or gets a delete horizon is rewritten. A batch that loses all records is
+dropped, or reduced to its header.
 """
 
 import cython
@@ -53,9 +53,9 @@ from cython.cimports.kseg.kernel.records.opening import (
 )
 from cython.cimports.kseg.kernel.records.plain import is_legacy_plain, legacy_row
 
-# A message of its own becomes a batch that is so much longer at most.
+# Upper bound of the growth of a plain message that becomes a batch, in bytes.
 _BATCH_GROWTH = cython.declare(cython.longlong, 128)
-# A record written anew is so much longer at most: a longer timestamp delta, and a longer length.
+# Upper bound of the growth of a rewritten record, in bytes: a longer timestamp delta and a longer length.
 _RECORD_GROWTH = cython.declare(cython.longlong, 16)
 _ATTRIBUTES = cython.declare(cython.longlong, 0x7F)
 _NONE = cython.declare(cython.uchar, 255)
@@ -66,11 +66,11 @@ class Survivors:
 
     ``now_ms`` and ``retention_ms`` make the delete horizon of tombstones. ``keeps_format``: plain messages v0 and v1
     are copied, else each becomes a batch (KIP-724). ``keeps_tombstones``: tombstones of v0 and v1, and without
-    ``has_horizons`` (before KIP-534) of all batches, may not go yet.
+    ``has_horizons`` (before KIP-534) of all batches, are retained.
 
-    ``batch``: the next one of the window; ``size``: bytes written so far; the caller sets both back. ``needed`` and
-    ``reason``: see `kseg.kernel.records.opening`. Of the batch that NEEDS_PACKING: its records are ``area_size`` bytes
-    behind the room for a header at ``size``; ``base_timestamp``, ``max_timestamp``, ``attributes``, ``records``.
+    ``batch``: the next batch of the window; ``size``: bytes written so far; the caller resets both. ``needed`` and
+    ``reason``: see `kseg.kernel.records.opening`. If a batch NEEDS_PACKING, its records are ``area_size`` bytes behind
+    the space for a header at ``size``; ``base_timestamp``, ``max_timestamp``, ``attributes``, ``records``.
     """
 
     def __init__(self, key_map, counts):
@@ -96,9 +96,10 @@ class Survivors:
         expansion: ExpansionBuffer,
         opened: cython.const[cython.uchar][::1] = None,
     ) -> int:
-        """Writes the survivors of batches ``batch`` to ``count``, whose rows BATCH_* have positions in ``data``.
+        """Writes the survivors of batches ``batch`` to ``count``; their rows BATCH_* have positions in ``data``.
 
-        ``opened``: the records of the next batch, if the caller had to open it. DONE, or why it stopped at ``batch``.
+        ``opened``: the records of the next batch, if the caller had to decompress it. Returns DONE, or why it stopped
+        at ``batch``.
         """
         status: cython.int
         window: BatchWindow
@@ -135,7 +136,7 @@ def write_window(survivors, window, output):
 
 
 def write_message(survivors, window, i, output):
-    """A plain message v0 or v1: copied, or as a v2 batch."""
+    """Writes a plain message v0 or v1, unchanged or as a v2 batch."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
@@ -165,7 +166,7 @@ def write_message(survivors, window, i, output):
 
 
 def open_records(survivors, window, at, output):
-    """Rows of the records of a batch. DONE; OUTPUT_FULL where it might not fit into the output once written anew."""
+    """Reads the rows of a batch. OUTPUT_FULL: the rewritten batch might not fit into the output."""
     records: cython.longlong = window.batches[at + BATCH_COUNT]
     size: cython.Py_ssize_t
     status: cython.int = open_batch(window, at)
@@ -182,7 +183,7 @@ def open_records(survivors, window, at, output):
 
 
 def write_batch(survivors, window, i, output):
-    """What is left of a v2 batch."""
+    """Writes the survivors of a v2 batch."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     verdict: cython.longlong = window.verdicts[i]
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
@@ -240,7 +241,7 @@ def write_batch(survivors, window, i, output):
 @cython.nogil
 @cython.exceptval(check=False)
 def tombstones_stay(survivors: Survivors, window: cython.pointer[BatchWindow], at: cython.Py_ssize_t) -> cython.bint:
-    """Whether tombstones of a batch may not go yet: it has no delete horizon, or one that is not reached."""
+    """Whether tombstones of a batch are retained: it has no delete horizon, or one in the future."""
     if not survivors.has_horizons:
         return survivors.keeps_tombstones
     if not window.batches[at + BATCH_ATTRIBUTES] & DELETE_HORIZON:
@@ -249,7 +250,7 @@ def tombstones_stay(survivors: Survivors, window: cython.pointer[BatchWindow], a
 
 
 def rewrite(survivors, window, at, output, kept, needs_horizon):
-    """Writes a batch anew: DONE, or NEEDS_PACKING where its records have to be compressed."""
+    """Rewrites a batch. Returns DONE, or NEEDS_PACKING if its records must be compressed."""
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     end: cython.Py_ssize_t
     describe(survivors, window, at, output, needs_horizon)
@@ -270,7 +271,7 @@ def rewrite(survivors, window, at, output, kept, needs_horizon):
 
 
 def describe(survivors, window, at, output, needs_horizon):
-    """Sets timestamps and attributes of the batch that comes out."""
+    """Sets timestamps and attributes of the rewritten batch."""
     k: cython.Py_ssize_t
     attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & _ATTRIBUTES
     first: cython.longlong = -1
@@ -292,7 +293,7 @@ def describe(survivors, window, at, output, needs_horizon):
 
 
 def put_empty(survivors, window, at, output):
-    """Writes the header that stays of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
+    """Writes the header of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
     end: cython.Py_ssize_t = survivors.size + V2_HEADER_BYTES
     attributes: cython.longlong = window.batches[at + BATCH_ATTRIBUTES] & (LOG_APPEND_TIME | TRANSACTIONAL | CONTROL)
     put_header(
@@ -303,7 +304,7 @@ def put_empty(survivors, window, at, output):
 
 
 def put_as_batch(survivors, window, position, magic, output):
-    """Writes the v2 batch of the one record that a plain message v0 or v1 holds, whose row is the first."""
+    """Writes a plain message v0 or v1, whose row is the first, as a v2 batch of one record."""
     model: cython.uchar[V2_HEADER_BYTES]
     k: cython.int
     end: cython.Py_ssize_t

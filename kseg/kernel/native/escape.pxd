@@ -1,4 +1,4 @@
-# What the renderers reach in C: escape.h.
+# escape.h, for the renderers.
 cdef extern from "escape.h" nogil:
     enum:
         OUTPUT_FULL "KSEG_OUTPUT_FULL"
@@ -9,7 +9,7 @@ cdef extern from "escape.h" nogil:
         Near offset
         Near timestamp
         Near sequence
-    # Once in each renderer, when it is imported; the variable turns the loops for some processors off, for tests.
+    # Each renderer calls the function once, when it is imported. Tests disable SIMD loops by the variable.
     void shuffle_setup "kseg_shuffle_setup"()
     int can_shuffle "kseg_can_shuffle"
     void forget "kseg_forget"(Counters* counters)

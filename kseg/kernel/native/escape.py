@@ -1,7 +1,7 @@
-"""The interpreted twin of escape.h: what the renderers write a line with.
+"""The interpreted twin of escape.h: functions that write parts of a line.
 
-All write at out[o] and return the position behind. ``put`` and those of numbers leave it to the caller to see to the
-room; ``put_limited`` gives OUTPUT_FULL where it would pass a limit. `java`, `visible`, `json_value` say what to write.
+All write at out[o] and return the position behind. The caller ensures the space for ``put`` and for numbers;
+``put_limited`` returns OUTPUT_FULL if it would pass a limit. `java`, `visible` and `json_value` convert bytes to text.
 """
 
 import re
@@ -24,7 +24,7 @@ def put_int(out, o, value):
 
 
 def forget(_counters):
-    """Makes it write the next ones from scratch; here nothing is kept."""
+    """Resets the cached digits of escape.h; without effect here."""
 
 
 def put_near(_kept, out, o, value):
@@ -36,7 +36,7 @@ def put_limited(out, o, limit, text):
 
 
 def java(raw):
-    """What Java prints for bytes decoded as UTF-8; Python would make three U+FFFD of a surrogate's bytes, Java one."""
+    """Returns bytes as Java decodes and prints them. A surrogate becomes one U+FFFD in Java, three in Python."""
     try:
         raw.decode()
         return raw
@@ -45,12 +45,12 @@ def java(raw):
 
 
 def visible(raw):
-    """The same for a terminal: control characters (C0, DEL, C1) as \\n, \\r, \\t or \\xNN."""
+    """`java` for a terminal: control characters (C0, DEL, C1) as \\n, \\r, \\t or \\xNN."""
     return _CONTROL.sub(lambda found: _LETTERS.get(found[0]) or rf"\x{ord(found[0]):02x}", java(raw).decode()).encode()
 
 
 def json_value(p, position, size, as_base64=False):
-    """The bytes at p[position] as a JSON string where they are UTF-8, else as an object; null for a negative size."""
+    """Returns bytes as a JSON string if they are UTF-8, else as an object with base64; null for a negative size."""
     if size < 0:
         return b"null"
     raw = bytes(p[position : position + size])

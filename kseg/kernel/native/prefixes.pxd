@@ -1,6 +1,6 @@
-# Prefix CRCs: prefixes.h says what the fields hold.
+# Prefix CRCs: prefixes.h explains the fields.
 cdef enum:
-    # An entry of a table for so many bytes.
+    # Bytes for each entry of a table.
     BLOCK_BYTES = 256
 
 cdef extern from "prefixes.h" nogil:

@@ -1,1 +1,1 @@
-"""The structs of prefixes.h, which says what their fields hold, as prefixes.pxd declares them."""
+"""The structs of prefixes.h as prefixes.pxd declares them. The header explains their fields."""

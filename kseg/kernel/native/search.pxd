@@ -1,4 +1,4 @@
-# What a search goes through byte by byte, in C: search.h. Interpreted, the same names come from search.py.
+# Checks of the search for frames in C (search.h). Interpreted, search.py defines the same names.
 cdef extern from "search.h" nogil:
     long long frame_bytes "kseg_frame_bytes"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07)
     bint could_be_frame "kseg_could_be_frame"(const unsigned char* p, Py_ssize_t i, long long size, bint v07)

@@ -1,4 +1,4 @@
-"""The interpreted twin of search.h: regular expressions find what C looks for byte by byte."""
+"""The interpreted twin of search.h: the search for frames by regular expressions."""
 
 import re
 
@@ -68,17 +68,15 @@ def could_be_frame(p, i, size, v07):
     return key_size <= rest and key_size + max(be32(p, fields + 4 + key_size), 0) == rest
 
 
-search_state = None  # where a search is, which C alone has to know
+search_state = None  # only C keeps the state of a search
 
 
 def search_from(search, i):
-    """Begins a search at a position: nothing to do here."""
+    """Starts a search at a position; without effect here."""
 
 
 def next_candidate(p, i, stop, end, v07, *_others):
-    """The first position in [i, stop) at which there is a frame, but for its checksum, as far as is cheap to tell; else
-    stop.
-    """
+    """Returns the first position in [i, stop) with a plausible frame, by cheap checks without its CRC; else stop."""
     pattern = _CANDIDATE_V07 if v07 else _CANDIDATE
     while i < stop:
         until = min(i + _CHUNK_BYTES, stop)
@@ -94,7 +92,7 @@ def next_candidate(p, i, stop, end, v07, *_others):
 
 
 def zeros_ahead(p, i, end):
-    """Zero bytes from i on, up to end."""
+    """Returns the number of zero bytes from i on, up to end."""
     start = i
     while i < end:
         until = min(i + _CHUNK_BYTES, end)
@@ -106,5 +104,5 @@ def zeros_ahead(p, i, end):
 
 
 def zeros_in_runs(p, i, end, least):
-    """How many of the bytes [i, end) are zeros in runs of at least ``least``."""
+    """Returns the number of zero bytes in [i, end) in runs of at least ``least``."""
     return sum(map(len, re.findall(rb"\0{%d,}" % least, bytes(p[i:end]))))

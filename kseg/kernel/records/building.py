@@ -1,4 +1,4 @@
-"""Writes rows of records as the bytes of a record area (v2) or of a message set (v0, v1)."""
+"""Encodes rows of records as the record area of a v2 batch, or as a message set of v0 or v1."""
 
 import cython
 from cython.cimports.kseg.kernel.layout.headers import (
@@ -38,19 +38,19 @@ LARGEST_DELTA = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 # Of the sizes of key and value of a v0 or v1 message.
 SIZES_BYTES = cython.declare(cython.longlong, 8)
-# What a length and its record may take more than the record: a varint of five bytes.
+# Length of the longest varint before a record.
 MOST_LENGTH_BYTES = cython.declare(cython.longlong, 5)
 
 native_setup()
 
 
 class AreaWriter:
-    """Where the records of one batch are written, kept from call to call.
+    """The output buffer for the records of one batch, kept between calls.
 
-    `use` gives the buffer, `begin` empties it. Offsets count from ``base_offset``, timestamps (ms) from
-    ``base_timestamp``, that of the first record unless ``is_base_given``. ``end``: bytes so far. ``count`` of records
-    written, ``last_offset`` of the last, their ``largest_timestamp``. No record but the first goes beyond ``limit``
-    bytes. ``needed``: bytes that the buffer must have for the next record, 0 where it is not too short.
+    `use` sets the buffer, `begin` starts a batch. Offsets are relative to ``base_offset``, timestamps (ms) to
+    ``base_timestamp``, the first record's unless ``is_base_given``. ``end``: bytes written. ``count`` of records
+    written, ``last_offset`` of the last one, their ``largest_timestamp``. Only the first record may exceed ``limit``
+    bytes. ``needed``: size of the buffer that the next record requires, 0 if it is large enough.
     """
 
     def __init__(self, out):
@@ -59,14 +59,14 @@ class AreaWriter:
         self.begin(0, 0, None)
 
     def use(self, out: cython.uchar[::1]) -> None:
-        """Writes here from now on; the bytes so far are there already."""
+        """Sets the buffer, which must already contain the bytes written so far."""
         if len(out) == 0 or len(out) < self.end:
             raise ValueError("a buffer is too short")
         self._out = out
         self.out, self.capacity = bytes_out(out), len(out)
 
     def begin(self, base_offset, limit, base_timestamp) -> None:
-        """``base_timestamp`` is None where the first record has it."""
+        """Starts a batch. ``base_timestamp`` None: the timestamp of the first record."""
         begin_area(self, 0, base_offset)
         self.limit = limit
         self.largest_timestamp = -1
@@ -75,7 +75,7 @@ class AreaWriter:
 
 
 def begin_area(area, end, base_offset):
-    """Begins with no records at byte ``end`` of the buffer, without a base timestamp."""
+    """Starts a batch without records at byte ``end`` of the buffer, without a base timestamp."""
     area.end = end
     area.base_offset = base_offset
     area.base_timestamp = area.largest_timestamp = area.last_offset = 0
@@ -84,7 +84,7 @@ def begin_area(area, end, base_offset):
 
 
 def body_size(rows, row, headers, time_delta, offset_delta):
-    """Bytes of a record behind its length."""
+    """Returns the size of a record without its length field."""
     key_size: cython.longlong = rows[row + ROW_KEY_SIZE]
     value_size: cython.longlong = rows[row + ROW_VALUE_SIZE]
     count: cython.longlong = rows[row + ROW_HEADER_COUNT]
@@ -211,10 +211,10 @@ def add_records(
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> int:
-    """Appends the rows ``first`` to ``stop`` (ROW_*, their bytes in ``payload``) as records of a v2 batch.
+    """Appends the rows ``first`` to ``stop`` (ROW_*, positions in ``payload``) as records of a v2 batch.
 
-    Returns the row before which it stopped: ``stop``, or one that goes beyond the limit, whose offset does not fit a
-    batch of this base offset, or for which the buffer is too small.
+    Returns the first row that is not written: ``stop``, or a row that exceeds the limit, the buffer, or the offsets of
+    a batch with this base offset.
     """
     done: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
@@ -237,7 +237,7 @@ def add_messages(
     attributes: cython.int,
     base: cython.longlong,
 ) -> int:
-    """As `add_records`, as messages of magic 0 or 1 with these attributes; ``base`` is taken off their offsets."""
+    """`add_records` for messages of magic 0 or 1 with these attributes. ``base`` is subtracted from offsets."""
     done: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
     row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)

@@ -1,7 +1,6 @@
-"""Gathers column bytes: keys, values or headers that rows point to, end to end, as Apache Arrow has them. Selects rows
-by their key.
+"""Copies the keys, values or headers of rows end to end, in the layout of Apache Arrow. Selects rows by their key.
 
-Ends of bytes are int32, one more than there are rows (Arrow's offsets); ``valid`` as in `kseg.kernel.records.columns`.
+Ends are Arrow's offsets: int32, one more than there are rows. ``valid`` as in `kseg.kernel.records.columns`.
 """
 
 import cython
@@ -18,7 +17,7 @@ INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 def gather_bytes(payload, length, fields, count, width, data, capacity, ends, valid, at):
-    """As `gather`, of fields that lie ``width`` columns apart; OUTSIDE where one points outside the payload."""
+    """`gather` of fields that are ``width`` columns apart; OUTSIDE if one points outside the payload."""
     k: cython.Py_ssize_t
     position: cython.longlong
     size: cython.longlong
@@ -54,10 +53,10 @@ def gather(
     valid: cython.uchar[::1],
     at: cython.Py_ssize_t,
 ) -> int:
-    """The bytes that ``field`` (a position in ``payload``, its size in the field behind it) of the rows points to.
+    """Copies the bytes of ``field`` of the rows: a column of positions in ``payload``, the next column has the sizes.
 
-    They go behind data[ends[at]], their ends to ends[at + 1] and on. Returns the last end; -1 where ``data`` has not
-    enough room, and nothing is to be believed that was written. ``width`` is that of the rows, of records or headers.
+    They are written from data[ends[at]] on, their ends to ends[at + 1] and on. Returns the last end; -1 if ``data`` is
+    too short, and then the written bytes are undefined. ``width``: columns of the rows, of records or headers.
     """
     found: cython.Py_ssize_t
     capacity: cython.Py_ssize_t = len(data)
@@ -81,7 +80,7 @@ def gather(
 
 
 def keep_rows_with_key(payload, length, rows, count, key, key_size):
-    """As `keep_key`; OUTSIDE if a key is outside the payload."""
+    """`keep_key` without the GIL; OUTSIDE if a key is outside the payload."""
     k: cython.Py_ssize_t
     f: cython.Py_ssize_t
     at: cython.Py_ssize_t

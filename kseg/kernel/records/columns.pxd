@@ -1,14 +1,14 @@
 from kseg.kernel.records.plain cimport PlainFrames, Progress
 
 cpdef enum:
-    # Columns of what is wanted.
+    # Columns of ``wanted``.
     WANTED_FIRST = 0
     WANTED_LAST = 1
     WANTED_EARLIEST = 2
     WANTED_LATEST = 3
     WANTED_WIDTH = 4
 
-    # The bytes of a row that count.
+    # Parts of a row.
     KEYS = 1
     VALUES = 2
     HEADERS = 4

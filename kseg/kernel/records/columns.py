@@ -1,13 +1,11 @@
-"""Records as columns: rows of whole runs of frames, and what of them lies in buffers as Apache Arrow has them.
+"""Reads records into columns in the layout of Apache Arrow.
 
-`collect` reads the rows of many plain frames (`kseg.kernel.records.plain`), `keep` leaves of any rows those that are
-asked for, `fitting` says how many of them fit. The others fill columns, each alone, so that nobody pays for those not
-wanted:
-numbers are int64 or int32, a bit of ``valid`` is set for what is not null, the first row lowest in the first byte.
-Bytes: `kseg.kernel.records.column_bytes`.
+`Collector.collect` reads the rows of many plain frames (`kseg.kernel.records.plain`), `keep` filters rows, `fitting`
+finds the rows that fit a size. The other functions fill one column each. Numbers are int64 or int32. A bit of ``valid``
+is set for each value that is not null; the first row is the least significant bit of the first byte. Columns of bytes:
+`kseg.kernel.records.column_bytes`.
 
-ROW_CHECK of every row, whatever its format, is VALID and the timestamp kind, as `kseg.kernel.layout.rows` tells it of
-v0.
+ROW_CHECK of every row, of any format, is VALID and the timestamp type, as for v0 in `kseg.kernel.layout.rows`.
 
 ``wanted`` (WANTED_*): FIRST and LAST offset, EARLIEST and LATEST timestamp in ms, both ends included.
 """
@@ -64,7 +62,7 @@ INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
 def is_outside(p, frame, wanted):
-    """Whether no record of an intact frame is asked for, by its header; control records never are."""
+    """Whether the header of an intact frame excludes it: a control batch, or no wanted offset or timestamp."""
     at: cython.Py_ssize_t = frame[FRAME_POSITION]
     first: cython.longlong
     if frame[FRAME_MAGIC] == MAGIC_V2:
@@ -87,7 +85,7 @@ def is_outside(p, frame, wanted):
 
 
 def check_of(kind):
-    """ROW_CHECK of a valid row."""
+    """Returns ROW_CHECK of a valid row."""
     return VALID + (kind << CHECK_KIND_SHIFT)
 
 
@@ -96,7 +94,7 @@ def kind_of(check):
 
 
 class Collector(Progress):
-    """Reads rows of many plain frames; rows of its caller's take ``row_count`` of them and ``header_count`` headers."""
+    """Reads rows of many plain frames into buffers with ``row_count`` rows and ``header_count`` header rows so far."""
 
     def __init__(self, frame):
         Progress.__init__(self)
@@ -114,11 +112,11 @@ class Collector(Progress):
         rows: cython.longlong[::1],
         headers: cython.longlong[::1],
     ) -> int:
-        """Reads rows of the frames from ``frame`` up to ``stop`` behind the rows and headers there are.
+        """Appends the rows of the frames from ``frame`` up to ``stop``.
 
-        DONE; FULL: there is no room for more rows or headers, take them and set both counts to 0; NOT_PLAIN: the frame
-        is the caller's to open; MORE_HEADERS: no room for those of one record, ``needed`` tells how many. Intact frames
-        whose header says that nothing in them is ``wanted`` are passed over; of others every row is written.
+        Returns DONE; FULL: use the rows and headers, set both counts to 0 and call again; NOT_PLAIN: the caller must
+        open the frame; MORE_HEADERS: one record has more headers than fit, ``headers`` must grow to ``needed`` rows.
+        Intact frames whose header excludes all ``wanted`` records are skipped; of others every row is written.
         """
         status: cython.int
         row_capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
@@ -178,7 +176,7 @@ def collect_rows(collector, stop, wanted):
 
 
 def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.longlong) -> None:
-    """Gives rows of a v2 batch, which another one has read, the ROW_CHECK that `collect` writes."""
+    """Sets ROW_CHECK of rows of a v2 batch that were read elsewhere, as `Collector.collect` does."""
     k: cython.Py_ssize_t
     check: cython.longlong = check_of(kind)
     check_rows(len(rows), count)
@@ -187,7 +185,7 @@ def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.lon
 
 
 def count_invalid(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
-    """How many rows are of messages whose own checksum is wrong."""
+    """Returns the number of rows of messages with a wrong checksum."""
     k: cython.Py_ssize_t
     wrong: cython.Py_ssize_t = 0
     check_rows(len(rows), count)
@@ -197,9 +195,9 @@ def count_invalid(rows: cython.const[cython.longlong][::1], count: cython.Py_ssi
 
 
 def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.const[cython.longlong][::1]) -> int:
-    """Moves the rows that are valid and wanted to the front; how many they are.
+    """Moves the rows that are valid and wanted to the front. Returns their number.
 
-    A row without a timestamp is wanted where all timestamps are.
+    A row without a timestamp is wanted only if all timestamps are.
     """
     k: cython.Py_ssize_t
     f: cython.Py_ssize_t
@@ -238,9 +236,9 @@ def fitting(
     parts: cython.int,
     left: cython.longlong,
 ) -> tuple:
-    """The row behind the last one from ``first`` on whose parts fit into ``left`` bytes, and how many are left then.
+    """Returns the end of the rows from ``first`` on whose parts fit into ``left`` bytes, and the bytes left.
 
-    ``parts``: KEYS, VALUES and HEADERS or'ed together: the bytes of a row that count.
+    ``parts``: KEYS, VALUES and HEADERS combined by or: the parts of a row that count.
     """
     k: cython.Py_ssize_t
     h: cython.Py_ssize_t
@@ -274,7 +272,7 @@ def numbers(
     out: cython.longlong[::1],
     at: cython.Py_ssize_t,
 ) -> None:
-    """One field of the rows as int64 from out[at] on."""
+    """Writes one column of the rows as int64 from out[at] on."""
     k: cython.Py_ssize_t
     check_rows(len(rows), stop)
     check_capacity(len(out), at, stop - first)
@@ -291,7 +289,7 @@ def kinds(
     out: cython.int[::1],
     at: cython.Py_ssize_t,
 ) -> None:
-    """Timestamp types by Kafka's TimestampType ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
+    """Writes timestamp types as Kafka's ids from out[at] on: -1 none, 0 CreateTime, 1 LogAppendTime."""
     k: cython.Py_ssize_t
     check_rows(len(rows), stop)
     check_capacity(len(out), at, stop - first)
@@ -308,9 +306,9 @@ def times(
     valid: cython.uchar[::1],
     at: cython.Py_ssize_t,
 ) -> None:
-    """Timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on.
+    """Writes timestamps times ``scale`` (1 for ms, 1000 for us) from out[at] on.
 
-    Null for formats that have none and where the product is no int64: only damage or a wrong clock writes such.
+    Null if the format has no timestamp, or if the product overflows int64, as by damage or a wrong clock.
     """
     k: cython.Py_ssize_t
     i: cython.Py_ssize_t
@@ -338,9 +336,9 @@ def header_ends(
     ends: cython.int[::1],
     at: cython.Py_ssize_t,
 ) -> int:
-    """Where the headers of each row end among those of all, in ends[at + 1] and on; the last of them.
+    """Writes the ends of the headers of each row from ends[at + 1] on. Returns the last one.
 
-    ends[at] is where those before ended.
+    ends[at] is the end of the preceding headers. Raises ValueError if an end exceeds int32.
     """
     k: cython.Py_ssize_t
     total: cython.longlong
@@ -362,7 +360,7 @@ def headers_of(
     headers: cython.const[cython.longlong][::1],
     out: cython.longlong[::1],
 ) -> int:
-    """The header rows of the rows, one after the other; how many."""
+    """Copies the header rows of the rows to ``out``. Returns their number."""
     k: cython.Py_ssize_t
     h: cython.Py_ssize_t
     f: cython.Py_ssize_t

@@ -1,9 +1,9 @@
 from kseg.kernel.codecs.expand cimport ExpansionBuffer
 
 cpdef enum:
-    # Why a pass over the batches of a window stops: all are done; the output, or the rows of records, are too short for
-    # what is needed next; the expansion buffer must grow or lacks a codec's library; the caller must open the batch;
-    # its records make no sense (``reason``).
+    # Results of a pass over the batches of a window. OUTPUT_FULL, ROWS_FULL: the output or rows are too short for the
+    # next batch. NEEDS_BUFFER: extend the expansion buffer. NEEDS_OPENING: the caller must decompress the batch.
+    # MALFORMED: its records are malformed (``reason``).
     DONE = 0
     OUTPUT_FULL = 1
     ROWS_FULL = 2
@@ -17,8 +17,8 @@ cpdef enum:
     TOO_MANY = 103
 
 # The batches of a window (rows BATCH_*) and the buffers of one thread for their records. ``opened``: the records of
-# the next batch, if the caller has opened it; a size of -1: it has not. ``payload`` from ``first`` to ``end``: the
-# records of the batch that was opened last; ``reason``: why it is MALFORMED.
+# the next batch, if the caller has decompressed it, else the size is -1. ``payload`` from ``first`` to ``end``: the
+# records of the batch opened last. ``reason``: why it is MALFORMED.
 cdef struct BatchWindow:
     const unsigned char* p
     const long long* batches

@@ -1,7 +1,7 @@
-"""Opens the records of v2 batches for loops that look at each of them: rows of records, plain or expanded.
+"""Reads the records of v2 batches, decompressed if necessary, into rows for loops over records.
 
-`open_batch` finds the bytes, `read_batch` writes a row (ROW_*) for each record. HEADERS and CHECK of a row are as
-`kseg.kernel.compact.rewriting` needs them: where the headers of the record begin and end.
+`open_batch` finds the bytes, `read_batch` writes a row (ROW_*) for each record. HEADERS and CHECK of a row are the
+start and the end of the record's headers, as `kseg.kernel.compact.rewriting` needs them.
 """
 
 import cython
@@ -40,7 +40,7 @@ LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
 def fill_window(window, data, batches, count, verdicts, rows, expansion, opened):
-    """Raises ValueError where a buffer is too short for ``count`` batches."""
+    """Sets the buffers of a window. Raises ValueError if one is too short for ``count`` batches."""
     if len(batches) < count * BATCH_WIDTH or len(verdicts) < count or len(rows) < ROW_WIDTH:
         raise ValueError("a buffer is too short")
     window.p = bytes_in(data)
@@ -60,7 +60,7 @@ def fill_window(window, data, batches, count, verdicts, rows, expansion, opened)
 
 
 def open_batch(window, at):
-    """Finds the records of the batch whose row is batches[at], as many as could be there: DONE, or why not."""
+    """Finds the records of the batch whose row is batches[at]. Returns DONE, or why it cannot."""
     position: cython.Py_ssize_t = window.batches[at + BATCH_POSITION]
     size: cython.Py_ssize_t = window.batches[at + BATCH_SIZE]
     held: cython.Py_ssize_t
@@ -83,13 +83,13 @@ def open_batch(window, at):
 
 
 def read_batch(window, at):
-    """Reads the records of the open batch: DONE or MALFORMED. There are rows for all that its header counts."""
+    """Reads the records of the open batch. Returns DONE or MALFORMED. The rows must suffice for its record count."""
     window.reason = read_rows(window, at)
     return MALFORMED if window.reason else DONE
 
 
 def read_rows(window, at):
-    """0, or why the records make no sense."""
+    """Reads rows. Returns 0, or the reason why the records are malformed."""
     header: RecordsHeader
     cursor: RecordCursor
     table: RecordTable

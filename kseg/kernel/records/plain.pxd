@@ -1,9 +1,9 @@
 from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTable
 
 cpdef enum:
-    # What a pass over plain frames ends with. FULL: take what there is and call again; NOT_PLAIN: the next frame is the
-    # caller's; TOO_SMALL: an empty output is too small; MORE_HEADERS: the rows of headers are too few for one record;
-    # NEEDS_DECODING: the caller has to end the line of a record.
+    # Results of a pass over plain frames. FULL: use the output and call again. NOT_PLAIN: the caller must process the
+    # next frame. TOO_SMALL: the empty output is too small. MORE_HEADERS: too few header rows for one record.
+    # NEEDS_DECODING: the caller must finish the line of a record.
     DONE = 0
     FULL = 1
     NOT_PLAIN = 2
@@ -15,8 +15,8 @@ cdef class Progress:
     cdef public Py_ssize_t frame, position
     cdef public long long record, records, needed
 
-# Frames (rows FRAME_* of ``p``), and the rows that their records are read into: from ``first_row`` on those of the
-# frame entered last. A v2 batch that has one of the attributes ``refused`` is not plain.
+# Frames (rows FRAME_* of ``p``), and the rows of their records, from ``first_row`` on those of the frame entered last.
+# A v2 batch with one of the attributes ``refused`` is not plain.
 cdef struct PlainFrames:
     const unsigned char* p
     const long long* frames

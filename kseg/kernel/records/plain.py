@@ -1,10 +1,9 @@
-"""Which frames the renderers print without help, and the walk through their records.
+"""Plain frames, which kernel loops read without their caller, and the walk over their records.
 
-A frame is plain when its CRC is right, nothing in it is compressed, it is no control batch, every record decodes, and
-their offsets are as they should be: all that is left to do is to print. Whatever isn't plain goes back to the caller,
-with nothing of it printed.
+A frame is plain if its CRC is right, it is uncompressed, it is no control batch, and every record is well-formed with a
+right offset. Other frames are left to the caller, whole.
 
-A renderer may have to stop at any record, because its output is full; `leave` notes where, `enter` goes on there.
+A loop may have to stop at any record because its output is full: `leave` saves the position, `enter` continues there.
 """
 
 import cython
@@ -73,17 +72,17 @@ HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
 
 
 class Progress:
-    """How far a pass over plain frames has come.
+    """The position of a pass over plain frames.
 
-    ``frame`` is the next one; ``record`` of it the next one, at byte ``position``, 0: it is not begun. ``records``
-    counts those of all frames, ``needed`` says what there is not enough of.
+    ``frame``: the next frame; ``record``: its next record, at byte ``position``, 0: the frame is not begun.
+    ``records``: number of records of all frames so far. ``needed``: required size of a buffer that is too short.
     """
 
     def __init__(self):
         self.frame = self.position = self.record = self.records = self.needed = 0
 
     def go_to(self, frame):
-        """The next frame is this one, not begun."""
+        """Sets the next frame, not begun."""
         self.frame = frame
         self.record = self.position = 0
 
@@ -93,7 +92,7 @@ def wrapped_int(value):
 
 
 def sequence_after(base, delta):
-    """The sequence ``delta`` behind ``base``; after 2147483647 comes 0.
+    """Returns the sequence ``delta`` after ``base``; 2147483647 is followed by 0.
 
     The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
     """
@@ -105,7 +104,7 @@ def sequence_after(base, delta):
 
 
 def is_legacy_plain(p, position, size, magic):
-    """Whether a v0 or v1 entry has no codec, and a key and a value that fill it to its end."""
+    """Whether a v0 or v1 entry is uncompressed, and its key and value fill it exactly."""
     key: cython.Py_ssize_t = SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
     value: cython.Py_ssize_t = key + SIZE_BYTES
     key_size: cython.longlong
@@ -124,7 +123,7 @@ def is_legacy_plain(p, position, size, magic):
 
 
 def legacy_row(p, position, magic, row):
-    """The row of a v0 or v1 entry that is plain and whose CRC is right."""
+    """Writes the row of a plain v0 or v1 entry with a right CRC."""
     key: cython.Py_ssize_t = position + SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
     value: cython.Py_ssize_t = key + SIZE_BYTES
     kind: cython.longlong = NO_TIME
@@ -149,7 +148,7 @@ def legacy_row(p, position, magic, row):
 
 
 def has_plain_header(p, frames, at):
-    """Whether a batch shows no problem before its records are looked at, and its header alone tells all of its line.
+    """Whether a batch has no problem in its header, and the header alone suffices to print its line.
 
     ``at``: its first column in ``frames``.
     """
@@ -190,7 +189,7 @@ def next_rows(plain, at):
 
 
 def open_frame(plain, at):
-    """Checks the whole frame and appends its first rows: COMPLETE, MORE, TOO_MANY_HEADERS or -1: it is not plain."""
+    """Checks the whole frame and appends its first rows. COMPLETE, MORE, TOO_MANY_HEADERS; -1 if it is not plain."""
     position: cython.Py_ssize_t = plain.frames[at + FRAME_POSITION]
     size: cython.Py_ssize_t = plain.frames[at + FRAME_SIZE]
     magic: cython.longlong = plain.frames[at + FRAME_MAGIC]
@@ -220,7 +219,7 @@ def open_frame(plain, at):
 
 
 def walk_rest(plain, end):
-    """Walks the records behind the cursor, up to the end of the batch; the cursor stays but for its flags."""
+    """Checks the records from the cursor to the end of the batch. Changes only the flags of the cursor."""
     rest: RecordCursor
     status: cython.int
     if not cython.compiled:
@@ -234,9 +233,10 @@ def walk_rest(plain, end):
 
 
 def enter(plain, at, progress, left):
-    """Appends the rows that are next in the frame whose columns begin ``at``: DONE, NOT_PLAIN or MORE_HEADERS.
+    """Appends the next rows of the frame whose columns begin ``at``. Returns DONE, NOT_PLAIN or MORE_HEADERS.
 
-    ``left``: bytes left in the output. Inside a batch, rows that won't fit are not read: they would be read twice.
+    ``left``: bytes left in the output. Within a batch it reads no more rows than will fit, as it would read the others
+    again.
     """
     capacity: cython.Py_ssize_t = plain.table.row_capacity
     first_header: cython.Py_ssize_t = plain.table.header_count
@@ -261,7 +261,7 @@ def enter(plain, at, progress, left):
         plain.table.row_capacity = capacity
     if status == COMPLETE or status == MORE:
         return DONE
-    # Rows of what is not plain, or is read again, do not count.
+    # Drop rows of a frame that is not plain or will be read again.
     plain.table.row_count = plain.first_row
     plain.table.header_count = first_header
     if status == TOO_MANY_HEADERS:
@@ -271,7 +271,7 @@ def enter(plain, at, progress, left):
 
 
 def behind_row(p, table, row):
-    """The position behind a v2 record, where the next one starts."""
+    """Returns the position behind a v2 record."""
     at: cython.Py_ssize_t = row * ROW_WIDTH
     h: cython.Py_ssize_t
     _: cython.int
@@ -283,7 +283,7 @@ def behind_row(p, table, row):
     end = table.rows[at + ROW_VALUE]
     if table.rows[at + ROW_VALUE_SIZE] > 0:
         end += table.rows[at + ROW_VALUE_SIZE]
-    # What is left is the header count, a varint that says zero, in one byte or (over-long) in more.
+    # The header count follows: a varint of value 0, which may be over-long.
     for _ in range(MOST_VARINT_BYTES - 1):
         if p[end] < 128:
             break
@@ -292,7 +292,7 @@ def behind_row(p, table, row):
 
 
 def leave(plain, at, progress, stop):
-    """Notes that the rows up to ``stop``, of those that `enter` has appended, are taken."""
+    """Saves the position behind row ``stop`` - 1 of the rows that `enter` has appended."""
     taken: cython.Py_ssize_t = stop - plain.first_row
     is_done: cython.bint = False
     if stop == plain.table.row_count:
@@ -310,10 +310,10 @@ def leave(plain, at, progress, stop):
 
 
 def needed_bytes(table, row, capacity):
-    """Bytes to ask for when a record does not fit an empty output of ``capacity`` bytes.
+    """Returns the size of output to request if a record does not fit an empty output of ``capacity`` bytes.
 
-    Enough for a record that needs no escaping, else twice what there is: growing to what the worst escaping takes, six
-    times the size, would be a waste for most.
+    It suffices for a record without escapes, and is at least twice the capacity. The worst case of escaping, six times
+    the size, would be wasted for most records.
     """
     at: cython.Py_ssize_t = row * ROW_WIDTH
     h: cython.Py_ssize_t = table.rows[at + ROW_HEADERS] * HEADER_WIDTH
@@ -332,7 +332,7 @@ def needed_bytes(table, row, capacity):
 
 
 def check_frames(frames, stop, length):
-    """ValueError unless there are such frames, all within ``length`` bytes."""
+    """Raises ValueError unless the frames up to ``stop`` exist and lie within ``length`` bytes."""
     if stop > len(frames) // FRAME_WIDTH:
         raise ValueError("no such frames")
     last = (stop - 1) * FRAME_WIDTH

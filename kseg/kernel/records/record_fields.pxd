@@ -1,5 +1,5 @@
 cpdef enum:
-    # What reading records ends with: COMPLETE, MORE (the rows are full: call again) or why they make no sense.
+    # Results of reading records: COMPLETE, MORE (the rows are full: call again) or the reason why they are malformed.
     COMPLETE = 0
     MORE = 1
     BAD_LENGTH = 2
@@ -16,7 +16,7 @@ cpdef enum:
     NEGATIVE_COUNT = 13
     TOO_MANY_HEADERS = 14
 
-# What records.py reaches in short_record.h, which says what the fields hold.
+# short_record.h, for records.py. It explains the fields.
 cdef extern from "short_record.h" nogil:
     ctypedef struct RecordFields "struct kseg_record_fields":
         long long after

@@ -1,6 +1,6 @@
-"""The fields of one record of a v2 batch, read one after the other: any record, right or wrong.
+"""Reads the fields of one record of a v2 batch, and returns the reason if the record is malformed.
 
-Records of the usual shape are read at once (short_record.h); only this reader tells what is wrong.
+short_record.h has a fast path for common records, which gives no reasons.
 """
 
 import cython
@@ -39,7 +39,7 @@ REASONS = {
 def varlong_size(
     p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Bytes of the varlong at i; 0 where there is none of at most 10 bytes before end."""
+    """Returns the size of the varlong at i; 0 if it does not end within 10 bytes or before end."""
     used: cython.Py_ssize_t = 0
     while used < 10 and i + used < end:
         used += 1
@@ -76,7 +76,7 @@ def varlong(
 def fitting_size(
     p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, after: cython.Py_ssize_t
 ) -> cython.longlong:
-    """The size of a key or value at i, as `varint` gives it; 0 where its bytes do not fit before ``after``."""
+    """Returns the size of a key or value at i in the form of `varint`; 0 if its bytes do not fit before ``after``."""
     r: cython.longlong = varint(p, i, after)
     return r if r >> 4 <= after - i - (r & 15) else 0
 
@@ -136,7 +136,7 @@ def read_fields(p, i, end, fields):
 
 
 def read_headers(p, i, end, count, headers, first, store):
-    """The position behind ``count`` headers from i on, -status; with ``store`` they become rows from ``first`` on."""
+    """Reads ``count`` headers at i. Returns the position behind them or -status. ``store``: add rows at ``first``."""
     r: cython.longlong
     size: cython.longlong
     k: cython.longlong

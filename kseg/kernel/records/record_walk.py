@@ -16,7 +16,7 @@ _LARGEST_TIMESTAMP = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
 class RecordWalk:
-    """A walk over the records of one batch, from what its header says of them. Times in ms."""
+    """A walk over the records of one batch. The arguments are fields of its header; times in ms."""
 
     def __init__(
         self, count, base_offset, base_timestamp, max_timestamp, is_append_time, base_sequence, last_offset_delta,
@@ -35,12 +35,12 @@ class RecordWalk:
 
     @property
     def index(self):
-        """The next record, from 0."""
+        """The number of the next record, from 0."""
         return self.cursor.index
 
     @property
     def position(self):
-        """Where that record begins in its payload."""
+        """The position of that record in its payload."""
         return self.cursor.position
 
     @property
@@ -60,7 +60,7 @@ class RecordWalk:
 
     @property
     def largest_timestamp(self):
-        """That of all records so far."""
+        """The largest timestamp of all records so far, in ms."""
         return self.cursor.largest_timestamp
 
     def read(
@@ -69,13 +69,10 @@ class RecordWalk:
         rows: cython.longlong[::1],
         headers: cython.longlong[::1],
     ) -> int:
-        """`append_records` over any buffer; ``rows`` and ``headers`` are int64, their lengths say how many fit.
-
-        One row is the least; `check` walks without rows.
-        """
+        """`append_records` for int64 buffers ``rows`` and ``headers``. Raises ValueError if no row fits."""
         status: cython.int
         if len(rows) < ROW_WIDTH:
-            raise ValueError("there is room for no row")
+            raise ValueError("a buffer is too short")
         self.table.rows, self.table.row_capacity, self.table.row_count = int64s_out(rows), len(rows) // ROW_WIDTH, 0
         self.table.headers, self.table.header_count = int64s_out(headers), 0
         self.table.header_capacity = len(headers) // HEADER_WIDTH
@@ -88,7 +85,7 @@ class RecordWalk:
         return status
 
     def check(self, payload: cython.const[cython.uchar][::1]) -> int:
-        """The same to the end of the batch, writing no rows."""
+        """Checks the rest of the batch without writing rows; returns the same results."""
         status: cython.int
         p = bytes_in(payload)
         end: cython.Py_ssize_t = len(payload)

@@ -1,11 +1,11 @@
 cpdef enum:
-    # What is odd in records that can be read.
+    # Irregularities of well-formed records.
     FLAG_NOT_RISING = 1
     FLAG_OUT_OF_RANGE = 2
     FLAG_ATTRIBUTES = 4
     FLAG_NULL_KEY = 8
 
-# What the header of a v2 batch says of its records. Times in ms.
+# Fields of a v2 batch header that a walk over its records needs. Times in ms.
 cdef struct RecordsHeader:
     long long count
     long long base_offset
@@ -15,8 +15,8 @@ cdef struct RecordsHeader:
     long long last_offset_delta
     bint is_append_time
 
-# Where a walk stands: at record ``index``, whose first byte is ``position``. What it has seen of those before: FLAG_*,
-# the last offset delta and the largest timestamp.
+# State of a walk: the next record ``index`` and its ``position``; of the records before, FLAG_*, the last offset delta
+# and the largest timestamp.
 cdef struct RecordCursor:
     long long index
     Py_ssize_t position
@@ -24,8 +24,8 @@ cdef struct RecordCursor:
     long long last_delta
     long long largest_timestamp
 
-# Rows of records and of headers, to which a walk appends: ``row_count`` and ``header_count`` are there already. A
-# negative ``header_capacity``: rows of headers are not wanted.
+# Output of a walk: rows of records and of headers, of which ``row_count`` and ``header_count`` are used. A negative
+# ``header_capacity``: no header rows.
 cdef struct RecordTable:
     long long* rows
     Py_ssize_t row_capacity

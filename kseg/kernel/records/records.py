@@ -1,4 +1,4 @@
-"""Records of a v2 batch: one walk that checks every length and writes rows (layout: `kseg.kernel.layout.rows`).
+"""Reads the records of a v2 batch: checks every length and writes rows (ROW_* of `kseg.kernel.layout.rows`).
 
 A record, behind its own length as a zigzag varint (Kafka's DefaultRecord, KIP-98):
 
@@ -60,7 +60,7 @@ _MOST_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
 
 
 def read_records_header(p, at, header):
-    """What the v2 batch header at p[at] says of its records."""
+    """Reads the fields of the v2 batch header at p[at] that a walk over its records needs."""
     if cython.compiled:
         header.count = be32(p, at + V2_COUNT)
         header.base_offset = be64(p, at + V2_BASE_OFFSET)
@@ -77,7 +77,7 @@ def read_records_header(p, at, header):
 
 
 def begin_records(cursor, position, largest_timestamp):
-    """Puts a cursor at the first record of a batch."""
+    """Sets a cursor to the first record of a batch."""
     cursor.index = 0
     cursor.position = position
     cursor.flags = 0
@@ -96,7 +96,7 @@ def read_record(
     fields: cython.pointer[RecordFields],
     table: cython.pointer[RecordTable],
 ) -> cython.Py_ssize_t:
-    """The position behind the record at i, whose fields are read and whose headers are appended; -status."""
+    """Reads the fields of the record at i and appends its headers. Returns the position behind it, or -status."""
     at: cython.Py_ssize_t = 0
     status: cython.int
     count: cython.longlong
@@ -170,7 +170,7 @@ def note_record(
     header: cython.pointer[cython.const[RecordsHeader]],
     cursor: cython.pointer[RecordCursor],
 ) -> cython.void:
-    """Adds a record to what the cursor has seen."""
+    """Adds a record to the flags and the largest timestamp of the cursor, and advances it."""
     delta: cython.longlong = fields.offset_delta
     if delta <= cursor.last_delta:
         cursor.flags |= FLAG_NOT_RISING
@@ -188,10 +188,9 @@ def note_record(
 
 
 def append_records(p, end, cursor, header, table):
-    """Walks records from the cursor to ``end``, appending rows until they are full; without any it only checks.
+    """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
-    COMPLETE, MORE (the rows are full: call again) or a key of REASONS; the cursor then stands at the record
-    concerned.
+    Returns COMPLETE, MORE (the rows are full: call again) or a key of REASONS; the cursor is at the record concerned.
     """
     fields: RecordFields
     after: cython.Py_ssize_t
@@ -218,10 +217,9 @@ def append_records(p, end, cursor, header, table):
 
 
 def walk_short_records(p, end, cursor, header):
-    """Walks records of the usual shape (short_record.h) up to the first of another one.
+    """Checks common records (short_record.h) up to the first other one.
 
-    What is odd is gathered in the signs of numbers: no branch for it, and no write, in the loop that looks at every
-    record of a segment.
+    A fast path: flags are collected in the signs of numbers, without branches and writes in the loop.
     """
     fields: RecordFields
     k: cython.longlong = cursor.index
@@ -268,7 +266,7 @@ def walk_short_records(p, end, cursor, header):
 
 
 def walk_records(p, end, cursor, header):
-    """`append_records` that keeps nothing but what the cursor has seen."""
+    """`append_records` without rows: only checks, and sets the flags of the cursor."""
     table: RecordTable
     if cython.compiled:
         walk_short_records(p, end, cursor, header)

@@ -1,4 +1,4 @@
-"""Records as v2 batches of one record each: what Kafka's cleaner and its down-conversion make of a plain message."""
+"""Writes records as v2 batches of one record each, as Kafka's cleaner and down-conversion do with plain messages."""
 
 import cython
 from cython.cimports.kseg.kernel.compact.rewriting import put_header
@@ -18,7 +18,7 @@ LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 def write_batches(area, p, rows, headers, count, attributes):
-    """Bytes written, or -1."""
+    """Returns the number of bytes written, or -1."""
     i: cython.Py_ssize_t
     k: cython.int
     at: cython.Py_ssize_t = 0
@@ -26,7 +26,7 @@ def write_batches(area, p, rows, headers, count, attributes):
     if not cython.compiled:
         model = [0] * V2_HEADER_BYTES
     for k in range(V2_HEADER_BYTES):
-        model[k] = 255  # -1: what is told of a leader epoch and a producer
+        model[k] = 255  # -1: no leader epoch, no producer
     model[ENTRY_MAGIC] = 2
     for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
         model[k] = 0
@@ -44,7 +44,7 @@ def write_batches(area, p, rows, headers, count, attributes):
 
 
 def most_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
-    """Bytes that ``count`` records without headers take as batches, or somewhat more."""
+    """Returns an upper bound of the size of ``count`` records without headers as batches."""
     i: cython.Py_ssize_t
     size: cython.longlong = 0
     if count < 0 or count * ROW_WIDTH > len(rows):
@@ -66,10 +66,10 @@ def single_batches(
     attributes: cython.int,
     out: cython.uchar[::1],
 ) -> int:
-    """Writes the first rows (ROW_*, their bytes in ``payload``) to ``out``, each as a batch with these attributes.
+    """Writes the first rows (ROW_*, positions in ``payload``) to ``out``, each as a batch with these attributes.
 
-    Nothing is told of a producer or a leader epoch. Returns the bytes written; raises ValueError where ``out`` is too
-    short, or a batch would be larger than its length field can say.
+    Producer and leader epoch are unset. Returns the number of bytes written. Raises ValueError if ``out`` is too short,
+    or if a batch would exceed its length field.
     """
     done: cython.Py_ssize_t
     area: AreaWriter

@@ -53,7 +53,7 @@ class UniformRun:
         first: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
     ) -> int:
-        """The end of the run that begins with frame ``first``; ``frames`` are rows FRAME_* of ``buffer``."""
+        """Returns the end of the run that begins with frame ``first``; ``frames`` are rows FRAME_* of ``buffer``."""
         check_frames(len(buffer), frames, first, stop)
         if first >= stop:
             return first
@@ -61,7 +61,7 @@ class UniformRun:
 
 
 def is_plain_batch(p, at, size):
-    """Whether a v2 batch holds records that are right and not compressed, and nothing of transactions or producers."""
+    """Whether a v2 batch has valid uncompressed records, and neither producer nor transaction."""
     if size <= V2_HEADER_BYTES or p[at + V2_ATTRIBUTES] or p[at + V2_FLAGS] & (ALL_BITS - LOG_APPEND_TIME):
         return False
     if be64(p, at + V2_PRODUCER_ID) != -1 or be32(p, at + V2_COUNT) <= 0:

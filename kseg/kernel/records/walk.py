@@ -1,8 +1,8 @@
-"""Every record of a frame, checked and not kept: what a deep look at a segment spends its time on.
+"""Checks every record of a frame without keeping it: the main work of a full verification.
 
-Records of a compressed v2 batch are expanded into an `ExpansionBuffer` first (`kseg.kernel.codecs.expand`). If that is
-too small or lacks a context, the caller extends it and goes on. A frame that is not found right here need not be wrong:
-the caller must open gzip, snappy, compressed v0 and v1 messages, and malformed records.
+Compressed v2 batches are decompressed into an `ExpansionBuffer` (`kseg.kernel.codecs.expand`), which the caller extends
+if necessary. A frame without RECORDS_RIGHT may still be valid: the caller must open gzip, snappy, compressed v0 and v1
+messages, and malformed records.
 """
 
 import cython
@@ -44,9 +44,9 @@ def walk_message(scan, p, i, size):
 
 
 def walk_frame(scan, p, i, size):
-    """What a walk adds to the STATE of the frame at i, whose CRC is right: 0, RECORDS_RIGHT and NULL_KEYS.
+    """Checks the records of the frame at i, whose CRC is right. Returns bits of STATE: 0, RECORDS_RIGHT and NULL_KEYS.
 
-    BUFFER_FULL where the expansion buffer is: the caller extends it, or counts the frame as not found right.
+    BUFFER_FULL: the caller must extend the expansion buffer and call again, or treat the result as 0.
     """
     header: RecordsHeader
     cursor: RecordCursor
@@ -61,7 +61,7 @@ def walk_frame(scan, p, i, size):
         header, cursor = RecordsHeader(), RecordCursor()
     read_records_header(p, i, cython.address(header))
     codec = p[i + V2_FLAGS] & CODEC
-    if header.count > header.last_offset_delta + 1:  # more records than its offsets have room for
+    if header.count > header.last_offset_delta + 1:  # more records than offsets
         return 0
     if header.count == 0:
         return RECORDS_RIGHT if size == V2_HEADER_BYTES and not codec else 0

@@ -1,4 +1,4 @@
-"""Counts different values in bounded memory, by their 64-bit hashes.
+"""Counts distinct values in bounded memory, by their 64-bit hashes.
 
 ``distinct`` (int64) is exact as long as at most CAP hashes were met; beyond, the 16384 registers of a HyperLogLog
 estimate (Flajolet and others, 2007; standard error 0.8 %):
@@ -15,7 +15,7 @@ MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
 
 
 def layout() -> tuple[int, int]:
-    """Where REGISTERS and the table begin."""
+    """Returns the columns at which the registers and the table begin."""
     return REGISTERS, TABLE
 
 
@@ -107,8 +107,8 @@ def note_hash(distinct, h):
 
 
 def check_distinct(distinct):
-    """Raises ValueError where hashes could be written outside the buffer, or searched for without end."""
+    """Raises ValueError if hashes could be written outside the buffer, or if no slot would stay free."""
     if len(distinct) < TABLE or distinct[TABLE_MASK] < 0 or distinct[CAP] > distinct[TABLE_MASK]:
-        raise ValueError("a table has no room")
+        raise ValueError("a table has too few slots")
     if TABLE + distinct[TABLE_MASK] >= len(distinct):
         raise ValueError("a buffer is too short")

@@ -1,4 +1,4 @@
-"""Fingerprints of batches for a manifest: a few bytes each, which tell whether a batch is the one it was and where.
+"""Packs fingerprints of batches for a manifest: a few bytes that identify a batch and its place.
 
 For every batch, one behind the other: its size (varint), what its last offset is above that of the batch before (zigzag
 varint, modulo 2^64; the first counts from 0), CRC-32C of all its bytes, the header included (4 bytes, little-endian).

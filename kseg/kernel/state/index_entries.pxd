@@ -1,4 +1,4 @@
-# Kinds of index, the events that following their entries tells, and the state that it keeps.
+# Kinds of index; events and state of a check of their entries.
 from kseg.kernel.scan.events cimport EventLog
 
 cpdef enum:

@@ -1,4 +1,4 @@
-# What an index is built into, and how a call ends.
+# State of an index build, and results of a call.
 cpdef enum:
     DONE = 0
     # A last offset is below the segment's base offset, or 2^31 and more above it.

@@ -15,17 +15,17 @@ def _int64s(count):
 
 
 class ProducerTable(EventLog):
-    """What a replay knows of the producers, and how it stands, kept from call to call.
+    """The table of producers and the state of a replay, kept between calls.
 
-    Entries (ENTRY_WIDTH int64 each) are in the order in which producers were first seen; `use` gives room for them and
-    for ``slots`` that find them: 2^n int64, index + 1 or 0, open addressing by a hash with the random odd number
-    ``seed``, so that no file can choose its producer ids to collide. `write_to` gives rows for the events and ABORT
-    markers of a call. Offsets, indexes and timestamps (ms) are -1 where there is none.
+    Entries (ENTRY_WIDTH int64 each) are in the order in which producers were first seen. `use` sets the buffers for
+    them and for the hash table ``slots``: 2^n int64, index + 1 or 0, open addressing by a hash with the random odd
+    number ``seed``, so that no file can choose its producer ids to collide. `write_to` sets the buffers for events and
+    ABORT markers. Offsets, indexes and timestamps (ms) are -1 if unset.
 
     ``producers`` in use; ``open`` transactions, their ``oldest`` and ``youngest`` entry. ``stop`` before the first
     batch at or above this offset. ``largest_offset`` seen. ``after_hole``, ``after_damage``: first offset behind the
     last gap, and behind what was not believed; ``is_after_damage``: something was not believed since. ``is_full``:
-    there was no room for some producers. ``idle_ms`` after which a broker forgets one. Timestamps beyond ``now_ms``
+    some producers did not fit. ``idle_ms`` after which a broker forgets one. Timestamps beyond ``now_ms``
     don't count for ``newest_data`` and ``newest_marker``. ``batches`` with a producer; ``committed`` and ``aborted``
     transactions with data; ``first_ended``: smallest first offset of those that ended. ``aborts``: rows of a call.
     ``as_broker``: rows are taken as they are (`kseg.kernel.state.producers`).

@@ -1,6 +1,6 @@
-# What the comparison of two replicas' records tells, and where it stands.
+# Events and state of a comparison of the records of two replicas.
 cpdef enum:
-    # All rows of A or of B are done; there is no room for another event.
+    # EXHAUSTED: all rows of A or of B are compared. MORE: the event rows are full: call again.
     EXHAUSTED = 0
     MORE = 1
 

@@ -1,4 +1,4 @@
-# The columns of a tally (see tally.py).
+# Columns of a tally; tally.py explains them.
 from kseg.kernel.records.records cimport RecordTable
 
 cdef enum:

@@ -99,11 +99,11 @@ def test_the_hash_is_siphash_2_4_128() -> None:
 
 def test_buffers_that_are_too_short_are_refused() -> None:
     keys = KeyMap(Secret(bytes(16)))
-    with pytest.raises(ValueError, match="no room"):
+    with pytest.raises(ValueError, match="too few slots"):
         keys.find(1, 2)
-    for slots, most, room in [(11, 9, 30), (10, 10, 30), (0, 0, 30), (10, 9, 29)]:
-        with pytest.raises(ValueError, match="no room"):
-            keys.use(int64s(room), slots, most)
+    for slots, most, size in [(11, 9, 30), (10, 10, 30), (0, 0, 30), (10, 9, 29)]:
+        with pytest.raises(ValueError, match="too few slots"):
+            keys.use(int64s(size), slots, most)
     keys.use(int64s(30), 10, 9)
     with pytest.raises(ValueError, match="too short"):
         keys.put(int64s(2), int64s(1), 2)

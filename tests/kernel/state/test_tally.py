@@ -127,5 +127,5 @@ def test_buffers_that_are_too_short_are_refused():
         )  # fmt: skip
     full = fresh_distinct()
     full[1] = full[3] + 1
-    with pytest.raises(ValueError, match="no room"):
+    with pytest.raises(ValueError, match="too few slots"):
         distinct.add(full, b"x")

@@ -11,7 +11,7 @@ from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
 
 
-def settled(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, Verdict]:
+def resolved(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, Verdict]:
     """The verdict on two batches, given by first offset and keys, that leave no room in offsets 10 to 12."""
     data, parts = b"", Parts(10)
     for first, keys in batches:
@@ -20,18 +20,18 @@ def settled(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[i
         data += batch
     path.write_bytes(data)
     with open_source(str(path)) as source:
-        return OverlapResolution(source, parts, 10, 12, None, Scratch()).settle([chosen], {1 - chosen: Verdict()})
+        return OverlapResolution(source, parts, 10, 12, None, Scratch()).resolve([chosen], {1 - chosen: Verdict()})
 
 
 @pytest.mark.parametrize("chosen", [0, 1])
 def test_of_two_with_as_many_records_the_chosen_one_stays(chosen: int, tmp_path: Path) -> None:
-    found = settled(tmp_path / "10.log", [(10, b"ab"), (11, b"cd")], chosen)
+    found = resolved(tmp_path / "10.log", [(10, b"ab"), (11, b"cd")], chosen)
     assert list(found) == [1 - chosen]
     assert "which is ambiguous" in found[1 - chosen].doubt
 
 
 @pytest.mark.parametrize("chosen", [0, 1])
 def test_the_one_with_more_records_stays(chosen: int, tmp_path: Path) -> None:
-    found = settled(tmp_path / "10.log", [(10, b"ab"), (10, b"cde")], chosen)
+    found = resolved(tmp_path / "10.log", [(10, b"ab"), (10, b"cde")], chosen)
     assert list(found) == [0]
     assert "which is ambiguous" in found[0].doubt

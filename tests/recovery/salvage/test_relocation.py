@@ -103,7 +103,7 @@ def test_of_two_batches_for_one_offset_that_of_a_segment_comes_before_that_of_a_
     segment, copy = Draft(tmp_path / "0.log", 0), Draft(tmp_path / "0.log.bak", 0, is_named=False)
     segment.keep(0, 9)
     segment.keep(11, 19)
-    own, copied = segment.stray((10, b"x")), copy.stray((10, b"y"))
+    own, copied = segment.run((10, b"x")), copy.run((10, b"y"))
     placed(segment, others=(copy,))
     assert segment.put == [(10, 10, own.start)]
     assert segment.draft.extra[0].path == ""

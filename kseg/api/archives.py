@@ -9,6 +9,7 @@ from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
+from kseg.stores.stored_object import is_url, shown
 
 _lock = RLock()
 _readers: dict[str, int] = {}
@@ -16,24 +17,37 @@ _mounted: dict[str, ExitStack] = {}
 
 
 @contextmanager
-def readable(paths: Sequence[str]) -> Iterator[None]:
-    """Makes archives among the paths readable inside the block; concurrent blocks share an archive."""
+def readable(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
+
+    Yields the paths by which they are read: URLs without credentials.
+    """
     taken: list[str] = []
     try:
-        for path in paths:
+        for path in _with_stores(paths):
             _take(path)
             taken.append(path)
-        yield
+        yield tuple(map(shown, paths))
     finally:
-        for path in taken:
+        for path in reversed(taken):
             _leave(path)
+
+
+def _with_stores(paths: Sequence[str]) -> Iterator[str]:
+    """Yields the paths, each URL after that of its store: blocks of several objects share it."""
+    for path in paths:
+        if is_url(path):
+            from kseg.stores.object_urls import root_of
+
+            yield root_of(path)
+        yield path
 
 
 @contextmanager
 def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list[str]]:
     """Yields the paths, archives as the log directories and partitions in them. Reports the archives' problems."""
-    with readable(paths):
-        yield places_of(paths)
+    with readable(paths) as places:
+        yield places_of(places)
         for path, problem in trees.problems():
             where = "" if problem.position is None else f" at position {problem.position}"
             reporter.warning(f"{path}: {problem.code}{where}: {problem.message}")

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kseg.api.archives import readable
@@ -11,6 +11,7 @@ from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import need_pyarrow, record_batch, schema
 from kseg.export.scanning import DamageLog, Part, PartReader, ScanRequest, grouped, parts_of_scan
 from kseg.runtime.cores import usable_cores
+from kseg.stores.stored_object import shown
 
 if TYPE_CHECKING:
     import pandas
@@ -54,7 +55,8 @@ class Scan:
         wanted, request = self.schema, self._request
         report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
         reader = PartReader(request, self.columns, 1, report, usable_cores())
-        with readable(request.paths):
+        with readable(request.paths) as places:
+            request = replace(request, paths=places)
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
                 constants = {"topic": _valid_text(part.file.topic), "partition": part.file.partition}
@@ -71,8 +73,9 @@ class Scan:
         """
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
-        with readable(self._request.paths):
-            parts = parts_of_scan(self._request, size) if self._parts is None else ((0, part) for part in self._parts)
+        with readable(self._request.paths) as places:
+            request = replace(self._request, paths=places)
+            parts = parts_of_scan(request, size) if self._parts is None else ((0, part) for part in self._parts)
             return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]
 
     def _changed(self, columns: tuple[str, ...], parts: tuple[Part, ...] | None) -> "Scan":
@@ -102,7 +105,7 @@ class Scan:
         return self.batches().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        paths = self._request.paths
+        paths = [shown(path) for path in self._request.paths]
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         parts = "" if self._parts is None else f", parts: {len(self._parts)}"
         return f"<Scan {paths[0][-80:]!r}{more}: {', '.join(self.columns)}{parts}>"

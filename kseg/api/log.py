@@ -32,10 +32,10 @@ class Log:
     """
 
     def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int) -> None:
-        self._paths, self._is_live, self._max_batch_bytes = paths, is_live, max_batch_bytes
+        self._is_live, self._max_batch_bytes = is_live, max_batch_bytes
         with ExitStack() as archives:
-            archives.enter_context(readable(paths))
-            self._files = [file for path in paths for root in roots_of(path) for file in walk_path(root)]
+            self._paths = archives.enter_context(readable(paths))
+            self._files = [file for path in self._paths for root in roots_of(path) for file in walk_path(root)]
             for file in self._files:
                 if file.kind and not file.is_segment:
                     raise UnsupportedError(f"{file.path}: {file.kind} files hold no batches")

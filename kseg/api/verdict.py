@@ -3,7 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.api.archives import readable
@@ -105,9 +105,10 @@ def verify(
         paths_of(path), level, other, ignored=ignored, now_ms=now, max_batch_bytes=max_batch_bytes, is_live=live
     )
     found = _Findings()
-    with readable(options.paths if other is None else (*options.paths, other)):
+    with readable(options.paths if other is None else (*options.paths, other)) as places:
+        paths, against = (places, None) if other is None else (places[:-1], places[-1])
         # A program with threads must not fork: this process checks all partitions.
-        check(options, found, open_sink, single_process=True)
+        check(replace(options, paths=paths, against=against), found, open_sink, single_process=True)
     report = found.report
     if report.failures and not report.totals.files:
         raise PathError("; ".join(report.failures))

@@ -1,9 +1,11 @@
 """The examples of kseg(3) and kseg-changes(3) run, in order, in a directory with the files that they name."""
 
-import os
+import json
 import re
 import shutil
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,12 @@ import kseg
 from api.consumed import TESTDATA
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("pandas", reason="pandas is not installed")
 pytest.importorskip("polars", reason="polars is not installed")
 pytest.importorskip("duckdb", reason="duckdb is not installed")
 
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+ORDERS = ("orders", 0)
 PAGES = [(TESTDATA.parent / "man" / name).read_text("utf-8") for name in ("kseg.3", "kseg-changes.3")]
 DESCRIPTIONS = "".join(page.split(".Sh DESCRIPTION", 1)[1] for page in PAGES)
 EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", DESCRIPTIONS, re.MULTILINE | re.DOTALL)
@@ -39,9 +44,40 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     shutil.copytree(TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0", tmp_path / "crashed-0")
     shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "compacted-0")
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "archive/kafka-logs")
-    os.rename(tmp_path / "archive/kafka-logs/dplain-0", tmp_path / "archive/kafka-logs/orders-0")
+    for partition in COMMITTED.glob("*-[0-9]"):
+        shutil.copytree(partition, tmp_path / "archive/kafka-logs" / partition.name)
     monkeypatch.chdir(tmp_path)
-    names = {"kseg": kseg}
+    names: dict[str, Any] = {"kseg": kseg}
     assert len(EXAMPLES) > 7
     for example in EXAMPLES:
+        if "s3://" not in example:
+            exec(compile(code_of(example), "kseg.3", "exec"), names)
+    shown = {tuple(row) for row in names["commits"].itertuples(index=False)}
+    truth = map(json.loads, (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines())
+    expected = {(row["group"], row["topic"], row["partition"], row["offset"]) for row in truth}
+    assert expected <= shown, "the other commits are of a topic that was deleted"
+    last = max(record.offset for record in kseg.open(COMMITTED / "orders-0").records())
+    lags = {row["group"]: row["lag"] for row in names["lags"].to_dicts() if (row["topic"], row["partition"]) == ORDERS}
+    assert lags == {group: last + 1 - offset for group, *place, offset in shown if tuple(place) == ORDERS}
+    assert "<table>" in names["html"]
+    assert names["exit_status"] == 0
+
+
+def test_the_example_of_an_object_store_runs(tmp_path: Path) -> None:
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    pytest.importorskip("moto.server", reason="moto is not installed")
+    pytest.importorskip("boto3", reason="boto3 is not installed")
+    from s3_server import s3_server
+
+    (example,) = (example for example in EXAMPLES if "s3://" in example)
+    with tarfile.open(tmp_path / "logs.tar.gz", "w:gz") as made:
+        made.add(COMMITTED, "logs")
+    with s3_server() as store:
+        store.put("kafka-logs.tar.gz", (tmp_path / "logs.tar.gz").read_bytes())
+        names: dict[str, Any] = {"kseg": kseg, "print": lambda rows: names.update(rows=rows)}
         exec(compile(code_of(example), "kseg.3", "exec"), names)
+        found = {(topic, count, last) for topic, count, last, _ in names["rows"]}
+        expected: dict[str, list[int]] = {}
+        for record in kseg.open(COMMITTED).records():
+            expected.setdefault(str(record.topic), []).append(record.offset)
+        assert found == {(topic, len(offsets), max(offsets)) for topic, offsets in expected.items()}

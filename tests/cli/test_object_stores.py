@@ -4,7 +4,6 @@ import gzip
 import json
 import re
 import shutil
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,11 @@ pytest.importorskip("s3fs", reason="s3fs is not installed")
 pytest.importorskip("moto.server", reason="moto is not installed")
 pytest.importorskip("boto3", reason="boto3 is not installed")
 
-import boto3
-
 from cli.command import TESTDATA, Kseg, Outcome
 from kseg.changes.resumable_output import RECORD
 from kseg.errors import PathError
 from kseg.stores.object_urls import UrlObjects
+from s3_server import Store, free_port, s3_server
 from stores.remote.stores import KEY_OPTIONS, store_of
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
@@ -28,47 +26,11 @@ PARTITION = LOGS / "dplain-0"
 FLAGS = ("dump", "--deep-iteration", "--print-data-log", "--format", "json")
 
 
-class Store:
-    """A bucket with a log directory below backup/logs/, and the requests that its server got."""
-
-    def __init__(self, endpoint: str) -> None:
-        self.requests: list[tuple[str, str, str | None]] = []
-        self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
-        self.client.create_bucket(Bucket="bucket")
-        for path in LOGS.rglob("*"):
-            if path.is_file():
-                self.put(f"backup/logs/{path.relative_to(LOGS)}", path.read_bytes())
-
-    def put(self, name: str, data: bytes) -> None:
-        self.client.put_object(Bucket="bucket", Key=name, Body=data)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    from moto.server import ThreadedMotoServer
-    from werkzeug.serving import WSGIRequestHandler
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "a-very-secret-key")
-        patch.setenv("AWS_REGION", "us-east-1")
-        port = free_port()
-        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
-        server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
-        server.start()
-        found = Store(f"http://127.0.0.1:{port}")
-        patch.setattr(
-            WSGIRequestHandler, "log_request",
-            lambda self, *_: found.requests.append((self.command, self.path, self.headers.get("Range"))),
-        )  # fmt: skip
+    with s3_server() as found:
+        found.put_tree("backup/logs", LOGS)
         yield found
-        server.stop()
 
 
 @pytest.fixture(autouse=True)

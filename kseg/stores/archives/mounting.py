@@ -53,17 +53,17 @@ def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
 def _mounted_url(url: str, spool: Spool) -> list[str]:
     """Mounts the store of a URL, and its object if that is packed or an archive. Returns the mounted paths."""
     path, made = shown(url), list[str]()
-    if trees.find(path) is not None:
-        return made
-    from kseg.stores.object_urls import UrlObjects, root_of  # imports fsspec
-    from kseg.stores.url_tree import UrlTree
-
     with _failures_of(path):
-        root = root_of(url)
-        trees.mount(shown(root), UrlTree(UrlObjects(root), spool))
-        made.append(shown(root))
         place = trees.find(path)
-        node = None if place is None else place.node()
+        if place is None:
+            from kseg.stores.object_urls import UrlObjects, root_of  # imports fsspec
+            from kseg.stores.url_tree import UrlTree
+
+            root = root_of(url)
+            trees.mount(shown(root), UrlTree(UrlObjects(root), spool))
+            made.append(shown(root))
+            place = trees.find(path)
+        node = None if place is None or place.tree.is_archive else place.node()
         if place is not None and node is not None and node.kind == FILE:
             with place.tree.source(place.inner, path) as source:
                 source.need(0, HEAD_BYTES)

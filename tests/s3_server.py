@@ -1,0 +1,58 @@
+"""A real S3 server on loopback, for tests; it needs moto, boto3 and s3fs."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from s3fs import S3FileSystem
+from werkzeug.serving import WSGIRequestHandler
+
+
+class Store:
+    """The bucket named bucket, and the requests that its server got."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.requests: list[tuple[str, str, str | None]] = []
+        self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+        self.client.create_bucket(Bucket="bucket")
+
+    def put(self, name: str, data: bytes) -> None:
+        self.client.put_object(Bucket="bucket", Key=name, Body=data)
+
+    def put_tree(self, name: str, folder: Path) -> None:
+        for path in folder.rglob("*"):
+            if path.is_file():
+                self.put(f"{name}/{path.relative_to(folder)}", path.read_bytes())
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@contextmanager
+def s3_server() -> Iterator[Store]:
+    """Starts the server, to which the environment leads clients inside the block."""
+    port = free_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "an-access-key")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "a-very-secret-key")
+        patch.setenv("AWS_REGION", "us-east-1")
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
+        server.start()
+        store = Store(os.environ["AWS_ENDPOINT_URL"])
+        patch.setattr(
+            WSGIRequestHandler, "log_request",
+            lambda self, *_: store.requests.append((self.command, self.path, self.headers.get("Range"))),
+        )  # fmt: skip
+        yield store
+        server.stop()
+    S3FileSystem.clear_instance_cache()  # their clients keep the endpoint

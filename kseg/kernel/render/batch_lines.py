@@ -1,7 +1,7 @@
 """The line of a batch, as kafka-dump-log prints it (Kafka's DumpLogSegments.printBatchLevel) and as a JSON object.
 
-A frame is looked at as Kafka looks at it: from magic 2 on by the v2 header, below (negative ones too) by that of v0 and
-v1.
+As in Kafka, a frame of magic 2 or above is read by the v2 header, any other (negative magic included) by the header of
+v0 and v1.
 """
 
 import cython
@@ -88,7 +88,7 @@ def put_text_kind(out, o, kind):
 
 
 def put_text_v2(out, o, p, at):
-    """What the line of a v2 batch has before its position."""
+    """Writes the line of a v2 batch up to its position."""
     attributes: cython.int = p[at + V2_FLAGS]
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
     sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
@@ -161,7 +161,7 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
 @cython.nogil
 @cython.exceptval(check=False)
 def put_known(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
-    """A number that is null when it is -1."""
+    """Writes a number, null for -1."""
     return put(out, o, b"null", 4) if value == -1 else put_int(out, o, value)
 
 
@@ -182,7 +182,7 @@ def put_json_kind(out, o, kind):
 
 
 def put_json_v2(out, o, p, at):
-    """The fields of a v2 batch from baseOffset to maxTimestamp."""
+    """Writes the fields of a v2 batch from baseOffset to maxTimestamp."""
     attributes: cython.int = p[at + V2_FLAGS]
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
     sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)

@@ -1,4 +1,4 @@
-"""Columns of records as lines of CSV. An interpreted kernel leaves all of them to the caller."""
+"""Writes columns of records as lines of CSV. Compiled kernel only: interpreted, the caller writes all lines."""
 
 import cython
 from cython.cimports.kseg.kernel.layout.pointers import bytes_out
@@ -15,7 +15,7 @@ if cython.compiled:
 MARGIN = cython.declare(cython.Py_ssize_t, 128)  # KSEG_STEP of escape.h
 KAFKA_CREATE_TIME = cython.declare(cython.int, 0)  # ids of Kafka's TimestampType
 KAFKA_APPEND_TIME = cython.declare(cython.int, 1)
-NUMBERS = cython.declare(cython.Py_ssize_t, 512)  # room for those of a record, commas, names of types and margins
+NUMBERS = cython.declare(cython.Py_ssize_t, 512)  # of a record: numbers, commas, type names and margins
 
 
 def is_set(bits, i):
@@ -23,7 +23,7 @@ def is_set(bits, i):
 
 
 def put_field(out, o, text, size, limit):
-    """A key or value, for which there is room of twice its size and then some."""
+    """Writes a key or value. The output must have twice its size and a margin."""
     end: cython.Py_ssize_t = o
     if cython.compiled:
         end = put_csv(out, o, text, size)
@@ -46,8 +46,7 @@ class TextColumn:
 class CsvLines:
     """Lines of ``count`` records, each behind ``place``; columns are those of `kseg.export.chunk.Chunk`.
 
-    ``written``: bytes of the output that are taken. ``needed``: bytes that the output must have behind them, 0 where it
-    is not that.
+    ``written``: bytes used of the output. ``needed``: free bytes that the next line requires, 0 if they suffice.
     """
 
     def __init__(self, place, count, offsets, times, timed, kinds, keys: TextColumn, values: TextColumn, header_ends):
@@ -58,9 +57,9 @@ class CsvLines:
             raise ValueError("a column is too short")
 
     def put(self, first: cython.Py_ssize_t, out: cython.uchar[::1]) -> int:
-        """Writes lines of the records from ``first`` on: the record that it stopped at.
+        """Writes the lines of the records from ``first`` on. Returns the first record that is not written.
 
-        That is one that has headers, or for which there is no room. An interpreted kernel stops at the first.
+        It stops at a record with headers and at one that does not fit. An interpreted kernel stops at the first.
         """
         self.needed = 0
         if not 0 <= self.written <= len(out) or not 0 <= first <= self.count:
@@ -87,7 +86,7 @@ def put_text(
     o: cython.Py_ssize_t,
     limit: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """A comma, and the entry where it is not null."""
+    """Writes a comma, and the entry unless it is null."""
     start: cython.Py_ssize_t = column.ends[i]
     o = put(out, o, b",", 1)
     if is_set(column.valid, i):

@@ -1,10 +1,10 @@
-"""What stands behind the metadata of a record of an internal topic: its key and value, decoded by a program.
+"""Prints keys and values of records of internal topics, decoded by a program.
 
     coordinators   key: int16 record type, the key's message; value: int16 version, the value's message, or none
     framed         no key; value: uvarint frame version 1, uvarint record type, uvarint version, the message
 
-`kseg.decoders` tells more of them; `kseg.formats.program` how a program begins. Records of control batches that end a
-transaction are shown as `kseg.formats.control` does, whatever the program.
+See `kseg.decoders` for the framings and `kseg.formats.program` for programs. Transaction markers are printed as by
+`kseg.formats.control`, with any program.
 """
 
 import cython
@@ -18,7 +18,7 @@ VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
 
 
 def put_message(job, place, o):
-    """The message whose description stands at a place of the code's tables, from where the job stands."""
+    """Prints the message described at a place of the code's tables, from the position of the job."""
     entry: cython.Py_ssize_t = job.code[place]
     if entry == 0:
         return NOT_PLAIN
@@ -31,7 +31,7 @@ def put_message(job, place, o):
 
 
 def put_prefixed(job, record_type, o):
-    """The value of a coordinator's record: an int16 version, then the message."""
+    """Prints the value of a coordinator's record: an int16 version, then the message."""
     types: cython.longlong = job.code[TYPES]
     version: cython.longlong
     if job.end - job.at < VERSION_BYTES:
@@ -44,7 +44,7 @@ def put_prefixed(job, record_type, o):
 
 
 def put_framed(job, o):
-    """A framed value: as uvarints frame version 1, type and version, then the message, and nothing behind it."""
+    """Prints a framed value: uvarint frame version 1, type and version, then the message, without trailing bytes."""
     types: cython.longlong = job.code[TYPES]
     record_type: cython.longlong
     version: cython.longlong
@@ -65,7 +65,7 @@ def put_framed(job, o):
 def put_lead(
     job: cython.pointer[Job], o: cython.Py_ssize_t, is_value: cython.bint, is_bare: cython.bint
 ) -> cython.Py_ssize_t:
-    """What stands before a key or value; ``is_bare``: in text, nothing stands before it in its line."""
+    """Prints the name of a key or value; ``is_bare``: it is the first text of its line."""
     if not job.as_jackson:
         return put(job.out, o, b',"value":', 9) if is_value else put(job.out, o, b',"key":', 7)
     if is_bare:
@@ -74,7 +74,7 @@ def put_lead(
 
 
 def put_marker(job, rows, row, is_bare, o):
-    """What the record of a control batch says where it ends a transaction; other control records are NOT_PLAIN."""
+    """Prints a transaction marker; NOT_PLAIN for other control records."""
     key: cython.Py_ssize_t = rows[row + ROW_KEY]
     value: cython.Py_ssize_t = rows[row + ROW_VALUE]
     kind: cython.int
@@ -105,9 +105,9 @@ def put_marker(job, rows, row, is_bare, o):
 
 
 def put_decoded(job, rows, row, is_bare, o):
-    """Key and value of the record whose columns begin at ``row``, or what a control record says.
+    """Prints key and value of the record whose columns begin at ``row``, or the fields of a transaction marker.
 
-    OUTPUT_FULL or NOT_PLAIN as in `kseg.kernel.render.schema`.
+    Returns the position behind it, OUTPUT_FULL or NOT_PLAIN as in `kseg.kernel.render.schema`.
     """
     record_type: cython.longlong
     if job.is_control:

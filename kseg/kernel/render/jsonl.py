@@ -1,8 +1,7 @@
 """Records as JSON Lines: one object a line, keys in the order that ``kseg dump --format json`` promises.
 
-Only what JSON requires is escaped. Bytes are a string where they are UTF-8 (strictly: no surrogates, no over-long
-forms), else ``{"base64":"..."}``, null where there are none. A field that a format lacks is absent, one that it has but
-that is unset is null.
+Only mandatory escapes are used. Bytes are a string if they are strict UTF-8 (no surrogates, no over-long forms), else
+``{"base64":"..."}``; a missing key or value is null. A field that the format lacks is absent, an unset field is null.
 """
 
 import cython
@@ -50,7 +49,7 @@ def put_bytes(
     as_base64: cython.bint,
     o: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Null, a string or the object form; negative where there is no room."""
+    """Writes null, a string or the object form. Negative if the output is full."""
     after: cython.Py_ssize_t
     if size < 0:
         return put(line.out, o, b"null", 4)
@@ -91,7 +90,7 @@ def put_headers(line, row, o):
 
 
 def put_fields(line, row, o):
-    """A record's object but for its end; ``row``: its first column. Negative where there is no room."""
+    """Writes the object of a record without its end; ``row``: its first column. Negative if the output is full."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows
     kind: cython.int = line.kind
@@ -130,7 +129,7 @@ def put_fields(line, row, o):
 
 
 def use_loops(most: cython.int) -> int:
-    """For tests: 0 turns the loops of shuffle.h off, 1 on where this processor has them; the level it has."""
+    """For tests: 0 disables the loops of shuffle.h, 1 enables them if available. Returns the available level."""
     if cython.compiled:
         escape.shuffle_setup()
         best: cython.int = escape.can_shuffle

@@ -1,4 +1,4 @@
-# What the lines of one batch's records have in common.
+# The state shared by the lines of the records of a batch.
 from kseg.kernel.native.escape cimport Counters
 
 cpdef enum:
@@ -14,8 +14,8 @@ cpdef enum:
     BASE64_KEYS = 32
     BASE64_VALUES = 64
 
-# What JSON lines say of the file, ready to print: the beginning of a batch's object and of a record's, both up to the
-# position, and what follows a record's position up to its offset.
+# Texts of JSON lines about the file: the beginning of the objects of a batch and of a record, up to the position, and
+# the text between the position and the offset of a record.
 cdef struct Context:
     const unsigned char* batch
     const unsigned char* record
@@ -24,8 +24,8 @@ cdef struct Context:
     Py_ssize_t record_size
     Py_ssize_t place_size
 
-# Records, as rows of what lies in ``p``, and the output. A line is begun only where there are ``margin`` bytes left; a
-# position in ``out`` that passes ``limit`` is OUTPUT_FULL. ``position`` is that of the batch in its file, ``kind`` its
+# Rows of records with positions in ``p``, and the output. A line begins only if ``margin`` bytes are left. Functions
+# return OUTPUT_FULL once a position in ``out`` passes ``limit``. ``position``: of the batch in its file; ``kind``: its
 # timestamp type.
 cdef struct Line:
     unsigned char* out

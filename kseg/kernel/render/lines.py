@@ -1,1 +1,1 @@
-"""What the lines of one batch's records have in common: the flags and the structs of lines.pxd."""
+"""The state shared by the lines of the records of a batch: the flags and structs of lines.pxd."""

@@ -1,7 +1,7 @@
 """The record lines of kafka-dump-log (4.3), byte for byte.
 
 Their format is that of Kafka's DumpLogSegments.printRecordMetadata and printRecordContents. Keys, values and header
-keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for what is not UTF-8.
+keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for malformed UTF-8.
 """
 
 import cython
@@ -45,7 +45,7 @@ LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 def put_text(
     line: cython.pointer[Line], start: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """``size`` bytes from ``start`` on; negative where there is no room."""
+    """Writes ``size`` bytes from ``start`` on. Negative if the output is full."""
     if cython.compiled:
         if line.flags & ESCAPE:
             return put_visible(line.out, o, line.limit, line.p + start, size)
@@ -56,7 +56,7 @@ def put_text(
 
 
 def put_metadata(line, row, o):
-    """A record's line up to its key; ``row``: its first column. Negative where there is no room."""
+    """Writes the line of a record up to its key; ``row``: its first column. Negative if the output is full."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows
     k: cython.longlong
@@ -91,7 +91,7 @@ def put_metadata(line, row, o):
 
 
 def put_contents(line, row, o):
-    """What follows of a record's line: key and value, each where there is one. Negative where there is no room."""
+    """Writes the key and the value of a record, unless they are null. Negative if the output is full."""
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows
     is_first: cython.bint = line.flags & SKIP_METADATA
@@ -110,7 +110,7 @@ def put_contents(line, row, o):
 
 
 def use_loops(most: cython.int) -> int:
-    """For tests: 0 turns the loops of shuffle.h off, 1 on where this processor has them; the level it has."""
+    """For tests: 0 disables the loops of shuffle.h, 1 enables them if available. Returns the available level."""
     if cython.compiled:
         escape.shuffle_setup()
         best: cython.int = escape.can_shuffle

@@ -14,9 +14,10 @@ from cython.cimports.kseg.kernel.layout.rows import (
 
 
 class EpochState:
-    """What is known of the batch before, kept from call to call.
+    """The state of the search, kept between calls.
 
-    Its ``epoch``, -1 none or none of v2; its ``last_offset``, -1 none. ``found``: changes written by a call.
+    ``epoch`` and ``last_offset`` of the preceding batch, -1 if none; the epoch of v0 and v1 is -1 too. ``found``:
+    changes written by a call.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""The table of producers that a replay keeps: finding, the list of open transactions, comparing with a snapshot."""
+"""The table of producers of a replay: lookup, the list of open transactions, comparison with a snapshot file."""
 
 import cython
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out

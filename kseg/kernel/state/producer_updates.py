@@ -1,4 +1,4 @@
-"""What one batch changes in the entry of its producer: steps of `kseg.kernel.state.producers`."""
+"""Applies a batch to the entry of its producer: steps of `kseg.kernel.state.producers`."""
 
 import cython
 from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME, TRANSACTIONAL

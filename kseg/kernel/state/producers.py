@@ -1,7 +1,7 @@
-"""Replays what a broker knows of its producers from rows of batch headers (BATCH_*): epochs, sequences, transactions.
+"""Replays the producer state of a broker from rows of batch headers (BATCH_*): epochs, sequences, transactions.
 
-The rules are those of ProducerStateManager and ProducerAppendInfo for replicated batches, which nothing is refused but
-a batch without transaction inside an open one.
+The rules are those of ProducerStateManager and ProducerAppendInfo for replicated batches: only a non-transactional
+batch inside an open transaction is refused.
 
 With ``as_broker`` neither checksums nor the order of offsets count, as in a broker's own replay: only OUTSIDE and
 SHARED events are told, ``stop`` does not count, and a marker that is not plain (`is_plain_marker`) is left to the

@@ -1,5 +1,5 @@
 # Positions of fields in the headers of batches and messages. kseg.formats.record_batch and message_set show the tables.
-cdef extern from "header_layout.h" nogil:
+cdef extern from "native.h" nogil:
     # What C needs too.
     enum:
         MAGIC_V2 "KSEG_MAGIC_V2"

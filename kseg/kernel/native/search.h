@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "header_layout.h"
 #include "native.h"
 
 enum {

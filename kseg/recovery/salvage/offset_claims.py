@@ -14,9 +14,9 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import open_source
 
-_IS_NAMED, _EPOCH_AGREES = 2, 1
-"""Preferences between batches that claim the same offsets and have equal numbers of records: the file's name is the
-offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
+_CONTINUES, _IS_NAMED, _EPOCH_AGREES = 4, 2, 1
+"""Preferences between batches that claim the same offsets and have equal numbers of records: the batch is not loose; the
+file's name is the offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
 
 _EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 
@@ -152,10 +152,10 @@ class OffsetClaims:
             is_far = run.batches == 1 and run.part.first > self._far
             found.append((run.part, run.records, run.batches, is_far or _is_loose(kept, run)))
         is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
-        preference = _IS_NAMED if is_named else 0
         for part, records, count, is_loose in found:
             if part.head:
                 self._repaired[number, part.start] = part
+            preference = _CONTINUES * (not is_loose) + _IS_NAMED * is_named
             ends = (part.first, part.last, number, part.start, part.end)
             yield Piece(*ends, records, count, preference, is_loose)
 
@@ -166,7 +166,7 @@ class OffsetClaims:
                 at = batch.start
                 head = batch.head + bytes(source.buffer[at + len(batch.head) : at + _V2_BYTES])
                 records = span = batch.last - batch.first + 1
-                preference = piece.preference & _IS_NAMED
+                preference = piece.preference & (_CONTINUES | _IS_NAMED)
                 if head[_MAGIC_AT] >= 2:
                     count = be32(head, _COUNT_AT)
                     records = count if 0 <= count <= span else span

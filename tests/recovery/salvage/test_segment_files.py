@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
@@ -322,6 +322,7 @@ _CHANGES = {change.__name__: change for change in (_renamed, _copied, _cut, _ove
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(sorted(_CHANGES)), _PLACES, _PLACES), min_size=1, max_size=5))
+@example([("_overlapped", 0, 71), ("_renamed", 3, 167)])  # a loose copy of a batch that crosses the name of its file
 def test_every_intact_batch_is_in_the_log_or_in_quarantine(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         partition = copy_of(PLAIN, Path(folder))

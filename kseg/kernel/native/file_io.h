@@ -1,6 +1,15 @@
-/* Reads a range of a file whole, as far as it reaches, into memory of the caller's. */
-#ifndef KSEG_READING_H
-#define KSEG_READING_H
+/* Reads ranges of a file, and has the system begin to write what a file was given. */
+#ifndef KSEG_FILE_IO_H
+#define KSEG_FILE_IO_H
+
+#if defined(__linux__)
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+
+#endif
 
 #include <errno.h>
 
@@ -44,6 +53,24 @@ static inline long long kseg_read_at(int descriptor, unsigned char *out, long lo
         done += got;
     }
     return done;
+}
+
+#endif
+
+/* An fsync at the end of the file then need not wait for all of it. */
+#if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
+
+static inline void kseg_write_behind(int descriptor, long long position, long long size) {
+    /* Advice alone: where the system refuses it, the fsync does all, and reports what failed. */
+    (void)!sync_file_range(descriptor, position, size, SYNC_FILE_RANGE_WRITE);
+}
+
+#else
+
+static inline void kseg_write_behind(int descriptor, long long position, long long size) {
+    (void)descriptor;
+    (void)position;
+    (void)size;
 }
 
 #endif

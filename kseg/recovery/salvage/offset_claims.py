@@ -15,8 +15,8 @@ from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import open_source
 
 _CONTINUES, _IS_NAMED, _EPOCH_AGREES = 4, 2, 1
-"""Preferences between batches that claim the same offsets and have equal numbers of records: the batch is not loose; the
-file's name is the offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
+"""Preferences between batches that claim the same offsets and have equal numbers of records: the batch is not loose;
+the file's name is the offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
 
 _EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 

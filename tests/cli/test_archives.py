@@ -330,7 +330,12 @@ def test_an_archive_is_never_changed(command: tuple[str, ...], tmp_path: Path, k
     assert os.listdir(tmp_path) == ["backup.tar"]
 
 
-@pytest.mark.parametrize("magic", [b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\0", b"BZh"])
+_PACKED_MAGICS = [
+    b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\0", b"BZh", b"PK\3\4", b"PK\5\6"
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("magic", _PACKED_MAGICS)
 def test_damage_that_begins_like_a_packed_file_is_damage_of_a_segment(magic: bytes, kseg: Kseg, tmp_path: Path) -> None:
     segment = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
     path = tmp_path / segment.name

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import kseg
@@ -187,6 +187,8 @@ def test_any_mixture_of_batches_and_nonsense(data: st.DataObject, tmp_path: Path
     max_examples=200 if COMPILED else 50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.binary(max_size=600), suffix=st.sampled_from([".log", ".kafka", ".checkpoint", ".log.deleted", ""]))
+@example(data=b"PK\3\4", suffix=".log")
+@example(data=b"PK\5\6" + bytes(40), suffix=".log")
 def test_any_bytes(data: bytes, suffix: str, tmp_path: Path) -> None:
     read(tmp_path, data, "00000000000000000000" + suffix)
 

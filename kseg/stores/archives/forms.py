@@ -3,6 +3,7 @@
 GZIP, ZSTD, LZ4, XZ, BZIP2 = "gzip", "zstd", "lz4", "xz", "bzip2"
 _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD, b"\x04\x22\x4d\x18": LZ4, b"\xfd7zXZ\0": XZ, b"BZh": BZIP2}
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".zstd", ".lz4", ".zip")
+ARCHIVE_SUFFIXES = (*PACKED_SUFFIXES, ".tar", ".tgz", ".txz", ".tbz2")
 TAR, ZIP = "tar", "zip"
 ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 BLOCK_BYTES = 512

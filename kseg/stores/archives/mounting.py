@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from kseg.errors import KsegError, PathError, UnsupportedError, text_of
 from kseg.stores import trees
-from kseg.stores.archives.forms import HEAD_BYTES, PACKED_SUFFIXES, form_of
+from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
@@ -151,12 +151,16 @@ def _opened_file(path: str, spool: Spool) -> Tree | None:
     except PermissionError:
         return None  # the command reports it
     tree = _opened(extent, spool)
-    node = None if tree is None else tree.node("")
-    if tree is not None and node is not None and node.kind == FILE and not node.size and tree.problems:
-        if not path.endswith(PACKED_SUFFIXES):
-            tree.close()
-            return None  # a damaged segment that begins like a packed file
+    if tree is not None and not path.endswith(ARCHIVE_SUFFIXES) and _is_empty(tree):
+        tree.close()
+        return None  # a damaged segment that begins like a packed file
     return tree
+
+
+def _is_empty(tree: Tree) -> bool:
+    """Whether nothing could be unpacked."""
+    node = tree.node("")
+    return node is None or not (node.size if node.kind == FILE else any(tree.nodes("")))
 
 
 def _opened(extent: Extent, spool: Spool) -> Tree | None:

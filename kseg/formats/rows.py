@@ -1,5 +1,6 @@
 """Rows of records, the common result of all format decoders (`kseg.kernel.layout.rows` documents the columns)."""
 
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,13 @@ class UndecodableError(Exception):
 def int64s(count: int) -> memoryview:
     """Allocates zeroed int64 columns for the kernel."""
     return memoryview(bytearray(8 * count)).cast("q")
+
+
+def sparse_int64s(count: int) -> memoryview:
+    """Allocates zeroed int64 columns of which only pages that are written take memory and time."""
+    if hasattr(mmap, "MAP_PRIVATE"):
+        return memoryview(mmap.mmap(-1, 8 * count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)).cast("q")
+    return memoryview(mmap.mmap(-1, 8 * count)).cast("q")
 
 
 ALL = int64s(WANTED_WIDTH)

@@ -12,7 +12,7 @@ from typing import Any
 from kseg.formats import v07
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.formats.rows import Scratch, UndecodableError, int64s, sparse_int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.state import distinct, tally
 from kseg.limits import MAX_NESTING
@@ -184,7 +184,8 @@ class Summary:
 
 
 def _distinct(table: int) -> memoryview:
-    buffer = int64s(_TABLE + table)
+    """Returns an empty counter. Its table is large, and most partitions have few keys."""
+    buffer = sparse_int64s(_TABLE + table)
     buffer[1], buffer[3] = table // 2, table - 1
     return buffer
 

@@ -1,5 +1,6 @@
 """The summary of a segment compared with a count record by record, for every real segment of testdata."""
 
+import os
 import random
 import statistics
 from itertools import pairwise
@@ -144,3 +145,18 @@ def test_many_different_keys_are_estimated(monkeypatch: pytest.MonkeyPatch) -> N
     keys = found.distinct_keys()
     assert not keys.is_exact
     assert keys.count == pytest.approx(60_000, rel=0.03)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="only Linux has /proc/self/statm")
+def test_a_summary_of_few_keys_takes_little_memory() -> None:
+    before, found = resident_bytes(), []
+    for _ in range(16):
+        found.append(Summary())
+        for i in range(10):
+            distinct.add(found[-1]._keys, b"key-%d" % i)
+    assert resident_bytes() - before < 8 * module.KEYS_TABLE * len(found) / 8
+    assert {summary.distinct_keys().count for summary in found} == {10}
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

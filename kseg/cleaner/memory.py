@@ -4,12 +4,12 @@ import os
 
 _CGROUP_2 = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current")
 _CGROUP_1 = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes")
-_LEAST_BYTES = 16 << 20
+_MIN_BYTES = 16 << 20
 
 
 def default_memory_bytes() -> int:
     """Returns a quarter of the available memory, at least 16 MiB."""
-    return max(available_bytes() // 4, _LEAST_BYTES)
+    return max(available_bytes() // 4, _MIN_BYTES)
 
 
 def available_bytes() -> int:

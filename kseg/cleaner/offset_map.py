@@ -12,8 +12,8 @@ ENTRY_BYTES = 24
 LOAD_FACTOR = 0.9
 """log.cleaner.io.buffer.load.factor."""
 
-_MOST_SLOTS = (1 << 32) - 1
-_LEAST_SLOTS = 1024
+_MAX_SLOTS = (1 << 32) - 1
+_MIN_SLOTS = 1024
 _FIRST_SLOTS = 1 << 16
 _GROWING_LOAD = 0.6
 """Load factor at which a growing map is enlarged; a higher one makes lookups slower."""
@@ -37,10 +37,10 @@ class OffsetMap:
     """
 
     def __init__(self, memory_bytes: int, expected_keys: int | None = None, secret: bytes | None = None) -> None:
-        slots = max(min(memory_bytes // ENTRY_BYTES, _MOST_SLOTS), 2)
+        slots = max(min(memory_bytes // ENTRY_BYTES, _MAX_SLOTS), 2)
         self._most_keys = int(slots * LOAD_FACTOR)
         if expected_keys is not None:
-            slots = min(slots, max(expected_keys * 2, _LEAST_SLOTS))
+            slots = min(slots, max(expected_keys * 2, _MIN_SLOTS))
         self._most_slots = slots
         self.keys = KeyMap(Secret(secret or new_secret()))
         self._memory, self._table = self._allocated(min(slots, _FIRST_SLOTS))

@@ -38,7 +38,7 @@ from kseg.sidefiles.checkpoints import (
     build_offset_checkpoint,
 )
 
-_LEAST_MEMORY_BYTES = 64 << 10
+_MIN_MEMORY_BYTES = 64 << 10
 
 
 class CompactionPlanner(Planner):
@@ -71,7 +71,7 @@ class CompactionPlanner(Planner):
         memory_bytes = default_memory_bytes() if options.memory_bytes is None else options.memory_bytes
         self._base = CleanerSettings(
             now_ms=int(time.time() * 1000) if options.now_ms is None else options.now_ms,
-            memory_bytes=max(memory_bytes, _LEAST_MEMORY_BYTES),
+            memory_bytes=max(memory_bytes, _MIN_MEMORY_BYTES),
             producer_expiration_ms=options.era.expiration_ms,
             keeps_log_end=rules.keeps_log_end or options.includes_active,
             keeps_format=options.keeps_format or rules.keeps_format,

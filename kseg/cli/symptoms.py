@@ -13,7 +13,7 @@ from kseg.output.sink import open_sink
 from kseg.symptoms.matching import symptoms_in
 from kseg.symptoms.printing import print_symptoms
 
-MOST_LINE_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 
 
 @click.command("symptoms", cls=Command)
@@ -55,5 +55,5 @@ def _lines_of_input() -> Iterator[str]:
     if sys.stdin is None:
         raise PathError("standard input is closed")
     stream = sys.stdin.buffer
-    while line := stream.readline(MOST_LINE_BYTES):
+    while line := stream.readline(MAX_LINE_BYTES):
         yield line.decode("utf-8", "replace")

@@ -19,7 +19,7 @@ from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.findings.reporter import FindingsReporter
-from kseg.output.fleet_order import CENSUS_FIELDS, MOST_APART
+from kseg.output.fleet_order import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import on_one_line
 from kseg.output.presentation import Presentation
 from kseg.output.progress_over import progress_over
@@ -147,7 +147,7 @@ def command(
 def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
     """Whether facts about partitions are shown: on request, on a page, and as text if there are many partitions."""
     if form == "text" and sort is None:
-        return partition_count(paths) > MOST_APART
+        return partition_count(paths) > MAX_SEPARATE_PARTITIONS
     return sort is not None or form == "html"
 
 

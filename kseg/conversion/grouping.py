@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kseg.formats.areas import MOST_AREA_BYTES, Area, build_batch, build_wrapper
+from kseg.formats.areas import MAX_AREA_BYTES, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
@@ -72,7 +72,7 @@ class Grouper:
             yield from self.flush()
         elif self._fields is not None and fields.last_offset is not None:
             self._fields = replace(self._fields, last_offset=fields.last_offset)
-        most = MOST_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == MAGIC_V2), 1)
+        most = MAX_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == MAGIC_V2), 1)
         is_first = True
         for rows in batches:
             first = 0

@@ -20,7 +20,7 @@ from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import Topics
 from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions
 
-_MOST_DAMAGES = 20
+_MAX_DAMAGES = 20
 
 
 class ConversionPlanner(Planner):
@@ -84,12 +84,12 @@ class Requests:
 def report_losses(name: str, made: Rewritten, messages: Messages) -> None:
     """Reports what was left out or lost."""
     found = made.converted
-    for file, damage in found.skipped[:_MOST_DAMAGES]:
+    for file, damage in found.skipped[:_MAX_DAMAGES]:
         messages.warning(
             f"{file}: {damage.code} at position {damage.position}, {damage.length} bytes left out: {damage.message}"
         )
-    if len(found.skipped) > _MOST_DAMAGES:
-        messages.warning(f"{name}: {len(found.skipped) - _MOST_DAMAGES} more damaged ranges are left out")
+    if len(found.skipped) > _MAX_DAMAGES:
+        messages.warning(f"{name}: {len(found.skipped) - _MAX_DAMAGES} more damaged ranges are left out")
     if found.left_out:
         messages.warning(f"{name}: {found.left_out} batches left out that a read_committed consumer does not see")
     if found.losses:

@@ -20,7 +20,7 @@ from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
 
-MOST_GAPS = 10_000
+MAX_GAPS = 10_000
 _UNFINISHED = (".cleaned", ".swap")
 
 
@@ -151,7 +151,7 @@ def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
 
 def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Returns the gaps that kseg records as its own: none if there are too many."""
-    return gaps if len(gaps) <= MOST_GAPS else []
+    return gaps if len(gaps) <= MAX_GAPS else []
 
 
 def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Grouper
-from kseg.conversion.rewriting import MOST_GAPS, note_gaps
+from kseg.conversion.rewriting import MAX_GAPS, note_gaps
 from kseg.errors import KsegError
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows
@@ -70,7 +70,7 @@ class RowsWriter:
             for offset in offsets:
                 if offset < following:
                     raise KsegError(f"{self._name}: offset {offset} comes behind offset {following - 1}{self._hint}")
-                if offset > following and len(self._gaps) <= MOST_GAPS:
+                if offset > following and len(self._gaps) <= MAX_GAPS:
                     self._gaps.append((following, offset - 1))
                 following = offset + 1
         self.next_offset = offsets[-1] + 1

@@ -69,9 +69,9 @@ def view_printer(
 def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Callable[[], int]) -> Any:
     """Returns None if each partition has a summary of its own."""
     from kseg.output.columns import line_width
-    from kseg.output.fleet_order import MOST_APART
+    from kseg.output.fleet_order import MAX_SEPARATE_PARTITIONS
     from kseg.output.fleet_table import FLEET_WIDTH, FleetTable
 
-    if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MOST_APART):
+    if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MAX_SEPARATE_PARTITIONS):
         return None
     return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))

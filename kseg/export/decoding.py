@@ -21,7 +21,7 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.problems import HARMLESS_CODES
 from kseg.segment.reader import Run, SegmentReader
 
-_MOST_HEADERS = MAX_HEADERS * HEADER_WIDTH
+_MAX_HEADERS = MAX_HEADERS * HEADER_WIDTH
 
 EVER = (-(1 << 63), (1 << 63) - 1)
 """The earliest and the latest timestamp in ms."""
@@ -111,8 +111,8 @@ class Decoder:
             if collector.row_count:
                 yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
                 collector.row_count = collector.header_count = 0
-            elif status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MOST_HEADERS:
-                scratch.headers = int64s(_MOST_HEADERS)
+            elif status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADERS:
+                scratch.headers = int64s(_MAX_HEADERS)
             elif status == DONE:
                 return
             else:

@@ -18,9 +18,9 @@ from kseg.segment.paths import expand_path, segments_at
 CSV = "csv"
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
 """Size of a chunk for a table. Each record batch of Arrow costs as much as 100 KiB of its bytes."""
-_MOST_DECODERS = {"parquet": 2, "arrow": 3, "csv": 3}
+_MAX_DECODERS = {"parquet": 2, "arrow": 3, "csv": 3}
 """Largest number of decoding threads: each takes some 15 MB, and a row group of Parquet as much."""
-_MOST_DAMAGES = 20
+_MAX_DAMAGES = 20
 GO_ON = "--skip-damage goes on without these bytes"
 """Addition to an error about damage."""
 
@@ -64,7 +64,7 @@ class _Reading:
 
     def __init__(self, options: ExportOptions, warn: Callable[[str], None]) -> None:
         self._options, self._warn = options, warn
-        self._jobs = min(options.jobs or usable_cores(), _MOST_DECODERS[options.form])
+        self._jobs = min(options.jobs or usable_cores(), _MAX_DECODERS[options.form])
         self._left_out = 0
 
     def chunks(
@@ -93,12 +93,12 @@ class _Reading:
         if not self._options.skips_damage:
             raise DamageError(f"{place}: {left_out.message}; {GO_ON}")
         self._left_out += 1
-        if self._left_out <= _MOST_DAMAGES:
+        if self._left_out <= _MAX_DAMAGES:
             self._warn(f"{place} left out: {left_out.message}")
 
     def summarize(self) -> None:
-        if self._left_out > _MOST_DAMAGES:
-            self._warn(f"{self._left_out - _MOST_DAMAGES} more damaged ranges are left out")
+        if self._left_out > _MAX_DAMAGES:
+            self._warn(f"{self._left_out - _MAX_DAMAGES} more damaged ranges are left out")
 
 
 def _as_csv(reading: _Reading, output: Output) -> None:

@@ -37,7 +37,7 @@ MEDIUM_BYTES = 256 << 10
 """Segments from this size on are worth a thread of their own."""
 TASK_BYTES = 1 << 18
 """Cost of opening a file, in bytes read."""
-_LOGGED_AT_MOST = 10
+_MAX_LOGGED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +238,8 @@ class DamageLog:
         if file.path != self._path:
             self._path, self._told = file.path, 0
         self._told += 1
-        if self._told <= _LOGGED_AT_MOST:
-            more = "; there may be more" if self._told == _LOGGED_AT_MOST else ""
+        if self._told <= _MAX_LOGGED:
+            more = "; there may be more" if self._told == _MAX_LOGGED else ""
             self._logger.warning("left out: %s%s", place_of_damage(file, left_out), more)
 
 

@@ -18,7 +18,7 @@ from kseg.kernel.scan.checksums import crc32c
 
 NONE = Target(0, None)
 """No compression."""
-MOST_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
+MAX_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
 
 _FRONT = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
@@ -32,7 +32,7 @@ def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
     Raises ValueError if the batch would exceed the maximum batch size.
     """
     packed = area if target.codec == 0 else compress(target, area)
-    if len(packed) > MOST_AREA_BYTES:
+    if len(packed) > MAX_AREA_BYTES:
         raise ValueError(f"a batch of {len(packed)} bytes is larger than its length field can say")
     attributes = header.attributes & ~CODEC | target.codec
     covered = _COVERED.pack(attributes, *header[6:])
@@ -69,7 +69,7 @@ class Area:
         self._out = bytearray(room)
         self._state = kernel.AreaWriter(self._out)
 
-    def begin(self, base_offset: int, limit: int = MOST_AREA_BYTES, base_timestamp: int | None = None) -> None:
+    def begin(self, base_offset: int, limit: int = MAX_AREA_BYTES, base_timestamp: int | None = None) -> None:
         """Starts a batch with that base offset. ``base_timestamp`` is in ms; None for the first record's timestamp."""
         self._state.begin(base_offset, limit, base_timestamp)
 
@@ -84,7 +84,7 @@ class Area:
                 first = kernel.add_messages(
                     state, rows.payload, rows.rows, first, stop, self.magic, self.attributes, base
                 )
-            if not state.needed or state.needed > MOST_AREA_BYTES:
+            if not state.needed or state.needed > MAX_AREA_BYTES:
                 return first
             wider = bytearray(max(state.needed, 2 * len(self._out)))
             wider[: state.end] = memoryview(self._out)[: state.end]

@@ -100,7 +100,7 @@ def _refusal(codec: int, magic: int) -> str:
 
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
 _GZIP_TRAILER = 8
-_LEAST_MEMBER_AFTER_FIRST = 19
+_MIN_LATER_MEMBER_BYTES = 19
 """GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
 
@@ -109,7 +109,7 @@ def _gunzip(view: memoryview, out: Output) -> bytes | bytearray:
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
     position = _inflate_member(view, position, out, window=1 << 20)
-    while len(view) - position >= _LEAST_MEMBER_AFTER_FIRST:
+    while len(view) - position >= _MIN_LATER_MEMBER_BYTES:
         try:
             body = _gzip_body(view, position)
         except DecompressionError:

@@ -17,7 +17,7 @@ from kseg.formats.libraries import addresses_in
 if TYPE_CHECKING:
     from kseg.kernel.codecs.packing import Packer
 
-LEAST_VERSION = 10400
+MIN_VERSION = 10400
 """zstd 1.4.0, in which ZSTD_findFrameCompressedSize and ZSTD_compress2 became stable."""
 
 _READING = (
@@ -69,4 +69,4 @@ def _candidates() -> Iterator[str]:
 
 
 def _addresses_in(path: str, names: tuple[str, ...]) -> tuple[int, ...] | None:
-    return addresses_in(path, names, lambda library: bool(library.ZSTD_versionNumber() >= LEAST_VERSION))
+    return addresses_in(path, names, lambda library: bool(library.ZSTD_versionNumber() >= MIN_VERSION))

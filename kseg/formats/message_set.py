@@ -28,7 +28,7 @@ from kseg.limits import MAX_NESTING
 _FIXED = Struct(">qiIbb")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
-LEAST_BYTES = 26
+MIN_BYTES = 26
 """Least size of a v0 entry; a v1 entry has at least 34."""
 
 

@@ -25,7 +25,7 @@ from kseg.limits import MAX_NESTING
 
 FORMAT = -7
 """Used in place of the magic of later formats."""
-LEAST_BYTES = 9
+MIN_BYTES = 9
 _SIZE = Struct(">i")
 _CRC = Struct(">I")
 

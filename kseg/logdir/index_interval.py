@@ -20,11 +20,11 @@ INDEX, LOG = ".index", ".log"
 SECOND_BYTES = 1024
 """The interval that is assumed if it fits and Kafka's default does not."""
 
-MOST_INDEXES = 8
-MOST_ENTRIES = 128
-LEAST_ENTRIES = 8
+MAX_INDEXES = 8
+MAX_ENTRIES = 128
+MIN_ENTRIES = 8
 _HEAD_BYTES = 12
-_LEAST_SIZE = 14
+_MIN_SIZE = 14
 _LARGEST_GAP = 4 << 20
 
 
@@ -104,7 +104,7 @@ def interval_of(files: PartitionFiles) -> Interval:
     gaps: list[_Gap] = []
     count = 0
     for name in files.names(INDEX):
-        if count == MOST_INDEXES:
+        if count == MAX_INDEXES:
             break
         found = _gaps(files, name)
         count += bool(found)
@@ -123,7 +123,7 @@ def _roundest(gaps: list[_Gap]) -> int:
     """An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
     batches and followers leave longer distances, too."""
     below, least = min(gap.to_entry for gap in gaps), max(gap.to_batch_before for gap in gaps)
-    is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(gaps) >= LEAST_ENTRIES
+    is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(gaps) >= MIN_ENTRIES
     if below > DEFAULT_INTERVAL_BYTES and not is_larger:
         return DEFAULT_INTERVAL_BYTES
     if least >= below:
@@ -150,7 +150,7 @@ def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
         at = before = 0
         while at < len(data):
             size = be32(data, at + 8) if len(data) - at >= _HEAD_BYTES else 0
-            if size < _LEAST_SIZE:
+            if size < _MIN_SIZE:
                 return []
             before, at = at, at + _HEAD_BYTES + size
         if at != len(data):
@@ -162,7 +162,7 @@ def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
 
 def _positions(files: PartitionFiles, name: str) -> Iterator[int]:
     """Yields the positions of the first entries, up to the preallocated zeros."""
-    data = files.read_range(name, 0, MOST_ENTRIES * OFFSET_ENTRY.size)
+    data = files.read_range(name, 0, MAX_ENTRIES * OFFSET_ENTRY.size)
     for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
         if not relative and not position:
             return

@@ -38,7 +38,7 @@ COLUMNS = (
     Column("EPOCH", 5),
     Column("METADATA", 2, is_number=False),
 )
-LEAST_METADATA_WIDTH = 12
+MIN_METADATA_WIDTH = 12
 
 Key = tuple[str, str, int]
 
@@ -217,7 +217,7 @@ class CommittedOffsetsPrinter(Printer):
                 used |= {title} if text else set()
         used |= {"LAG"}
         metadata = widths["METADATA"]
-        widths["METADATA"] = min(metadata, LEAST_METADATA_WIDTH)
+        widths["METADATA"] = min(metadata, MIN_METADATA_WIDTH)
         columns = Columns([column for column in COLUMNS if column.title in used], widths, self._width)
         width = max(columns.width_of("METADATA", self._width), widths["METADATA"])
         yield columns.title(self._paint)

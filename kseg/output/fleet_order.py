@@ -5,7 +5,7 @@ Apart from the table, so that a command line which names them loads nothing that
 
 from typing import Any
 
-MOST_APART = 10
+MAX_SEPARATE_PARTITIONS = 10
 """Partitions that are summarised one by one; more have a line each."""
 _SORT_KEYS = {
     "name": "path", "size": "bytes", "segments": "files", "batches": "batches", "records": "records",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 """Rows that are shown; the others are counted."""
 
 
@@ -12,7 +12,7 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[obj
     lines: list[str] = []
     left_out = 0
     for row in rows:
-        if len(lines) == MOST_ROWS:
+        if len(lines) == MAX_ROWS:
             left_out += 1
             continue
         lines.append(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row)}</tr>")

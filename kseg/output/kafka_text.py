@@ -16,7 +16,7 @@ from kseg.output.printer import Printer, Span, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
-from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
+from kseg.segment.reader import MIN_SIZE, SHORT_TAIL_BYTES
 
 
 class KafkaTextPrinter(Printer):
@@ -192,7 +192,7 @@ def ends_silently(damage: Damage, head: bytes) -> bool:
     if damage.length <= SHORT_TAIL_BYTES:
         return True
     size = int.from_bytes(head[8:12], "big", signed=True)
-    return size >= LEAST_SIZE and size + 12 > damage.length
+    return size >= MIN_SIZE and size + 12 > damage.length
 
 
 def printable(shown: str) -> bytes:

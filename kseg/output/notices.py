@@ -12,7 +12,7 @@ import click
 Color = Literal["auto", "always", "never"]
 
 _PREFIX = "kseg:"
-_COLUMNS, _MOST_COLUMNS, _LEAST_COLUMNS = 80, 100, 40
+_COLUMNS, _MAX_COLUMNS, _MIN_COLUMNS = 80, 100, 40
 """Width of a terminal of unknown width; largest readable width; smallest width for wrapping."""
 
 
@@ -69,7 +69,7 @@ def _folded(message: str) -> str:
     width = terminal_width()
     if width is None:
         return message
-    columns = max(min(width, _MOST_COLUMNS), _LEAST_COLUMNS)
+    columns = max(min(width, _MAX_COLUMNS), _MIN_COLUMNS)
     indent = " " * (len(_PREFIX) + 1)
     lines = textwrap.wrap(
         message,

@@ -11,9 +11,9 @@ from kseg.segment.files import list_segments
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
 
-MOST_REMAINS = 5
-MOST_GAPS = 5
-MOST_DAMAGES = 20
+MAX_REMAINS = 5
+MAX_GAPS = 5
+MAX_DAMAGES = 20
 
 
 class RecoveryMessages:
@@ -72,24 +72,24 @@ class RecoveryMessages:
     def _report_remains(self, recovered: "Recovery | Salvage") -> None:
         """Reports damage that a broker accepts and consumers do not."""
         remains = recovered.remains
-        for one in remains[:MOST_REMAINS]:
+        for one in remains[:MAX_REMAINS]:
             missing = f", offsets missing: {one.missing[0]} to {one.missing[1]}" if one.missing else ""
             self._warn(
                 f"{recovered.directory}/{one.file}: stays as it is: {one.code}: the batch at position {one.position}, "
                 f"offset {one.offset}, {one.text}{missing}; a broker keeps it, kseg verify shows details"
             )
-        if len(remains) > MOST_REMAINS:
-            self._warn(f"{recovered.directory}: at least {len(remains) - MOST_REMAINS} more stay as they are")
+        if len(remains) > MAX_REMAINS:
+            self._warn(f"{recovered.directory}: at least {len(remains) - MAX_REMAINS} more stay as they are")
         if recovered.unrepaired:
             self._warn(f"{recovered.directory}: {recovered.unrepaired}")
 
     def _report_salvage(self, salvaged: "Salvage") -> None:
         for offset in salvaged.not_dropped:
             self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
-        for file, cut in salvaged.cuts[:MOST_DAMAGES]:
+        for file, cut in salvaged.cuts[:MAX_DAMAGES]:
             location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
             self._warn(f"{location}: {cut.code}: {cut.message}")
-        if more := max(len(salvaged.cuts) - MOST_DAMAGES, 0) + salvaged.more_cuts:
+        if more := max(len(salvaged.cuts) - MAX_DAMAGES, 0) + salvaged.more_cuts:
             self._warn(f"{salvaged.directory}: {more} more damaged ranges")
         if salvaged.repaired:
             self._warn(f"{salvaged.directory}: headers repaired: {salvaged.repaired}")
@@ -97,8 +97,8 @@ class RecoveryMessages:
             self._warn(f"{salvaged.directory}: runs of batches moved to their segments: {salvaged.moved}")
         if salvaged.plan.gaps:
             gaps = salvaged.plan.gaps
-            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MOST_GAPS])
-            shown += f" and {len(gaps) - MOST_GAPS} more gaps" if len(gaps) > MOST_GAPS else ""
+            shown = ", ".join(f"{first} to {last}" for first, last in gaps[:MAX_GAPS])
+            shown += f" and {len(gaps) - MAX_GAPS} more gaps" if len(gaps) > MAX_GAPS else ""
             missing = plural(sum(last - first + 1 for first, last in gaps), "offset stays", "offsets stay")
             hint = "; a replica may have them: --from-replica DIR" if self._suggests_replica else ""
             cleaned = (

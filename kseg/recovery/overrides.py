@@ -20,7 +20,7 @@ from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, build_offse
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 
-_MOST_LEFT = 5
+_MAX_LISTED = 5
 
 
 class Overrides:
@@ -79,11 +79,11 @@ class Overrides:
 
     def _with_deleted(self, path: str, start: Start, log_start: int, first_base: int) -> tuple[Start, int, int]:
         found = deleted_segments(path)
-        for file, reason in found.skipped[:_MOST_LEFT]:
+        for file, reason in found.skipped[:_MAX_LISTED]:
             self._messages.warning(f"{file}: not taken back: {reason}")
-        if len(found.skipped) > _MOST_LEFT:
+        if len(found.skipped) > _MAX_LISTED:
             self._messages.warning(
-                f"{path}: {len(found.skipped) - _MOST_LEFT} more deleted segments are not taken back"
+                f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not taken back"
             )
         for segment in found.restored:
             if not segment.is_intact:

@@ -35,7 +35,7 @@ from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
 
-CHANGES_EACH, MOST_CHANGES = 2, 8
+CHANGES_EACH, MAX_CHANGES = 2, 8
 """Number of partitions changed concurrently, for each core and in all: the disk takes most of the time."""
 
 WriteRecords = Callable[[Iterable[str], bool, Messages], None]
@@ -62,7 +62,7 @@ class RecoveryPlanner(Planner):
         self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
         is_single = self._jobs == 1 or options.is_salvage
-        self.at_once = 1 if is_single else min(CHANGES_EACH * self._jobs, MOST_CHANGES)
+        self.at_once = 1 if is_single else min(CHANGES_EACH * self._jobs, MAX_CHANGES)
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._start = Start(now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs)
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)

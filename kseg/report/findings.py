@@ -22,11 +22,11 @@ from kseg.verification.report import Finding, Report
 if TYPE_CHECKING:
     from kseg.verification.replicas.comparison import Comparison
 
-MOST_HEX = 2000
+MAX_HEX_VIEWS = 2000
 """Findings whose bytes are part of the page."""
-MOST_FINDINGS = 50_000
+MAX_FINDINGS = 50_000
 """Findings that are part of the page, the first of each partition; all are counted."""
-MOST_STEPS = 50
+MAX_STEPS = 50
 HEX_BEFORE, HEX_BYTES = 32, 160
 _SEVERITIES = (ERROR, WARNING, INFO)
 _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
@@ -51,7 +51,7 @@ class FindingsPage(FindingsPrinter):
         if finding.code in _TRANSACTIONS and finding.offset is not None:
             lowest = self._lowest_open.get(place)
             self._lowest_open[place] = finding.offset if lowest is None else min(lowest, finding.offset)
-        if len(self._findings) >= MOST_FINDINGS:
+        if len(self._findings) >= MAX_FINDINGS:
             self._left_out += 1
             return
         row: dict[str, Any] = {
@@ -61,7 +61,7 @@ class FindingsPage(FindingsPrinter):
             "repair": None if finding.repair is None else shlex.join(finding.repair),
             "needs": NEEDED.get(finding.needs or ""),
         }  # fmt: skip
-        if self._hexes < MOST_HEX and finding.severity != INFO and finding.position is not None:
+        if self._hexes < MAX_HEX_VIEWS and finding.severity != INFO and finding.position is not None:
             row["hex"] = _bytes_around(finding.file, finding.position)
             self._hexes += row["hex"] is not None
         self._findings.append(row)
@@ -193,9 +193,9 @@ def _cards(report: Report, counts: list[Counter[str]]) -> list[Card]:
 
 
 def _next_steps(report: Report) -> list[NextStep]:
-    steps = [NextStep(shlex.join(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MOST_STEPS]]
-    if len(report.steps) > MOST_STEPS:
-        steps.append(NextStep("", f"{len(report.steps) - MOST_STEPS} more commands, in the table of findings"))
+    steps = [NextStep(shlex.join(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MAX_STEPS]]
+    if len(report.steps) > MAX_STEPS:
+        steps.append(NextStep("", f"{len(report.steps) - MAX_STEPS} more commands, in the table of findings"))
     needed: dict[str, set[str]] = defaultdict(set)
     for need in report.needs:
         needed[NEEDED.get(need.needs, "a decision")].update(need.codes)

@@ -19,13 +19,13 @@ from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.transaction_index import read_transaction_index
 from kseg.stores.regular_files import open_regular
 
-MOST_ANCHORS = 240
+MAX_ANCHORS = 240
 """Batches of a partition whose offset and time are read."""
-MOST_SEGMENTS = 2000
+MAX_SEGMENTS = 2000
 """Segments of a partition that are drawn."""
-MOST_ABORTED = 1000
+MAX_ABORTED = 1000
 """Aborted transactions of a partition that are drawn."""
-MOST_TXNINDEX_BYTES = 1 << 20
+MAX_TXNINDEX_BYTES = 1 << 20
 
 _ENTRY = Struct(">ii")
 _BASE_OFFSET = Struct(">q")
@@ -46,10 +46,10 @@ class Strips:
             found = [file for file in list_segments(directory) if file.is_segment and not file.leftover]
         except (KsegError, OSError):
             return None
-        drawn = found[:MOST_SEGMENTS]
+        drawn = found[:MAX_SEGMENTS]
         if not drawn:
             return None
-        most = max(2, MOST_ANCHORS // len(drawn))
+        most = max(2, MAX_ANCHORS // len(drawn))
         strip: dict[str, Any] = {
             "segments": [segment for file in drawn if (segment := _segment(file, most)) is not None],
             "segmentsLeftOut": len(found) - len(drawn),
@@ -118,11 +118,11 @@ def _indexed_positions(file: SegmentFile, most: int) -> list[int]:
 
 def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
     """Yields (first offset, last offset) of aborted transactions, from the transaction indexes."""
-    left = MOST_ABORTED
+    left = MAX_ABORTED
     for file in files:
         try:
             with open_regular(index_path(file, ".txnindex")) as stream:
-                data = stream.read(MOST_TXNINDEX_BYTES)
+                data = stream.read(MAX_TXNINDEX_BYTES)
         except (KsegError, OSError):
             continue
         for entry in entries_of(read_transaction_index(data)):

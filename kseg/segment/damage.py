@@ -51,13 +51,13 @@ def _diagnose(
     if era_07:
         return _diagnose_07(buffer, position, stop, extent)
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
-    claimed = be32(head, 8) + 12 if length >= message_set.LEAST_BYTES else 0
+    claimed = be32(head, 8) + 12 if length >= message_set.MIN_BYTES else 0
     whole = _with_length(head, length)
     if claimed and length <= MAX_BATCH_BYTES and continues(whole, last_offset) and crc_holds(buffer, position, stop):
         return "bad-length", f"a complete batch of {length} bytes, whose length field says {claimed}"
     if length < record_batch.HEADER_BYTES and _is_cut_header(head, last_offset):
         return "truncated-batch", f"only {length} bytes of a batch"
-    if length < message_set.LEAST_BYTES:
+    if length < message_set.MIN_BYTES:
         return "nonsense-block", f"{length} bytes that belong to no batch"
     if continues(head, last_offset) and claimed > length:
         return "truncated-batch", f"{length} of the {claimed} bytes of a batch"
@@ -109,7 +109,7 @@ def _diagnose_07(buffer: Any, position: int, stop: int, extent: Extent | None) -
     length = stop - position
     head = bytes(buffer[position : min(position + 10, stop)])
     size = be32(head, 0) if length >= 4 else 0
-    if length < v07.LEAST_BYTES:
+    if length < v07.MIN_BYTES:
         is_cut = length < 4 or (size > length - 4 and (length < 5 or head[4] <= 1))
         return ("truncated-batch", f"only {length} bytes of a message") if is_cut else _NONSENSE_07
     stored = be32(head, 5 + head[4]) & 0xFFFFFFFF if head[4] <= 1 else -1

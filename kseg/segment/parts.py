@@ -24,7 +24,7 @@ PARTS_AHEAD = 2
 AHEAD_BYTES = 64 << 20
 """Limit of bytes read ahead by all threads together; results of small batches take as much memory."""
 
-_MOST_STEPS = 256
+_MAX_STEPS = 256
 
 
 def is_worth_parts(size: int, jobs: int) -> bool:
@@ -79,7 +79,7 @@ def _cut(extent: Extent, start: int, wanted: int, end: int) -> int:
     if found >= 0:
         return found
     # For large batches a few steps from length to length are faster than a search.
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         head = extent.pread(12, start)
         size = int.from_bytes(head[8:], "big", signed=True)
         if len(head) < 12 or size <= 0:

@@ -12,16 +12,16 @@ from kseg.stores.source import open_source
 
 DEPTH = 4
 """Number of directory levels searched."""
-MOST_DIRECTORIES = 10_000
-NAMED_AT_MOST = 5
+MAX_DIRECTORIES = 10_000
+MAX_NAMES = 5
 
 
 def log_directories_in(path: str) -> list[str]:
     """Returns log directories below a directory without following links; searches `DEPTH` levels and
-    `MOST_DIRECTORIES`."""
+    `MAX_DIRECTORIES`."""
     found: list[str] = []
     for looked_at, (directory, files, others) in enumerate(_walk(path, DEPTH)):
-        if looked_at >= MOST_DIRECTORIES:
+        if looked_at >= MAX_DIRECTORIES:
             break
         if directory != path and _is_log_directory(directory, files, others):
             found.append(directory)
@@ -89,8 +89,8 @@ def _is_packed(path: str) -> bool:
 
 def some(names: list[str]) -> str:
     """Returns a few of the names, and the number of the others."""
-    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    return ", ".join(names[:NAMED_AT_MOST]) + more
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(names[:MAX_NAMES]) + more
 
 
 def _seems_segment(path: str, name: str, is_packed_only: bool) -> bool:

@@ -50,7 +50,7 @@ UNREADABLE = "unreadable-bytes"
 
 _LARGEST_HEADER_BYTES = 61
 
-LEAST_SIZE = 14
+MIN_SIZE = 14
 """A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 

@@ -11,7 +11,7 @@ has 64 or more buckets; here it stays a list.)
 from collections.abc import Iterable
 
 FIRST_CAPACITY = 16
-LEAST_TREE_CAPACITY = 64
+MIN_TREE_CAPACITY = 64
 LIST_LENGTH = 8
 
 
@@ -35,7 +35,7 @@ def hash_map_order(keys: Iterable[int], capacity: int = FIRST_CAPACITY) -> list[
         bucket = buckets.setdefault(spread(key) & capacity - 1, [])
         is_long = len(bucket) >= LIST_LENGTH
         bucket.append(key)
-        if is_long and capacity < LEAST_TREE_CAPACITY:
+        if is_long and capacity < MIN_TREE_CAPACITY:
             capacity, buckets = _doubled(capacity, buckets)
         if len(seen) > capacity * 3 // 4:
             capacity, buckets = _doubled(capacity, buckets)

@@ -13,7 +13,7 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
-from kseg.segment.reader import LEAST_SIZE, SHORT_TAIL_BYTES
+from kseg.segment.reader import MIN_SIZE, SHORT_TAIL_BYTES
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 
@@ -78,7 +78,7 @@ class IndexedLog:
         size = be32(head, 8)
         magic = head[16] - 256 if head[16] > 127 else head[16]
         least = _HEADER_V2 if magic >= MAGIC_V2 else _HEADER_V1 if magic else _HEADER_V0
-        if size < LEAST_SIZE or size + 12 < least or position + 12 + size > stop:
+        if size < MIN_SIZE or size + 12 < least or position + 12 + size > stop:
             return None
         return Frame(position, 12 + size, magic, be64(head, 0) + (be32(head, 23) if magic >= MAGIC_V2 else 0))
 

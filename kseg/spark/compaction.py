@@ -38,13 +38,13 @@ from kseg.stores.buffers import Buffers
 
 BUCKET_BYTES = 64 << 20
 """Bytes of segments for each bucket. Its keys are a small part of that."""
-MOST_TASKS = 4096
+MAX_TASKS = 4096
 
 _JOBS = 1
 """Threads of a task. Spark gives each task one core."""
 _NO_LIMIT = 1 << 40
 _PROBE = b"kseg"
-_LEAST_KEYS = 1024
+_MIN_KEYS = 1024
 
 Entries = bytes
 """Entries of `kseg.kernel.compact.key_map`."""
@@ -176,7 +176,7 @@ class SparkRound(Round):
         return _Shared(
             list(self._segments), self._range, self._producers, self._settings,
             [number for number, group in enumerate(groups) for _ in group], sources.index(first_dirty), self.end - 1,
-            min(max(-(-size // BUCKET_BYTES), parallelism), MOST_TASKS), secret, _probe(secret),
+            min(max(-(-size // BUCKET_BYTES), parallelism), MAX_TASKS), secret, _probe(secret),
             self._spark.sparkContext.accumulator(0),
         )  # fmt: skip
 
@@ -217,7 +217,7 @@ class SparkRound(Round):
                 reported = shared.done.value
 
         def make_rdd(context: Any) -> Any:
-            keys = context.parallelize(scans, min(len(scans), MOST_TASKS)).mapPartitions(_ReadKeys(shared))
+            keys = context.parallelize(scans, min(len(scans), MAX_TASKS)).mapPartitions(_ReadKeys(shared))
             entries = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(_LookUp(shared))
             return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(_Clean(shared, tasks))
 
@@ -256,7 +256,7 @@ class _ReadKeys:
 
     def _shares(self, scan: _Scan, buffers: Buffers, workers: Workers) -> list[Entries]:
         segment, shared = self.shared.segments[scan.number], self.shared
-        keys = segment.size // 32 + _LEAST_KEYS
+        keys = segment.size // 32 + _MIN_KEYS
         keys = keys if scan.records is None else min(keys, scan.records + 1)
         while True:
             transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()

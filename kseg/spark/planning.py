@@ -1,8 +1,8 @@
 """Plans the tasks of modes records, counts and batches: selects segments and divides them.
 
-The driver reads names and sizes, several directories at a time, and of at most `INDEXED_AT_MOST` segments the indexes.
-Indexes only decide where segments are divided: the parts cover each segment, and a task verifies where its records
-begin. So a wrong index costs time, but no rows.
+The driver reads names and sizes, several directories at a time, and the indexes of at most `MAX_INDEXED_SEGMENTS`
+segments. Indexes only decide where segments are divided: the parts cover each segment, and a task verifies where its
+records begin. So a wrong index costs time, but no rows.
 """
 
 import os
@@ -29,7 +29,7 @@ from kseg.stores.source import open_source
 
 AT_A_TIME = 32
 """Directories and indexes read at the same time: most of the time is spent waiting for a store."""
-INDEXED_AT_MOST = 4096
+MAX_INDEXED_SEGMENTS = 4096
 
 Keep = Callable[[SegmentFile], bool]
 
@@ -73,7 +73,7 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]
     limit = options.task_bytes(sum(whole.size for whole in wholes))
     edges = [whole for whole in wholes if whole.is_edge and whole.is_divisible and whole.size > limit]
     spans: dict[str, Span] = {}
-    if len(edges) <= INDEXED_AT_MOST:
+    if len(edges) <= MAX_INDEXED_SEGMENTS:
         with ThreadPoolExecutor(AT_A_TIME) as threads:
             found = threads.map(lambda whole: _span(whole, options), edges)
             spans = {whole.part.file.path: span for whole, span in zip(edges, found, strict=True)}

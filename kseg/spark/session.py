@@ -16,7 +16,7 @@ from typing import Any
 
 from kseg.errors import KsegError
 
-LEAST_JAVA = 17
+MIN_JAVA_VERSION = 17
 MEMORY = "1g"
 """Memory of the driver's JVM: it handles no records and few findings."""
 
@@ -72,13 +72,13 @@ def _check_installed() -> None:
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    needed = f"--engine spark needs Java {LEAST_JAVA} or later"
+    needed = f"--engine spark needs Java {MIN_JAVA_VERSION} or later"
     if java is None or not os.path.exists(java):
         where = f"{java} does not exist (JAVA_HOME)" if home else "there is no java on PATH, and JAVA_HOME is not set"
         raise KsegError(f"{needed}: {where}")
     output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', output)
-    if version and int(version[1]) < LEAST_JAVA:
+    if version and int(version[1]) < MIN_JAVA_VERSION:
         raise KsegError(f"{needed}: {java} is {version[1]}")
 
 

@@ -25,7 +25,7 @@ LARGEST_KEPT_BYTES = 1 << 21
 _LENGTH_BYTES = 12
 """Bytes of a frame up to the end of its length field: an offset, and the size of the rest."""
 
-LEAST_FRAME_BYTES = 26
+MIN_FRAME_BYTES = 26
 """Size of a v0 message without key and value."""
 
 FIRST_LOOK_BYTES = 1 << 16
@@ -71,7 +71,7 @@ class Windows:
         if buffers is None:
             size = max(min(WINDOW_BYTES, end - position), 1)
             self._buffer = bytearray(size)
-            self._rows = int64s(min(columns, (size // LEAST_FRAME_BYTES + 1) * FRAME_WIDTH))
+            self._rows = int64s(min(columns, (size // MIN_FRAME_BYTES + 1) * FRAME_WIDTH))
         else:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
@@ -107,7 +107,7 @@ class Windows:
         ``unproven`` is None if all batches are proven right. Otherwise it is the item of `__iter__` for the last of
         these batches, valid until the next item.
         """
-        most = min(BATCHES_PER_CALL, (self._end - self.position) // LEAST_FRAME_BYTES + 1) * BATCH_WIDTH
+        most = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_FRAME_BYTES + 1) * BATCH_WIDTH
         rows, status = int64s(0 if take else most), PAUSED
         while status != ENDED:
             if take:

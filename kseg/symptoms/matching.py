@@ -9,9 +9,9 @@ from kseg.symptoms.places import Place, place_of
 from kseg.symptoms.symptom import Symptom
 from kseg.symptoms.table import SYMPTOMS
 
-MOST_PLACES = 20
+MAX_PLACES = 20
 """Places of one symptom that are kept; all lines are counted."""
-MOST_LINE = 20_000
+MAX_LINE = 20_000
 """Characters of a line that are searched: a pattern's time grows with a line's length."""
 
 
@@ -32,7 +32,7 @@ class Found:
         key = (values["partition"], values["file"], values.get("positions", ""), values.get("offset", ""))
         if key in self.places:
             return
-        if len(self.places) < MOST_PLACES:
+        if len(self.places) < MAX_PLACES:
             self.places[key] = place
         else:
             self.places_left_out += 1
@@ -52,7 +52,7 @@ def _any_pattern() -> re.Pattern[str]:
 
 def symptom_of(line: str) -> tuple[Symptom, Place] | None:
     """Returns the first entry of the table that a line matches, and the place in the line; None if there is none."""
-    line = line[:MOST_LINE]
+    line = line[:MAX_LINE]
     if not _any_pattern().search(line):
         return None
     for symptom, patterns in _patterns():

@@ -10,8 +10,8 @@ from kseg.output.sink import Sink
 from kseg.quantities import plural
 from kseg.symptoms.matching import Found, commands_of
 
-_PIPED_WIDTH, _MOST_WIDTH = 100, 100
-_MOST_COMMANDS = 12
+_PIPED_WIDTH, _MAX_WIDTH = 100, 100
+_MAX_COMMANDS = 12
 """Commands of one symptom that text shows."""
 
 
@@ -21,7 +21,7 @@ def print_symptoms(symptoms: list[Found], form: str, sink: Sink, color: str) -> 
         _print_json(symptoms, sink)
         return
     paint = Paint(color, sink.is_terminal)
-    width = min(shutil.get_terminal_size().columns, _MOST_WIDTH) if sink.is_terminal else _PIPED_WIDTH
+    width = min(shutil.get_terminal_size().columns, _MAX_WIDTH) if sink.is_terminal else _PIPED_WIDTH
     for i, found in enumerate(symptoms):
         sink.write(("\n" * (i > 0) + "\n".join(_text(found, paint, width)) + "\n").encode(errors="replace"))
 
@@ -35,11 +35,11 @@ def _text(found: Found, paint: Paint, width: int) -> list[str]:
     ]
     lines += textwrap.wrap(symptom.cause, width, initial_indent="  ", subsequent_indent="  ")
     commands = list(commands_of(found))
-    for argv, purpose in commands[:_MOST_COMMANDS]:
+    for argv, purpose in commands[:_MAX_COMMANDS]:
         lines.append("    " + paint(shown_command(argv), "green"))
         lines += textwrap.wrap(purpose, width, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    if len(commands) > _MOST_COMMANDS:
-        rest = plural(len(commands) - _MOST_COMMANDS, "command", "commands")
+    if len(commands) > _MAX_COMMANDS:
+        rest = plural(len(commands) - _MAX_COMMANDS, "command", "commands")
         lines.append(f"    and {rest} for other places; --format json prints all of them")
     if found.places_left_out:
         lines.append(f"    and {plural(found.places_left_out, 'place', 'places')} more")

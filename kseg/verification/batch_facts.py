@@ -9,7 +9,7 @@ from kseg.verification.report import Details
 
 _V2_FROM, _V1_FROM = 21, 16
 """Start of the bytes that the checksum covers."""
-_LEAST_BYTES = 26
+_MIN_BYTES = 26
 
 
 def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
@@ -22,7 +22,7 @@ def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
         old = v07.parse_header(data)
         begin = 9 + (old.magic != 0)
         return {"magic": old.magic, "storedChecksum": old.crc, "computedChecksum": crc32(bytes(data[begin:]))}
-    if size < _LEAST_BYTES:
+    if size < _MIN_BYTES:
         return {}
     magic = int.from_bytes(data[16:17], "big", signed=True)
     if magic == MAGIC_V2 and size >= record_batch.HEADER_BYTES:

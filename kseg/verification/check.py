@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kseg.verification.directories.directory_tree import PartitionChecker
     from kseg.verification.replicas.comparison import Comparison
 
-MOST_HELD = 1000
+MAX_HELD_FINDINGS = 1000
 """Findings of one partition that are held back before they are shown."""
 LEVELS = ("quick", "full", "deep")
 
@@ -93,7 +93,7 @@ class Check:
 
     def _hold(self, finding: Finding) -> None:
         path = self._repairs.path_of(finding)
-        if self._held and (path != self._held_path or len(self._held) == MOST_HELD):
+        if self._held and (path != self._held_path or len(self._held) == MAX_HELD_FINDINGS):
             self._add_repairs()
         self._held_path = path
         self._held.append(finding)

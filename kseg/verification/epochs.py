@@ -26,7 +26,7 @@ _CHANGE_LIMIT = 256
 _FIRST_BYTES = 4096
 """Size of the first read; a larger read allocates a larger buffer."""
 _SHORT_BYTES = 64
-_MOST_EPOCHS = 100_000
+_MAX_EPOCHS = 100_000
 """Limit of epochs of the log, and of entries and problems of the file."""
 
 
@@ -75,7 +75,7 @@ class EpochRule(Rule):
         if run.epoch < 0:
             # A broker clears the file when it appends a message without epoch.
             self._runs.clear()
-        elif (not self._runs or run.epoch > self._runs[-1].epoch) and len(self._runs) < _MOST_EPOCHS:
+        elif (not self._runs or run.epoch > self._runs[-1].epoch) and len(self._runs) < _MAX_EPOCHS:
             self._runs.append(run)
 
     def finish(self) -> None:
@@ -93,7 +93,7 @@ class EpochRule(Rule):
             self.report.add("leader-epochs-damaged", self._path, f"it cannot be read: {error.strerror}")
             return
         entries, is_readable = (_short_epochs if len(data) <= _SHORT_BYTES else plain_epochs)(data), True
-        if entries is None or len(entries) > _MOST_EPOCHS:
+        if entries is None or len(entries) > _MAX_EPOCHS:
             entries, is_readable = self._read(data)
         if is_readable and not entries:
             self._missing("it has no entries")
@@ -111,7 +111,7 @@ class EpochRule(Rule):
     def _read(self, buffer: object) -> tuple[Sequence[EpochEntry], bool]:
         """Returns the entries that a broker keeps, and whether it can read the file."""
         entries: list[EpochEntry] = []
-        for item in islice(read_leader_epochs(buffer), _MOST_EPOCHS):
+        for item in islice(read_leader_epochs(buffer), _MAX_EPOCHS):
             if not isinstance(item, SideFileProblem):
                 while entries and (entries[-1].epoch >= item.epoch or entries[-1].start_offset >= item.start_offset):
                     entries.pop()

@@ -18,7 +18,7 @@ from kseg.verification.report import Finding, Need, Step
 if TYPE_CHECKING:
     from kseg.verification.repair_targets import RepairTarget, RepairTargets
 
-MOST_STEPS = 10
+MAX_STEPS = 10
 """Limit of commands for partitions of one log directory; more equal ones are merged to one for the directory."""
 
 Options = dict[str, str | None]
@@ -197,7 +197,7 @@ class Repairs:
                         whole.add({}, one.codes)
                     reindexes = []
                 recovers = [whole]
-        if len(reindexes) > MOST_STEPS:
+        if len(reindexes) > MAX_STEPS:
             reindexes = [_merged(root, reindexes) or reindexes[0]]
         return [*others, *recovers, *reindexes]
 

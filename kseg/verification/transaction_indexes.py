@@ -16,7 +16,7 @@ from kseg.stores.source import open_source
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
-_MOST_WRONG_ENTRIES = 10_000
+_MAX_WRONG_ENTRIES = 10_000
 """Limit of wrong entries of one file; the rest of such a file is not checked."""
 
 _WIDTH = TransactionIndex.LAYOUT.size
@@ -83,7 +83,7 @@ class _File:
             abort = left.pop(entry.last_offset, None)
             if abort is None or not self._agrees(entry, abort, position):
                 self._misfit(entry, before, abort, position)
-            if self._wrong >= _MOST_WRONG_ENTRIES:
+            if self._wrong >= _MAX_WRONG_ENTRIES:
                 return
             before = entry
         over = index.size % _WIDTH

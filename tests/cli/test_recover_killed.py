@@ -14,7 +14,7 @@ from recovery.damages import Segments, read, write
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 SALVAGE = ("recover", "--quiet", "--mode", "salvage")
 FILL = ("recover", "--quiet", "--from-replica", PLAIN)
-MOST = 30
+MAX_POINTS = 30
 
 
 def damage(segments: Segments) -> None:
@@ -36,7 +36,7 @@ def enders(calls: list[str]) -> list[CountingDisk]:
     """Disks that end a command, or fail once or for good, at some of its calls: each of the last half, where files are
     remade one after the other."""
     found: list[CountingDisk] = []
-    for at in sorted({*points(len(calls), MOST), *range(len(calls) // 2, len(calls))}):
+    for at in sorted({*points(len(calls), MAX_POINTS), *range(len(calls) // 2, len(calls))}):
         found += [KillingDisk(at), FailingDisk(at, (errno.ENOSPC, errno.EIO)[at % 2], stays=at % 3 == 0)]
     return found
 

@@ -18,7 +18,7 @@ from kseg.kernel import COMPILED
 ROUNDS = int(os.environ.get("KSEG_FUZZ_ROUNDS", "3"))
 SEED = os.environ.get("KSEG_FUZZ_SEED", "1")
 KEEP = os.environ.get("KSEG_FUZZ_KEEP")
-MOST_KIBIBYTES = int(os.environ.get("KSEG_FUZZ_KIBIBYTES", str(256 << 10)))
+MAX_KIBIBYTES = int(os.environ.get("KSEG_FUZZ_KIBIBYTES", str(256 << 10)))
 """A command holds 50 to 70 MiB, and a few buffers for what a batch decompresses to, of at most 16 MiB."""
 NOW = ["--now", "1795300000000"]
 """Findings about time, and the delete horizon that a compaction counts timestamps from, go by it."""
@@ -107,7 +107,7 @@ def run(arguments: list[str], folder: Path, programs: list[Program]) -> Outcome:
         assert "Traceback" not in outcome.errors, f"{arguments}\n{outcome.errors[-3000:]}"
         assert outcome.status in (0, 1, 3), f"{arguments}: exit status {outcome.status}\n{outcome.errors[-3000:]}"
         assert outcome.status != 3 or outcome.errors.strip(), f"{arguments}: exit status 3 without a word"
-        assert outcome.kibibytes <= MOST_KIBIBYTES, f"{arguments}: {outcome.kibibytes} KiB"
+        assert outcome.kibibytes <= MAX_KIBIBYTES, f"{arguments}: {outcome.kibibytes} KiB"
     for outcome in rest:
         assert outcome.status == first.status, arguments
         shown, expected = (TIMES.sub(b"", found.output) for found in (outcome, first))

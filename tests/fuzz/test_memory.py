@@ -14,7 +14,7 @@ from kseg.kernel import COMPILED
 BATCHES = 16
 BATCH_BYTES = 6 << 20
 """Of the records of each batch."""
-MOST_KIBIBYTES = (64 << 10) + 8 * (BATCH_BYTES >> 10)
+MAX_KIBIBYTES = (64 << 10) + 8 * (BATCH_BYTES >> 10)
 """What kseg takes anyway, and eight times a batch: two are in work at a time, and JSON is longer than what it shows.
 Pages of a mapped file count as well, though the system takes them back when it likes."""
 
@@ -83,4 +83,4 @@ def test_no_command_holds_many_batches(name: str, partition: Path, program: Prog
     outcome = program.run(COMMANDS[name], partition)
     assert (outcome.signal, outcome.status in (0, 1)) == (0, True), outcome.errors[-2000:]
     mapped = sum(path.stat().st_size for path in partition.iterdir()) >> 10
-    assert outcome.kibibytes <= MOST_KIBIBYTES + mapped
+    assert outcome.kibibytes <= MAX_KIBIBYTES + mapped

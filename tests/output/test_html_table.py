@@ -1,6 +1,6 @@
 """Tables for notebooks."""
 
-from kseg.output.html_table import MOST_ROWS, html_table
+from kseg.output.html_table import MAX_ROWS, html_table
 
 
 def test_cells_are_escaped_and_none_is_empty() -> None:
@@ -12,8 +12,8 @@ def test_cells_are_escaped_and_none_is_empty() -> None:
 
 
 def test_many_rows_are_counted() -> None:
-    html = html_table("many", ["n"], [(n,) for n in range(MOST_ROWS + 7)])
-    assert html.count("<tr>") == 1 + MOST_ROWS + 1
+    html = html_table("many", ["n"], [(n,) for n in range(MAX_ROWS + 7)])
+    assert html.count("<tr>") == 1 + MAX_ROWS + 1
     assert "and 7 more" in html
 
 

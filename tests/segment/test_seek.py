@@ -30,7 +30,7 @@ LOGS = [
 ]
 NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]
 LONG_BYTES = 64 << 20
-TOUCHED_BYTES_MAX = 1 << 20
+MAX_TOUCHED_BYTES = 1 << 20
 
 
 def opened(file: SegmentFile) -> SegmentReader:
@@ -210,7 +210,7 @@ def test_right_indexes_spare_the_file(long_log: SegmentFile, monkeypatch: pytest
     assert first == BASE_OFFSET
     assert stamps is not None
     assert stamps[1] == FIRST_TIMESTAMP + count * STEP_MS
-    assert 0 < touched.followed < TOUCHED_BYTES_MAX
+    assert 0 < touched.followed < MAX_TOUCHED_BYTES
     # Index entries are read by pread in both cases.
-    assert touched.read < TOUCHED_BYTES_MAX
+    assert touched.read < MAX_TOUCHED_BYTES
     assert COMPILED or touched.read > touched.followed // 2

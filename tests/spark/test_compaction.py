@@ -108,7 +108,7 @@ def many(partition: Path) -> Path:
 @pytest.mark.parametrize("buckets", [1, 7, 64])
 def test_any_number_of_buckets_makes_one_map(tmp_path: Path, buckets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kseg.spark.compaction.BUCKET_BYTES", 1)
-    monkeypatch.setattr("kseg.spark.compaction.MOST_TASKS", buckets)
+    monkeypatch.setattr("kseg.spark.compaction.MAX_TASKS", buckets)
     both(many(tmp_path / "t-0"), checkpoint=2500, segment_bytes=20000)
 
 

@@ -105,7 +105,7 @@ def test_a_time_takes_few_requests(large: Path) -> None:
 
 
 def test_tasks_look_into_indexes_where_the_driver_does_not(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "INDEXED_AT_MOST", 0)
+    monkeypatch.setattr(planning, "MAX_INDEXED_SEGMENTS", 0)
     url = stored(large, "unread")
     reader = reader_of([url], splitBytes="1m", startOffset="1000", endOffset="1010")
     tasks = reader.partitions()

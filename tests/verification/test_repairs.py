@@ -11,7 +11,7 @@ from kseg.findings.table import KINDS
 from kseg.output.findings.text import TextFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
-from kseg.verification.repairs import MOST_STEPS, Repairs
+from kseg.verification.repairs import MAX_STEPS, Repairs
 from kseg.verification.report import Finding, Report
 from verification.made import batch_of
 
@@ -21,7 +21,7 @@ SALVAGE = ["kseg", "recover", "--mode", "salvage"]
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     """A log directory of a few partitions."""
-    for number in range(MOST_STEPS + 5):
+    for number in range(MAX_STEPS + 5):
         partition = tmp_path / f"a-{number}"
         partition.mkdir()
         (partition / f"{0:020}.log").touch()
@@ -78,7 +78,7 @@ def test_a_partition_that_no_broker_loads_is_salvaged(others: list[str], logs: P
 
 def test_many_indexes_are_rebuilt_by_one_command(logs: Path) -> None:
     repairs = Repairs((str(logs),))
-    for number in range(MOST_STEPS + 1):
+    for number in range(MAX_STEPS + 1):
         repairs.with_repair(found("index-corrupt", logs / f"a-{number}", ".index"))
     assert commands(repairs) == [["kseg", "reindex", str(logs)]]
 

@@ -20,7 +20,7 @@ cdef extern from "native.h" nogil:
         SIZES_BYTES "KSEG_SIZES_BYTES"
         V07_SIZE_BYTES "KSEG_V07_SIZE_BYTES"
         V07_MAGIC "KSEG_V07_MAGIC"
-        V07_LEAST_BYTES "KSEG_V07_LEAST_BYTES"
+        V07_MIN_BYTES "KSEG_V07_MIN_BYTES"
 
 cdef enum:
     # Of a v2 batch.

@@ -39,7 +39,7 @@ enum {
     /* Of a message of 0.7, which begins with its size. One of magic 1 has a byte of attributes before its CRC. */
     KSEG_V07_SIZE_BYTES = 4,
     KSEG_V07_MAGIC = 4,
-    KSEG_V07_LEAST_BYTES = 9
+    KSEG_V07_MIN_BYTES = 9
 };
 
 /* Kafka's integers are signed and big-endian. Shifts, not a cast: right on any byte order and at any alignment, and

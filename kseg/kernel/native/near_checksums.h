@@ -9,7 +9,7 @@
 #include "prefixes.h"
 #include "search.h"
 
-enum { KSEG_DIRECT_BYTES_MAX = 1024 };
+enum { KSEG_MAX_DIRECT_BYTES = 1024 };
 
 #ifndef KSEG_ALWAYS_INLINE
 #define KSEG_ALWAYS_INLINE static inline
@@ -61,7 +61,7 @@ KSEG_ALWAYS_INLINE ptrdiff_t kseg_next_not_wrong_by(const unsigned char *p, ptrd
         if (i >= stop || prefixes->anchor < 0 || i < prefixes->anchor) return i;
         after = i + (ptrdiff_t)kseg_frame_bytes(p, i, end, v07);
         start = v07 ? i + 9 + p[i + 4] : p[i + 16] == 2 ? i + 21 : i + 16;
-        if (after - start <= KSEG_DIRECT_BYTES_MAX) return i;
+        if (after - start <= KSEG_MAX_DIRECT_BYTES) return i;
         if (!v07 && p[i + 16] == 2) {
             if (!kseg_is_wrong(1, p, start, after, kseg_unsigned_be32(p + i + 17), (ptrdiff_t)prefixes->anchor,
                                &prefixes->castagnoli, update, shift))

@@ -75,10 +75,10 @@ static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrd
     int magic;
     int64_t least;
     if (v07) {
-        if (end - i < KSEG_V07_LEAST_BYTES) return 0;
+        if (end - i < KSEG_V07_MIN_BYTES) return 0;
         magic = p[i + KSEG_V07_MAGIC];
         size = KSEG_V07_SIZE_BYTES + kseg_be32(p, i);
-        return magic > 1 || size < KSEG_V07_LEAST_BYTES + magic || size > end - i ? 0 : size;
+        return magic > 1 || size < KSEG_V07_MIN_BYTES + magic || size > end - i ? 0 : size;
     }
     if (end - i < KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES) return 0;
     magic = p[i + KSEG_ENTRY_MAGIC];
@@ -93,7 +93,7 @@ static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrd
 static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64_t size, int v07) {
     ptrdiff_t fields;
     int64_t key_size, value_size, rest;
-    if (v07) return size > KSEG_V07_LEAST_BYTES + p[i + KSEG_V07_MAGIC];
+    if (v07) return size > KSEG_V07_MIN_BYTES + p[i + KSEG_V07_MAGIC];
     if (p[i] & 128) return 0;
     if (p[i + KSEG_ENTRY_MAGIC] == KSEG_MAGIC_V2)
         return (p[i + KSEG_V2_FLAGS] & KSEG_CODEC) <= KSEG_HIGHEST_CODEC && !(p[i + KSEG_V2_LAST_OFFSET_DELTA] & 128) &&

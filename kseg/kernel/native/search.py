@@ -11,8 +11,8 @@ from kseg.kernel.layout.headers import (
     MAGIC_V2,
     SIZES_BYTES,
     V0_HEADER_BYTES,
-    V07_LEAST_BYTES,
     V07_MAGIC,
+    V07_MIN_BYTES,
     V07_SIZE_BYTES,
     V1_TIMESTAMP_BYTES,
     V2_BASE_SEQUENCE,
@@ -35,11 +35,11 @@ _CHUNK_BYTES = 1 << 16
 def frame_bytes(p, i, end, v07):
     """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
     if v07:
-        if end - i < V07_LEAST_BYTES:
+        if end - i < V07_MIN_BYTES:
             return 0
         magic = p[i + V07_MAGIC]
         size = V07_SIZE_BYTES + be32(p, i)
-        return 0 if magic > 1 or size < V07_LEAST_BYTES + magic or size > end - i else size
+        return 0 if magic > 1 or size < V07_MIN_BYTES + magic or size > end - i else size
     if end - i < V0_HEADER_BYTES + SIZES_BYTES:
         return 0
     magic = p[i + ENTRY_MAGIC]
@@ -51,7 +51,7 @@ def frame_bytes(p, i, end, v07):
 def could_be_frame(p, i, size, v07):
     """A cheap check of a frame found by search: whether its fields hold values that a writer can have set."""
     if v07:
-        return size > V07_LEAST_BYTES + p[i + V07_MAGIC]
+        return size > V07_MIN_BYTES + p[i + V07_MAGIC]
     if p[i] >= 128:
         return False
     if p[i + ENTRY_MAGIC] == MAGIC_V2:

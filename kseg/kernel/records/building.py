@@ -39,7 +39,7 @@ LARGEST_DELTA = cython.declare(cython.longlong, 0x7FFFFFFF)
 # Of the sizes of key and value of a v0 or v1 message.
 SIZES_BYTES = cython.declare(cython.longlong, 8)
 # Length of the longest varint before a record.
-MOST_LENGTH_BYTES = cython.declare(cython.longlong, 5)
+MAX_LENGTH_BYTES = cython.declare(cython.longlong, 5)
 
 native_setup()
 
@@ -131,8 +131,8 @@ def write_records(area, p, rows, headers, first, stop):
         size = body_size(rows, row, headers, time_delta, offset_delta)
         if area.count and o + size + varint_bytes(size) > area.limit:
             return i
-        if size + MOST_LENGTH_BYTES > area.capacity - o:
-            area.needed = o + size + MOST_LENGTH_BYTES
+        if size + MAX_LENGTH_BYTES > area.capacity - o:
+            area.needed = o + size + MAX_LENGTH_BYTES
             return i
         o = put_varint(out, o, size)
         out[o] = 0

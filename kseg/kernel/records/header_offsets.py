@@ -21,7 +21,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
 )
 from cython.cimports.kseg.kernel.records.columns import WANTED_FIRST, WANTED_LAST, WANTED_WIDTH
 
-LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
+MIN_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
 def is_given(rows, batch, max_batch_bytes):
@@ -35,7 +35,7 @@ def is_given(rows, batch, max_batch_bytes):
         return False
     if first < 0 or last < first or rows[at + BATCH_COUNT] != last - first + 1:
         return False
-    return rows[at + BATCH_COUNT] <= record_bytes // LEAST_RECORD_BYTES
+    return rows[at + BATCH_COUNT] <= record_bytes // MIN_RECORD_BYTES
 
 
 class HeaderOffsets:

@@ -31,8 +31,8 @@ from cython.cimports.kseg.kernel.layout.headers import (
     NO_TIME,
     V0_HEADER_BYTES,
     V07_ATTRIBUTES,
-    V07_LEAST_BYTES,
     V07_MAGIC,
+    V07_MIN_BYTES,
     V1_HEADER_BYTES,
     V1_TIMESTAMP,
 )
@@ -70,8 +70,8 @@ LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK, as the kind above it
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
 # What the size of an entry counts before its key: two sizes and what stands before them.
-LEAST_V0 = cython.declare(cython.longlong, 14)
-LEAST_V1 = cython.declare(cython.longlong, 22)
+MIN_V0_BYTES = cython.declare(cython.longlong, 14)
+MIN_V1_BYTES = cython.declare(cython.longlong, 22)
 V07_CODEC = cython.declare(cython.int, 3)
 
 
@@ -139,14 +139,14 @@ def read_frame(
     if end - walk.position < ENTRY_OVERHEAD:
         return CUT
     size = be32(p, walk.position + ENTRY_SIZE)
-    if size < LEAST_V0:
+    if size < MIN_V0_BYTES:
         return TOO_SMALL
     if size > end - walk.position - ENTRY_OVERHEAD:
         return CUT
     message.magic = p[walk.position + ENTRY_MAGIC]
     if message.magic > 1 and walk.manner == STRICT:
         return UNKNOWN_MAGIC
-    if message.magic and size < LEAST_V1:
+    if message.magic and size < MIN_V1_BYTES:
         return TOO_SMALL
     message.after = walk.position + ENTRY_OVERHEAD + size
     return END
@@ -271,20 +271,20 @@ def walk_v07(walk, p, end, rows, capacity):
         if end - walk.position < SIZE_BYTES:
             return CUT
         size = be32(p, walk.position)
-        if size < V07_LEAST_BYTES - SIZE_BYTES:
+        if size < V07_MIN_BYTES - SIZE_BYTES:
             return TOO_SMALL
         if size > end - walk.position - SIZE_BYTES:
             return CUT
         magic = p[walk.position + V07_MAGIC]
         if magic > 1:
             return UNKNOWN_MAGIC
-        if size < V07_LEAST_BYTES - SIZE_BYTES + magic:
+        if size < V07_MIN_BYTES - SIZE_BYTES + magic:
             return TOO_SMALL
         after = walk.position + SIZE_BYTES + size
         walk.last_offset = walk.position
         if magic == 1 and p[walk.position + V07_ATTRIBUTES] & V07_CODEC:
             return COMPRESSED
-        payload = walk.position + V07_LEAST_BYTES + magic
+        payload = walk.position + V07_MIN_BYTES + magic
         row = walk.row_count * ROW_WIDTH
         rows[row + ROW_OFFSET] = walk.base
         rows[row + ROW_TIMESTAMP] = -1

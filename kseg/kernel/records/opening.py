@@ -36,7 +36,7 @@ REASONS = {
     OUT_OF_RANGE: "an offset delta is outside the batch",
     TOO_MANY: "it counts more records than it has offsets or bytes",
 }
-LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
+MIN_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
 def fill_window(window, data, batches, count, verdicts, rows, expansion, opened):
@@ -76,7 +76,7 @@ def open_batch(window, at):
         window.payload, window.first, window.end = window.expanded, 0, held
     else:
         return NEEDS_OPENING
-    if not 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // LEAST_RECORD_BYTES:
+    if not 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // MIN_RECORD_BYTES:
         window.reason = TOO_MANY
         return MALFORMED
     return DONE

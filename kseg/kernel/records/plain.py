@@ -64,10 +64,10 @@ from cython.cimports.kseg.kernel.records.records import (
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key or value
-MOST_VARINT_BYTES = cython.declare(cython.int, 5)
+MAX_VARINT_BYTES = cython.declare(cython.int, 5)
 LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
-LINE_LEAST = cython.declare(cython.Py_ssize_t, 80)
-ROWS_LEAST = cython.declare(cython.Py_ssize_t, 16)
+MIN_LINE_BYTES = cython.declare(cython.Py_ssize_t, 80)
+MIN_ROWS = cython.declare(cython.Py_ssize_t, 16)
 HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
 
 
@@ -251,10 +251,10 @@ def enter(plain, at, progress, left):
             read_records_header(plain.p, plain.frames[at + FRAME_POSITION], cython.address(plain.header))
         begin_records(cython.address(plain.cursor), progress.position, 0)
         plain.cursor.index = progress.record
-        fitting = LINE_LEAST
+        fitting = MIN_LINE_BYTES
         if plain.header.count > 0:
             fitting += plain.frames[at + FRAME_SIZE] // plain.header.count
-        fitting = plain.first_row + left // fitting + ROWS_LEAST
+        fitting = plain.first_row + left // fitting + MIN_ROWS
         if fitting < capacity:
             plain.table.row_capacity = fitting
         status = next_rows(plain, at)
@@ -284,7 +284,7 @@ def behind_row(p, table, row):
     if table.rows[at + ROW_VALUE_SIZE] > 0:
         end += table.rows[at + ROW_VALUE_SIZE]
     # The header count follows: a varint of value 0, which may be over-long.
-    for _ in range(MOST_VARINT_BYTES - 1):
+    for _ in range(MAX_VARINT_BYTES - 1):
         if p[end] < 128:
             break
         end += 1

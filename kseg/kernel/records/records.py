@@ -56,7 +56,7 @@ else:
     from kseg.kernel.layout.rows import v2_fields
 
 
-_MOST_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
+_MAX_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
 
 
 def read_records_header(p, at, header):
@@ -112,7 +112,7 @@ def read_record(
     count = fields.header_count
     if count:
         if table.header_capacity >= 0 and (
-            count > _MOST_HEADERS or (table.row_capacity > 0 and table.header_count + count > table.header_capacity)
+            count > _MAX_HEADERS or (table.row_capacity > 0 and table.header_count + count > table.header_capacity)
         ):
             return -TOO_MANY_HEADERS
         at = read_headers(

@@ -13,7 +13,7 @@ from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH, put_big
 from cython.cimports.kseg.kernel.records.building import AreaWriter, begin_area, write_records
 
-MOST_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
+MAX_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
 LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
@@ -50,7 +50,7 @@ def most_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_
     if count < 0 or count * ROW_WIDTH > len(rows):
         raise ValueError("no such rows")
     for i in range(count):
-        size += V2_HEADER_BYTES + MOST_FIELD_BYTES
+        size += V2_HEADER_BYTES + MAX_FIELD_BYTES
         if rows[i * ROW_WIDTH + ROW_KEY_SIZE] > 0:
             size += rows[i * ROW_WIDTH + ROW_KEY_SIZE]
         if rows[i * ROW_WIDTH + ROW_VALUE_SIZE] > 0:

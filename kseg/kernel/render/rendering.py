@@ -55,7 +55,7 @@ if cython.compiled:
 
 from kseg.kernel.records.plain import check_frames
 
-LEAST_OUTPUT_BYTES = 4096
+MIN_OUTPUT_BYTES = 4096
 NO_ROW = cython.declare(cython.Py_ssize_t, -1)
 PADDED_HEADER_BYTES = cython.declare(cython.Py_ssize_t, 64)
 # Free bytes that a new line requires, besides its context, and the bytes reserved behind its limit.
@@ -118,7 +118,7 @@ class Renderer(Progress):
     def _take_output(
         self, rows: cython.longlong[::1], headers: cython.longlong[::1], out: cython.uchar[::1], decodes: cython.bint
     ):
-        if not 0 <= self.written <= len(out) or len(out) < LEAST_OUTPUT_BYTES:
+        if not 0 <= self.written <= len(out) or len(out) < MIN_OUTPUT_BYTES:
             raise ValueError("the output is too small, or there is no such place in it")
         if decodes and self._program is None:
             raise ValueError("there is no program to decode with")

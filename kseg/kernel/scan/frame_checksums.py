@@ -11,8 +11,8 @@ from cython.cimports.kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     LEGACY_CRC,
     MAGIC_V2,
-    V07_LEAST_BYTES,
     V07_MAGIC,
+    V07_MIN_BYTES,
     V2_ATTRIBUTES,
     V2_CRC,
 )
@@ -22,7 +22,7 @@ from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, PrefixTable
 native_setup()
 
 
-DIRECT_BYTES_MAX = cython.declare(cython.Py_ssize_t, 1024)
+MAX_DIRECT_BYTES = cython.declare(cython.Py_ssize_t, 1024)
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
@@ -89,12 +89,12 @@ def crc_is_right(prefixes, p, i, after, v07):
         start = i + V2_ATTRIBUTES
         stored = be32(p, i + V2_CRC) & LOW_32_BITS
     elif v07:
-        start = i + V07_LEAST_BYTES + p[i + V07_MAGIC]
+        start = i + V07_MIN_BYTES + p[i + V07_MAGIC]
         stored = be32(p, start - CRC_BYTES) & LOW_32_BITS
     else:
         start = i + ENTRY_MAGIC
         stored = be32(p, i + LEGACY_CRC) & LOW_32_BITS
-    if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= DIRECT_BYTES_MAX:
+    if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= MAX_DIRECT_BYTES:
         return stored == crc_of(castagnoli, 0, p, start, after)
     if castagnoli:
         table = cython.address(prefixes.castagnoli)

@@ -18,8 +18,8 @@ from cython.cimports.kseg.kernel.layout.headers import (
     SIZES_BYTES,
     SNAPPY,
     V0_HEADER_BYTES,
-    V07_LEAST_BYTES,
     V07_MAGIC,
+    V07_MIN_BYTES,
     V07_SIZE_BYTES,
     V1_TIMESTAMP_BYTES,
     V2_ATTRIBUTES,
@@ -37,11 +37,11 @@ from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
 from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 
 # Of a v0 message: its header, and the sizes of key and value.
-LEAST_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
+MIN_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
 # Up to the magic: a rest that is no longer has no header to judge.
 SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_MAGIC + 1)
 # Of a record: its length, attributes, deltas, sizes of key and value, header count.
-LEAST_RECORD_BYTES = cython.declare(cython.longlong, 7)
+MIN_RECORD_BYTES = cython.declare(cython.longlong, 7)
 INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 INT62_MAX = cython.declare(cython.longlong, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -60,10 +60,10 @@ def claimed_bytes(p, i, end, v07, largest):
     least: cython.longlong
     magic: cython.int
     if v07:
-        if end - i < V07_LEAST_BYTES:
+        if end - i < V07_MIN_BYTES:
             return 0
         size = be32(p, i)
-        least = V07_LEAST_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
+        least = V07_MIN_BYTES - V07_SIZE_BYTES + (1 if p[i + V07_MAGIC] else 0)
         return size + V07_SIZE_BYTES if least <= size <= largest and size <= end - i - V07_SIZE_BYTES else 0
     if end - i <= SHORT_TAIL_BYTES:
         return 0
@@ -72,7 +72,7 @@ def claimed_bytes(p, i, end, v07, largest):
     if MAGIC_V2 <= magic < 128:
         least = V2_HEADER_BYTES - ENTRY_OVERHEAD
     else:
-        least = LEAST_BYTES - ENTRY_OVERHEAD + (0 if magic == 0 else V1_TIMESTAMP_BYTES)
+        least = MIN_BYTES - ENTRY_OVERHEAD + (0 if magic == 0 else V1_TIMESTAMP_BYTES)
     return size + ENTRY_OVERHEAD if least <= size <= largest and size <= end - i - ENTRY_OVERHEAD else 0
 
 
@@ -85,7 +85,7 @@ def goes_on(p, i, end, last_offset):
     size: cython.longlong
     last_delta: cython.longlong
     count: cython.longlong
-    if end - i < LEAST_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_goes_on(be64(p, i), last_offset):
+    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] > MAGIC_V2 or not offset_goes_on(be64(p, i), last_offset):
         return False
     size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
     if p[i + ENTRY_MAGIC] < MAGIC_V2:
@@ -98,7 +98,7 @@ def goes_on(p, i, end, last_offset):
     count = be32(p, i + V2_COUNT)
     return (
         0 <= count <= last_delta + 1
-        and (p[i + V2_FLAGS] & CODEC or count * LEAST_RECORD_BYTES <= size - V2_HEADER_BYTES)
+        and (p[i + V2_FLAGS] & CODEC or count * MIN_RECORD_BYTES <= size - V2_HEADER_BYTES)
         and be32(p, i + V2_LEADER_EPOCH) >= -1
         and be64(p, i + V2_PRODUCER_ID) >= -1
         and be16(p, i + V2_PRODUCER_EPOCH) >= -1
@@ -160,9 +160,9 @@ def compressed_end(p, i, end, last_offset):
     at: cython.Py_ssize_t
     size: cython.longlong
     codec: cython.int
-    if end - i < LEAST_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
+    if end - i < MIN_BYTES or p[i + ENTRY_MAGIC] >= MAGIC_V2:
         return i
-    at = i + LEAST_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
+    at = i + MIN_BYTES + V1_TIMESTAMP_BYTES * p[i + ENTRY_MAGIC]
     codec = p[i + LEGACY_FLAGS] & CODEC
     if not GZIP <= codec <= LZ4 or end < at or not offset_goes_on(be64(p, i), last_offset):
         return i

@@ -16,7 +16,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
 
 native_setup()
 
-FINGERPRINT_BYTES_MAX = 24
+MAX_FINGERPRINT_BYTES = 24
 """Of one batch."""
 
 LOW_64_BITS = 0xFFFFFFFFFFFFFFFF
@@ -87,7 +87,7 @@ def pack(
     if count <= 0:
         return 0
     last = (count - 1) * BATCH_WIDTH
-    if len(rows) < count * BATCH_WIDTH or len(out) < count * FINGERPRINT_BYTES_MAX:
+    if len(rows) < count * BATCH_WIDTH or len(out) < count * MAX_FINGERPRINT_BYTES:
         raise ValueError("a buffer is too short")
     if rows[BATCH_POSITION] < origin or rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE] - origin > len(buffer):
         raise ValueError("batches lie outside the buffer")

@@ -24,7 +24,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     put_big,
 )
 
-_MOST_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
+_MAX_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 class IndexBuild:
@@ -57,7 +57,7 @@ def index_rows(rows, count, build, offsets, times):
         at = i * BATCH_WIDTH
         last = rows[at + BATCH_LAST_OFFSET]
         build.row = i
-        if not build.takes_any and (last < build.base or last - build.base > _MOST_RELATIVE):
+        if not build.takes_any and (last < build.base or last - build.base > _MAX_RELATIVE):
             return OUTSIDE
         if rows[at + BATCH_MAX_TIMESTAMP] > build.largest_timestamp:
             build.largest_timestamp = rows[at + BATCH_MAX_TIMESTAMP]

@@ -7,7 +7,7 @@ from cython.cimports.kseg.kernel.scan.events import EventLog
 
 # Where offsets rise the place of a transaction is found at once; where they fall in file after file it must not become
 # a search.
-_MOST_STEPS = cython.declare(cython.Py_ssize_t, 1000)
+_MAX_STEPS = cython.declare(cython.Py_ssize_t, 1000)
 
 
 def _int64s(count):
@@ -128,7 +128,7 @@ def open_transaction(table, index, first):
     behind: cython.longlong = -1
     before: cython.longlong = table.youngest
     steps: cython.Py_ssize_t = 0
-    while before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] > first and steps < _MOST_STEPS:
+    while before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] > first and steps < _MAX_STEPS:
         behind = before
         before = entries[before * ENTRY_WIDTH + TXN_BEFORE]
         steps += 1

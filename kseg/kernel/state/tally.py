@@ -19,7 +19,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V0_HEADER_BYTES,
     V07_ATTRIBUTES,
     V07_CODEC,
-    V07_LEAST_BYTES,
+    V07_MIN_BYTES,
     V07_MAGIC,
     V1_HEADER_BYTES,
     V1_TIMESTAMP,
@@ -264,7 +264,7 @@ def note_frame(p, frames, row, v07, tally, producers, keys, table):
         if magic and p[at + V07_ATTRIBUTES] & V07_CODEC:
             return NOT_PLAIN
         note_batch(p, at, size, MAGIC_07, tally, producers)
-        note_record(p, tally, keys, 0, -1, size - V07_LEAST_BYTES - magic, 0)
+        note_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0)
         note_plain(tally, FORM_07, 1, size)
         return DONE
     if magic < MAGIC_V2:
@@ -336,7 +336,7 @@ def add_batch(
     """Counts one batch without its records; ``data`` begins with its header, ``magic`` is 0, 1, 2 or -7 for 0.7."""
     least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
     if magic == MAGIC_V2 or magic == MAGIC_07:
-        least = V2_HEADER_BYTES if magic == MAGIC_V2 else V07_LEAST_BYTES
+        least = V2_HEADER_BYTES if magic == MAGIC_V2 else V07_MIN_BYTES
     if len(data) < least or magic > MAGIC_V2 or (magic < 0 and magic != MAGIC_07):
         raise ValueError("no batch of this magic")
     check_buffers(tally, producers)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kseg.changes.manifest import DONE
 from kseg.output.drawing import drawn
 
-_LEAST_COMMAND_WIDTH = 8
+_MIN_COMMAND_WIDTH = 8
 
 
 class Row(NamedTuple):
@@ -29,7 +29,7 @@ def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
     table.add_column("time")
     table.add_column("state")
     table.add_column("kept", justify="right", no_wrap=True)
-    table.add_column("command", overflow="fold", min_width=_LEAST_COMMAND_WIDTH)
+    table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
     for row in rows:
         table.add_row(*map(Text, row), style="" if row.state == DONE else "yellow")
     return drawn(table, is_colored)

@@ -9,7 +9,7 @@ from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural
 
-_MOST_LEFT_OUT = 5
+_MAX_LEFT_OUT = 5
 
 
 class LeftOutRow(NamedTuple):
@@ -100,12 +100,12 @@ class TextRebuilds(RebuildPrinter):
 
     def left_out(self, rows: Iterable[LeftOutRow], directory: str) -> None:
         rows = list(rows)
-        for left in rows[:_MOST_LEFT_OUT]:
+        for left in rows[:_MAX_LEFT_OUT]:
             self.notices.warning(
                 f"left out: offsets {left.first_offset} to {left.last_offset} of {left.path}: {left.reason}"
             )
-        if len(rows) > _MOST_LEFT_OUT:
-            self.notices.warning(f"left out: {len(rows) - _MOST_LEFT_OUT} more segments; --format json lists all")
+        if len(rows) > _MAX_LEFT_OUT:
+            self.notices.warning(f"left out: {len(rows) - _MAX_LEFT_OUT} more segments; --format json lists all")
 
     def finish(self, failed: list[str]) -> None:
         self.sink.flush()

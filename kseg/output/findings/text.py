@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CODES_NAMED = 4
 NEXT_STEPS = 10
-_MOST_HELD = 200
+_MAX_HELD_FINDINGS = 200
 """Findings of one file in one tree."""
 
 
@@ -40,7 +40,7 @@ class TextFindings(FindingsPrinter):
     def show(self, finding: Finding) -> None:
         self._has_shown = True
         if self.sink.is_terminal:
-            if self._of_file and (finding.file != self._of_file[0].file or len(self._of_file) == _MOST_HELD):
+            if self._of_file and (finding.file != self._of_file[0].file or len(self._of_file) == _MAX_HELD_FINDINGS):
                 self._draw()
             self._of_file.append(finding)
             return
@@ -96,10 +96,10 @@ class TextFindings(FindingsPrinter):
         if not partitions:
             return
         from kseg.output.columns import line_width
-        from kseg.output.fleet_order import MOST_APART
+        from kseg.output.fleet_order import MAX_SEPARATE_PARTITIONS
         from kseg.output.fleet_table import FLEET_WIDTH, FleetTable
 
-        if self._sort is None and len(partitions) <= MOST_APART:
+        if self._sort is None and len(partitions) <= MAX_SEPARATE_PARTITIONS:
             return
         table = FleetTable(self._sort or "name", self._paint, line_width(self.sink, FLEET_WIDTH))
         for partition in partitions:

@@ -15,14 +15,14 @@ from kseg.output.paint import Paint, clipped
 
 FIELD_BYTES = 8
 ROW_BYTES = 16
-LEAST_ZERO_ROWS = 4
+MIN_ZERO_ROWS = 4
 SHOWN_BYTES = 64
 """Printed bytes of a key, value or header, unless ``--position`` is given."""
 UNPACKED_ENTRIES = 10_000
 """Printed records, headers and messages of a compressed batch: a few hundred bytes can contain millions."""
 _NAME_WIDTH = 20
 _VALUE_AT = 52
-_LEAST_VALUE_WIDTH = 20
+_MIN_VALUE_WIDTH = 20
 _PREVIEW_CHARS = 48
 _PREVIEW_BYTES = 256
 
@@ -74,7 +74,7 @@ class HexLines:
 
     def title(self, position: int, text: str, color: str | None = None) -> None:
         """Writes a heading above the bytes at ``position``."""
-        lines = textwrap.wrap(on_one_line(text), max(self.width - 12, _LEAST_VALUE_WIDTH)) or [""]
+        lines = textwrap.wrap(on_one_line(text), max(self.width - 12, _MIN_VALUE_WIDTH)) or [""]
         self.put(f"{self._place(position)}  {self.paint(lines[0], color, bold=True)}")
         for line in lines[1:]:
             self.put(f"{'':12}{self.paint(line, color, bold=True)}")
@@ -85,7 +85,7 @@ class HexLines:
 
     def note(self, text: str, color: str | None = None) -> None:
         """Writes a remark on the previous lines."""
-        for line in textwrap.wrap(on_one_line(text), max(self.width - 12, _LEAST_VALUE_WIDTH)):
+        for line in textwrap.wrap(on_one_line(text), max(self.width - 12, _MIN_VALUE_WIDTH)):
             self.put(f"{'':12}{self.paint(line, color)}")
 
     def field(
@@ -95,7 +95,7 @@ class HexLines:
         if not self.shows(position, position + len(data)):
             return
         label = ("  " if is_record else "") + name
-        width = max(self.width - _VALUE_AT, _LEAST_VALUE_WIDTH)
+        width = max(self.width - _VALUE_AT, _MIN_VALUE_WIDTH)
         shown = textwrap.wrap(on_one_line(value), width, break_on_hyphens=False) or [""]
         for at in range(0, max(len(data), FIELD_BYTES * len(shown), 1), FIELD_BYTES):
             part = bytes(data[at : at + FIELD_BYTES])
@@ -113,7 +113,7 @@ class HexLines:
             return
         label = ("  " if is_record else "") + name
         shown = f"{len(data)} bytes {preview(data)}"
-        width = max(self.width - 12 - _NAME_WIDTH - 1, _LEAST_VALUE_WIDTH)
+        width = max(self.width - 12 - _NAME_WIDTH - 1, _MIN_VALUE_WIDTH)
         shown = clipped(shown.rstrip(), width)
         self.put(f"{'':10}  {self.paint(f'{label:<{_NAME_WIDTH}}', 'cyan')} {shown}")
         self.rows(position, data, 0, len(data), SHOWN_BYTES)
@@ -137,7 +137,7 @@ class HexLines:
             if start + ROW_BYTES > window_at + len(window):
                 window, window_at = bytes(data[start : min(start + WINDOW_BYTES, stop)]), start
             row = window[start - window_at : start - window_at + ROW_BYTES]
-            if not any(row) and (zeros := _zeros(data, start, stop)) >= LEAST_ZERO_ROWS * ROW_BYTES:
+            if not any(row) and (zeros := _zeros(data, start, stop)) >= MIN_ZERO_ROWS * ROW_BYTES:
                 self.put(f"{self._place(position + start)}  ... {zeros} zero bytes")
                 start += zeros
                 left -= ROW_BYTES
@@ -174,7 +174,7 @@ def preview(data: Any) -> str:
 def _zeros(data: Any, start: int, stop: int) -> int:
     """Returns the number of zero bytes at the start of data[start:stop], in complete rows unless they reach the end."""
     at = start
-    step = LEAST_ZERO_ROWS * ROW_BYTES  # small at first, because there can be many short runs
+    step = MIN_ZERO_ROWS * ROW_BYTES  # small at first, because there can be many short runs
     while at < stop:
         window = bytes(data[at : min(at + step, stop)])
         if window != bytes(len(window)):

@@ -147,7 +147,7 @@ class HexPrinter(Printer):
     ) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
         read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, era_07, _slices(data))
-        if (era_07 and read < v07.LEAST_BYTES) or (not era_07 and data[16] > 1):
+        if (era_07 and read < v07.MIN_BYTES) or (not era_07 and data[16] > 1):
             _show_unknown(lines, data, position, read)
             return
         if era_07:
@@ -181,7 +181,7 @@ class HexPrinter(Printer):
             return
         budget[0] -= len(payload)
         lines.note(f"decompressed: {len(payload)} bytes", "green")
-        at, overhead, least = 0, 4 if era_07 else 12, v07.LEAST_BYTES if era_07 else message_set.LEAST_BYTES
+        at, overhead, least = 0, 4 if era_07 else 12, v07.MIN_BYTES if era_07 else message_set.MIN_BYTES
         while at < len(payload):
             left = len(payload) - at
             if not lines.take_entry():

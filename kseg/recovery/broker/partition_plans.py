@@ -24,7 +24,7 @@ from kseg.stores import trees
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-LEAST_PARTITIONS = 8
+MIN_PARTITIONS = 8
 """With fewer small partitions, starting processes takes longer than they save."""
 
 LARGEST_BYTES = 64 << 20
@@ -46,7 +46,7 @@ def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
     """
     small = [number for number, (directory, _) in enumerate(tasks) if _is_small(directory)]
-    if jobs == 1 or len(small) < LEAST_PARTITIONS or not trees.are_forkable():
+    if jobs == 1 or len(small) < MIN_PARTITIONS or not trees.are_forkable():
         yield from map(_plan, tasks)
         return
     chosen = frozenset(small)

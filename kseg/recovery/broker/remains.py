@@ -16,7 +16,7 @@ from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.survey import Headers
 
-MOST_OF_A_KIND = 3
+MAX_EVENTS_PER_KIND = 3
 """Limit of listed problems of one kind per segment."""
 
 _NEWEST_MAGIC = 2
@@ -49,14 +49,14 @@ class SegmentRemains:
 
     def __init__(self, segment: BrokerSegment) -> None:
         self.file = segment.log
-        events = int64s(MOST_OF_A_KIND * chain.KINDS * EVENT_WIDTH)
-        self._chain = chain.Chain(segment.base_offset, limit=MOST_OF_A_KIND, rows=events)
+        events = int64s(MAX_EVENTS_PER_KIND * chain.KINDS * EVENT_WIDTH)
+        self._chain = chain.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
         self.found: list[Remaining] = []
 
     def add(self, headers: Headers) -> None:
         """Adds batches. Those that a broker reads as v2 despite their magic come one at a time (`AcceptedBatches`)."""
         magic = headers.rows[BATCH_MAGIC]
-        if magic > _NEWEST_MAGIC and len(self.found) < MOST_OF_A_KIND:
+        if magic > _NEWEST_MAGIC and len(self.found) < MAX_EVENTS_PER_KIND:
             position, offset = headers.rows[BATCH_POSITION], headers.rows[BATCH_FIRST_OFFSET]
             text = f"names no format in its magic, which is {magic}"
             self.found.append(Remaining(self.file, position, offset, "bad-magic", text))

@@ -45,7 +45,7 @@ SWAP = ".swap"
 
 LARGEST_POSITION = 0x7FFFFFFF
 
-_LEAST_BYTES = 14
+_MIN_BYTES = 14
 _LENGTH_END = 12
 _UP_TO_MAGIC = 17
 _FRAMES_AT_ONCE = 1 << 12
@@ -275,7 +275,7 @@ class BrokerSegment:
                 head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])
                 size, magic = be32(head, 8), head[16] - (head[16] >> 7 << 8)
                 is_whole = size + _LENGTH_END <= end - position
-                if size < _LEAST_BYTES or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
+                if size < _MIN_BYTES or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
                     if source.look_for_unreadable():
                         raise unreadable_error(source.path, source.unreadable)
                     raise BadFrameError(position)

@@ -20,7 +20,7 @@ from kseg.stores.source import check_readable, open_source
 
 KAFKA = ".kafka"
 _SIZE_BYTES = 4
-_LEAST_SIZE = 5
+_MIN_SIZE = 5
 _REASON = "cut at the first message that is not valid"
 
 
@@ -98,13 +98,13 @@ def _intact_end(run: Run) -> int:
 def _message_size(reader: SegmentReader, position: int, path: str) -> int:
     """Returns the size of the message at a position by 0.7's own rules, 0 if there is none or its checksum is wrong."""
     left = reader.end - position - _SIZE_BYTES
-    if left < _LEAST_SIZE:
+    if left < _MIN_SIZE:
         return 0
     head = bytes(reader.buffer[position : position + _SIZE_BYTES + 1])
     size, magic = be32(head, 0), head[_SIZE_BYTES]
-    if size < _LEAST_SIZE or size > left:
+    if size < _MIN_SIZE or size > left:
         return 0
-    if magic > 1 or size < _LEAST_SIZE + magic:
+    if magic > 1 or size < _MIN_SIZE + magic:
         raise BrokerRefusesError(
             f"{path}: the message at position {position} has magic {magic} and {size} bytes, at which this broker does "
             "not start; kseg dump shows what lies behind it"

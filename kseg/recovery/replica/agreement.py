@@ -24,7 +24,7 @@ _COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
 """Bytes compared at a time."""
 
-_MOST_UNMATCHED = 250_000
+_MAX_UNMATCHED = 250_000
 """Limit of reported parts that only this replica has, of about 200 bytes each."""
 
 
@@ -222,7 +222,7 @@ class Agreement:
             return Border(last, epoch_of(source, last), is_common)
 
     def _pass_unmatched(self, part: Part) -> None:
-        if len(self.unmatched) < _MOST_UNMATCHED:
+        if len(self.unmatched) < _MAX_UNMATCHED:
             self.unmatched.append(Unmatched(part, self._is_joined(part)))
         self._pass(part, False)
 

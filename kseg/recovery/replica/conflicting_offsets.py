@@ -14,7 +14,7 @@ from kseg.recovery.replica.agreement import Cursor, Hole, Unmatched
 from kseg.recovery.salvage.epoch_repair import set_epochs
 from kseg.recovery.salvage.header_repair import fingerprint
 from kseg.recovery.salvage.parts import Part, Parts, batches_of
-from kseg.recovery.salvage.relocation import MOST_SINGLES
+from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
 from kseg.stores.source import open_source
@@ -45,7 +45,7 @@ def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
 def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[Part]) -> list[ConflictingOffset]:
     """Returns single batches between gaps of this replica that the other one has at other offsets."""
     single = [one for one in unmatched if not one.is_joined]
-    ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MOST_SINGLES) if not is_joined}
+    ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MAX_SINGLES) if not is_joined}
     known = offsets_of(there, set(ours)) if ours else {}
     return [ConflictingOffset(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
 
@@ -60,7 +60,7 @@ def offsets_here(unmatched: list[Unmatched], holes: list[Hole]) -> dict[int, int
                 batch = next(batches_of(source, offer.part))
                 if batch.size == offer.part.size and not _is_joined(hole, i):
                     offered[fingerprint(source, batch)] = batch.first
-    ours = islice(_marked(unmatched), MOST_SINGLES) if offered else ()
+    ours = islice(_marked(unmatched), MAX_SINGLES) if offered else ()
     return {offered[mark]: batch.first for mark, batch, is_joined in ours if is_joined and mark in offered}
 
 

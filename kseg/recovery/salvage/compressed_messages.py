@@ -20,7 +20,7 @@ from kseg.segment.batches import Message
 from kseg.stores.source import Source
 
 _LARGE_OFFSET = 1 << 40
-_LEAST_OFFSET = -(1 << 62)
+_MIN_OFFSET = -(1 << 62)
 """Last offsets below this cannot be counted back from; they are as wrong as negative ones."""
 
 
@@ -54,7 +54,7 @@ class CompressedMessages:
                 if is_known and last != rows[at + BATCH_LAST_OFFSET]:
                     heads[rows[at + BATCH_POSITION]] = (last.to_bytes(8, "big"), "the offset of the set was repaired")
                     rows[at + BATCH_LAST_OFFSET] = last
-                rows[at + BATCH_LAST_OFFSET] = max(rows[at + BATCH_LAST_OFFSET], _LEAST_OFFSET)
+                rows[at + BATCH_LAST_OFFSET] = max(rows[at + BATCH_LAST_OFFSET], _MIN_OFFSET)
                 rows[at + BATCH_FIRST_OFFSET] = min(first, rows[at + BATCH_LAST_OFFSET])
             before = rows[at + BATCH_LAST_OFFSET]
         return heads
@@ -72,7 +72,7 @@ class CompressedMessages:
             data = _LARGE_OFFSET.to_bytes(8, "big") + data[8:]
             found = self._reach(Message(data, position, size, 1, True, self._scratch))
             if found is not None:
-                last = max(message.last_offset, _LEAST_OFFSET)
+                last = max(message.last_offset, _MIN_OFFSET)
                 return last - (found[1] - found[0]), last
         return found or (message.last_offset, message.last_offset)
 

@@ -14,7 +14,7 @@ from kseg.segment.items import Damage
 from kseg.stores.source import Source
 
 _HEADER_BYTES = 61
-_LEAST_BYTES = 26
+_MIN_BYTES = 26
 _MAGIC_AT, _CRC_AT = 16, 17
 _OFFSET_BITS = 63
 
@@ -25,7 +25,7 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
 
     Offset and leader epoch are unchanged.
     """
-    if not _LEAST_BYTES <= damage.length <= MAX_BATCH_BYTES:
+    if not _MIN_BYTES <= damage.length <= MAX_BATCH_BYTES:
         return None
     head = bytes(source.buffer[damage.position : damage.position + _CRC_AT])
     length = (damage.length - 12).to_bytes(4, "big")

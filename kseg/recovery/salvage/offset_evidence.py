@@ -27,7 +27,7 @@ from kseg.sidefiles.time_index import TimeIndex
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 """Limit of the bytes read of all snapshots together."""
 
 
@@ -93,7 +93,7 @@ class OffsetEvidence:
 
     def _snapshots(self) -> list[str]:
         """Returns the newest snapshots within the limit."""
-        found, left = [], _MOST_BYTES
+        found, left = [], _MAX_BYTES
         for name in reversed(self._workspace.names(".snapshot")):
             left -= self._workspace.size(name)
             if left < 0:

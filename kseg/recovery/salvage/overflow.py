@@ -10,7 +10,7 @@ from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.writer import LARGEST_DELTA
 
-_LEAST_BATCHES = 2
+_MIN_BATCHES = 2
 """Least number of batches that make a segment; a single one may have a wrong offset."""
 
 
@@ -25,7 +25,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
         return []
     groups = list(_groups(_tail(draft, next_base), kept.limit, next_base))
     # Without a cleaner nothing explains such distances between offsets.
-    if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _LEAST_BATCHES:
+    if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _MIN_BATCHES:
         return []
     taken = {id(run) for group in groups for run in group}
     kept.misplaced = [run for run in kept.misplaced if id(run) not in taken]

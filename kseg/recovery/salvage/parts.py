@@ -13,7 +13,7 @@ from kseg.stores.source import Source, open_source
 BATCH_WEIGHT = 2
 """Weight of an intact batch in its place."""
 
-_MOST = 0xFFFFFFFF
+_MAX_UINT32 = 0xFFFFFFFF
 
 
 class Part(NamedTuple):
@@ -91,7 +91,7 @@ class Parts:
         self._ends.append(part.end)
         self._firsts.append(part.first - self.base)
         self._lasts.append(part.last - self.base)
-        self.weights.append(min(weight, _MOST))
+        self.weights.append(min(weight, _MAX_UINT32))
         self.records.append(records)
 
     def extend(
@@ -123,7 +123,7 @@ class Parts:
         """Extends the last part by the batches after it."""
         self._widen(end)
         self._ends[-1], self._lasts[-1] = end, last - self.base
-        self.weights[-1] = min(self.weights[-1] + weight, _MOST)
+        self.weights[-1] = min(self.weights[-1] + weight, _MAX_UINT32)
         self.records[-1] += records
 
     def pop(self) -> Part:
@@ -143,7 +143,7 @@ class Parts:
         return found
 
     def _widen(self, end: int) -> None:
-        if end > _MOST and self._ends.typecode == "I":
+        if end > _MAX_UINT32 and self._ends.typecode == "I":
             self._starts, self._ends = array("Q", self._starts), array("Q", self._ends)
 
     @property

@@ -21,7 +21,7 @@ from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source
 
-MOST_SINGLES = 250_000
+MAX_SINGLES = 250_000
 """Limit of the batches in misplaced runs that are placed one by one."""
 
 
@@ -178,7 +178,7 @@ class Relocation:
     def _split(self, own: SegmentDraft, run: MisplacedRun) -> Iterator[MisplacedRun]:
         """Yields the batches of a run as runs of one batch."""
         self._singles += run.batches
-        if self._singles > MOST_SINGLES:
+        if self._singles > MAX_SINGLES:
             self._cut_out(own, run, "are too many in the wrong place")
             return
         with open_source(own.contents.path) as source:

@@ -42,7 +42,7 @@ from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
-_MOST_LOADS = 3
+_MAX_LOADS = 3
 _MISNAMED = "a segment is named by its base offset"
 
 
@@ -94,7 +94,7 @@ def run_salvage(make_load: "Callable[[Rejected], SalvageLoad]") -> Salvage:
     """Runs loads until a broker's loader would accept the result; ``make_load`` makes a load that leaves out
     batches."""
     rejected = Rejected()
-    for _ in range(_MOST_LOADS):
+    for _ in range(_MAX_LOADS):
         load = make_load(rejected)
         try:
             load.run()

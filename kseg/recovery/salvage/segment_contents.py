@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kseg.recovery.salvage.parts import Part, Parts, without_batches
 from kseg.segment.items import Damage
 
-MOST_CUTS = 10_000
+MAX_CUTS = 10_000
 """Limit of the ranges listed for a segment."""
 
 NOWHERE = -1
@@ -24,14 +24,14 @@ class Cuts:
     more: int = 0
 
     def add(self, damage: Damage) -> None:
-        if len(self.listed) < MOST_CUTS:
+        if len(self.listed) < MAX_CUTS:
             self.listed.append(damage)
         else:
             self.more += 1
 
     def add_all(self, code: str, ranges: Sequence[tuple[int, int]], message: str) -> None:
         """Like `add`, for ranges (position, length) of one kind."""
-        listed = ranges[: max(MOST_CUTS - len(self.listed), 0)]
+        listed = ranges[: max(MAX_CUTS - len(self.listed), 0)]
         self.listed += [Damage(code, position, length, message) for position, length in listed]
         self.more += len(ranges) - len(listed)
 

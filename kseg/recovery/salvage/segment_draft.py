@@ -10,7 +10,7 @@ from kseg.recovery.salvage.parts import Part, Parts, without_batches
 from kseg.recovery.salvage.segment_contents import SegmentContents
 from kseg.stores import trees
 
-MOST_GAPS = 1000
+MAX_GAPS = 1000
 """Limit of the gaps reported one by one for a segment."""
 
 
@@ -83,14 +83,14 @@ class SegmentDraft:
         for start, end, first, last, head, path in self.layout().rows():
             if first > reached and not (is_cleaned and not head and before == (path, start)):
                 count += 1
-                if count <= MOST_GAPS:
+                if count <= MAX_GAPS:
                     found.append((reached, first - 1))
                 else:
                     found[-1] = (found[-1][0], first - 1)
             reached = last + 1
             if is_cleaned:  # damage to a header may have hit its neighbours
                 before = ("", -1) if head else (path, end)
-        return found if count <= MOST_GAPS else [(found[0][0], found[-1][1])]
+        return found if count <= MAX_GAPS else [(found[0][0], found[-1][1])]
 
     @property
     def ends_as_it_was(self) -> bool:

@@ -40,13 +40,13 @@ from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
-MOST_MISPLACED = 250_000
+MAX_MISPLACED = 250_000
 """Limit of the misplaced runs of a segment, of about 300 bytes each."""
 
 _FEW_BATCHES = 3
 _OLD_BYTES, _V2_BYTES = 26, 61
 """Sizes of the smallest v0 or v1 message and the smallest v2 batch."""
-_MOST_SHARED_BYTES = 8
+_MAX_SHARED_BYTES = 8
 """Bytes that two batches may share: leading zeros of an offset."""
 _EVENTS = 8192
 _PLAIN_GAPS = 8
@@ -153,7 +153,7 @@ class _Scan:
 
         If a batch has lost a few bytes, the leading zeros of the next batch seem to be part of it.
         """
-        for position in range(damage.position - 1, max(damage.position - _MOST_SHARED_BYTES, 0) - 1, -1):
+        for position in range(damage.position - 1, max(damage.position - _MAX_SHARED_BYTES, 0) - 1, -1):
             head = bytes(self._source.buffer[position : min(position + _V2_BYTES, damage.end)])
             if len(head) < _OLD_BYTES or head[16] > 2:
                 continue
@@ -201,7 +201,7 @@ class _Scan:
                 before.batches += batches
                 before.records += records
                 return
-        if len(misplaced) < MOST_MISPLACED:
+        if len(misplaced) < MAX_MISPLACED:
             misplaced.append(MisplacedRun(part._replace(path=self.contents.path), batches, expected, doubt, records))
         else:
             text = f"offsets {part.first} to {part.last} do not belong here"

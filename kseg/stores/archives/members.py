@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, Node, Problem
 
-MOST_MEMBERS = 1 << 20
+MAX_MEMBERS = 1 << 20
 """Largest number of members: a broker with 4,000 partitions of 50 segments has as many files."""
-_MOST_NAME_BYTES = 4096
-_MOST_DEPTH = 64
-_MOST_PROBLEMS = 1000
+_MAX_NAME_BYTES = 4096
+_MAX_DEPTH = 64
+_MAX_PROBLEMS = 1000
 
 DAMAGED, SKIPPED = "damaged-archive", "archive-member-skipped"
 
@@ -65,25 +65,25 @@ class Members:
 
     @property
     def is_full(self) -> bool:
-        return self._count >= MOST_MEMBERS
+        return self._count >= MAX_MEMBERS
 
     def skip(self, member: Member, message: str) -> None:
         """Records a member that cannot be read."""
         self.problem(Problem(SKIPPED, member.position, message, True))
 
     def problem(self, problem: Problem) -> None:
-        if len(self.problems) < _MOST_PROBLEMS:
+        if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(problem)
         elif problem.code == DAMAGED:
             self.problems[-1] = problem
 
     def _parts(self, name: str, member: Member) -> list[str] | None:
         """Returns the components of a name; None if it is not safe, which is recorded."""
-        if "\0" in name or len(name) > _MOST_NAME_BYTES:
+        if "\0" in name or len(name) > _MAX_NAME_BYTES:
             self.skip(member, f"{_shown(name)}: not a usable name")
             return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
-        if ".." in parts or len(parts) > _MOST_DEPTH:
+        if ".." in parts or len(parts) > _MAX_DEPTH:
             self.skip(member, f"{_shown(name)}: leads out of the archive" if ".." in parts else "too many directories")
             return None
         return parts
@@ -142,4 +142,4 @@ def _shown(name: str) -> str:
     return repr(name if len(name) < 200 else posixpath.basename(name)[:200])
 
 
-__all__ = ["DAMAGED", "DIRECTORY", "FILE", "LINK", "MOST_MEMBERS", "OTHER", "SKIPPED", "Member", "Members"]
+__all__ = ["DAMAGED", "DIRECTORY", "FILE", "LINK", "MAX_MEMBERS", "OTHER", "SKIPPED", "Member", "Members"]

@@ -11,12 +11,12 @@ Damage between members is skipped: the next header is found by its checksum.
 from typing import NamedTuple
 
 from kseg.stores.archives.forms import BLOCK_BYTES, TAR_MAGIC, TAR_MAGIC_AT, is_header, number
-from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MOST_MEMBERS, OTHER, Member, Members
+from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MAX_MEMBERS, OTHER, Member, Members
 from kseg.stores.extent import Extent
 from kseg.stores.trees import Problem
 
 _WINDOW_BYTES = 64 << 10
-_MOST_EXTRA_BYTES = 1 << 20
+_MAX_EXTRA_BYTES = 1 << 20
 """Limit of the size of a long name, of pax records and of a sparse map."""
 _REGULAR, _HARD_LINK, _SYMBOLIC_LINK, _FOLDER = b"0\0" + b"7", b"1", b"2", b"5"
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL, _GNU_SPARSE = b"L", b"K", b"xX", b"g", b"S"
@@ -71,7 +71,7 @@ class _Listing:
                 position += BLOCK_BYTES
                 continue
             if members.is_full:
-                members.problem(Problem(DAMAGED, position, f"has more than {MOST_MEMBERS} members", True))
+                members.problem(Problem(DAMAGED, position, f"has more than {MAX_MEMBERS} members", True))
                 break
             found = self._header(block)
             position = self._behind_damage(position) if found is None else self._member(position, found)
@@ -148,7 +148,7 @@ class _Listing:
 
     def _extra(self, position: int, header: _Header) -> bytes:
         """Returns the data of a header that belongs to the next one."""
-        if header.size > _MOST_EXTRA_BYTES:
+        if header.size > _MAX_EXTRA_BYTES:
             message = f"the name or attributes of a member take {header.size} bytes"
             self._members.problem(Problem(DAMAGED, position, message, True))
             return b""
@@ -193,13 +193,13 @@ class _Listing:
             if not is_extended:
                 break
             block = self._read(start, BLOCK_BYTES)
-            if len(block) < BLOCK_BYTES or len(numbers) > _MOST_EXTRA_BYTES:
+            if len(block) < BLOCK_BYTES or len(numbers) > _MAX_EXTRA_BYTES:
                 raise ValueError("whose map is truncated or too long")
             fields, is_extended, start = block[:504], block[504:505] not in (b"\0", b""), start + BLOCK_BYTES
         return number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
 
     def _map_lines(self, member: Member) -> tuple[list[int], int]:
-        data = self._extent.pread(min(member.size, _MOST_EXTRA_BYTES), member.start)
+        data = self._extent.pread(min(member.size, _MAX_EXTRA_BYTES), member.start)
         count, _, rest = data.partition(b"\n")
         words = rest.split(b"\n", 2 * int(count))
         if len(words) <= 2 * int(count):

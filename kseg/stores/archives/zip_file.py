@@ -15,7 +15,7 @@ from io import BufferedReader
 from typing import Any, NamedTuple
 
 from kseg.stores.archives.forms import XZ, ZIP_MAGIC, ZSTD
-from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MOST_MEMBERS, Member, Members
+from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MAX_MEMBERS, Member, Members
 from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, UnpackError, frame
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import Problem
@@ -26,8 +26,8 @@ STORED, _DEFLATED, _BZIP2, _LZMA, _ZSTD, _XZ = 0, 8, 12, 14, 93, 95
 _LZMA_HEADER = struct.Struct("<2BHBI")
 """Version of the library, size of what follows, lc lp and pb in one byte, size of the dictionary."""
 _PIECE_BYTES = 256 << 10
-_MOST_DIRECTORY_BYTES = 1 << 28
-"""Most of a directory that is read, which the library does at once: 256 bytes for each of MOST_MEMBERS."""
+_MAX_DIRECTORY_BYTES = 1 << 28
+"""Most of a directory that is read, which the library does at once: 256 bytes for each of MAX_MEMBERS."""
 
 
 class Packed(NamedTuple):
@@ -51,10 +51,10 @@ def list_members(extent: Extent) -> Members:
         members.problem(Problem(DAMAGED, position, message, True))
         _walk(extent, members)
     else:
-        for info in infos[:MOST_MEMBERS]:
+        for info in infos[:MAX_MEMBERS]:
             _add(extent, members, info)
-        if len(infos) > MOST_MEMBERS:
-            members.problem(Problem(DAMAGED, None, f"has more than {MOST_MEMBERS} members", True))
+        if len(infos) > MAX_MEMBERS:
+            members.problem(Problem(DAMAGED, None, f"has more than {MAX_MEMBERS} members", True))
     members.finish()
     return members
 
@@ -71,8 +71,8 @@ class _Bounded(BufferedReader):
     """Refuses to read a directory that is too large."""
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is not None and size > _MOST_DIRECTORY_BYTES:
-            raise zipfile.BadZipFile(f"{size} bytes are above the limit of {_MOST_DIRECTORY_BYTES}")
+        if size is not None and size > _MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"{size} bytes are above the limit of {_MAX_DIRECTORY_BYTES}")
         return super().read(size)
 
 
@@ -108,7 +108,7 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
 def _walk(extent: Extent, members: Members) -> None:
     """Adds the members by the headers before them, up to the first whose size is not known."""
     position, end = 0, extent.current_size()
-    for _ in range(MOST_MEMBERS):
+    for _ in range(MAX_MEMBERS):
         head = extent.pread(_LOCAL.size, position)
         if len(head) < _LOCAL.size or not head.startswith(ZIP_MAGIC):
             return

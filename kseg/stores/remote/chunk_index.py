@@ -18,7 +18,7 @@ from kseg.limits import MAX_CHUNK_BYTES, MAX_CHUNKS, MAX_SEGMENT_BYTES
 
 _INT32 = Struct(">i")
 _BASE = Struct(">iB")
-_MOST_OVERHEAD_BYTES = 4 << 20
+_MAX_OVERHEAD_BYTES = 4 << 20
 """Limit of the bytes that compression and encryption add to a chunk."""
 _PLAIN_CHUNK_BYTES = 4 << 20
 
@@ -72,7 +72,7 @@ def parse_chunk_index(fields: Any) -> ChunkIndex:
         sizes = variable_sizes(_unpacked(fields.get("transformedChunks")))
     else:
         raise ManifestError(f"chunkIndex has the unknown type {str(kind)[:20]!r}")
-    if len(sizes) == count and max(sizes) > MAX_CHUNK_BYTES + _MOST_OVERHEAD_BYTES:
+    if len(sizes) == count and max(sizes) > MAX_CHUNK_BYTES + _MAX_OVERHEAD_BYTES:
         raise ManifestError(f"a stored chunk of {max(sizes)} bytes is above the limit of {MAX_CHUNK_BYTES}")
     if len(sizes) != count:
         raise ManifestError(f"the chunk index has {len(sizes)} chunks, the sizes of file and chunks make {count}")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kseg.stores.remote.manifest import Encryption
 
-_MOST_PEM_BYTES = 1 << 20
+_MAX_PEM_BYTES = 1 << 20
 _AES_KEY_BYTES = (16, 24, 32)
 
 
@@ -96,7 +96,7 @@ def _private_key(path: str) -> "RSAPrivateNumbers":
 
     try:
         # A key that is not valid opens nothing; to check its primes takes longer than to use it.
-        key = load_pem_private_key(read_regular(path, _MOST_PEM_BYTES), None, unsafe_skip_rsa_key_validation=True)
+        key = load_pem_private_key(read_regular(path, _MAX_PEM_BYTES), None, unsafe_skip_rsa_key_validation=True)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:

@@ -14,10 +14,10 @@ from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.stored_object import StoredObject, is_url
 
 _LOG_DIRECTORY_FILES = frozenset({"meta.properties", "leader-epoch-checkpoint", "partition.metadata"})
-_LEAST_NAME = 43
+_MIN_NAME = 43
 """Characters of a start offset, a dash and an id."""
-_MOST_OBJECTS = 1000
-_MOST_FOLDERS = 500
+_MAX_OBJECTS = 1000
+_MAX_FOLDERS = 500
 """Limit of folders that are listed to recognise remote storage."""
 
 
@@ -85,12 +85,12 @@ def is_remote_storage(path: str) -> bool:
     """Whether a directory or URL holds remote storage, and no log directory; reads as few folders as it can."""
     if is_url(path):
         try:
-            return any(parse_object_name(item.name) for item in islice(open_objects(path).list(), _MOST_OBJECTS))
+            return any(parse_object_name(item.name) for item in islice(open_objects(path).list(), _MAX_OBJECTS))
         except KsegError:
             return False  # a file, or nothing that can be listed
     pending, seen = [path], 0
     store = LocalObjects(path)
-    while pending and seen < _MOST_FOLDERS:
+    while pending and seen < _MAX_FOLDERS:
         folder, seen = pending.pop(), seen + 1
         likely, unlikely = list[str](), list[str]()
         try:
@@ -105,14 +105,14 @@ def is_remote_storage(path: str) -> bool:
                         return True
         except OSError:
             continue
-        pending += sorted(unlikely, reverse=True)[-_MOST_FOLDERS:] + sorted(likely, reverse=True)[-_MOST_FOLDERS:]
+        pending += sorted(unlikely, reverse=True)[-_MAX_FOLDERS:] + sorted(likely, reverse=True)[-_MAX_FOLDERS:]
     return False
 
 
 def _is_segment_object(store: LocalObjects, path: str) -> bool:
     name = os.path.basename(path)
     return (
-        len(name) > _LEAST_NAME
+        len(name) > _MIN_NAME
         and name[:20].isdigit()
         and parse_object_name(os.path.relpath(path, store.root).replace(os.sep, "/")) is not None
     )

@@ -98,7 +98,7 @@ def _block(source: Source, position: int, size: int, rows: memoryview | None, co
     if len(data) < size:
         raise PathError(f"{source.path}: became shorter while its digest was made")
     count = len(rows) // BATCH_WIDTH
-    packed = bytearray(count * fingerprints.FINGERPRINT_BYTES_MAX)
+    packed = bytearray(count * fingerprints.MAX_FINGERPRINT_BYTES)
     written = fingerprints.pack(data, rows, count, position, packed)
     first, last = rows[BATCH_FIRST_OFFSET], rows[len(rows) - BATCH_WIDTH + BATCH_LAST_OFFSET]
     return Block(position, size, hashlib.sha256(data).digest(), count, first, last, bytes(packed[:written]))

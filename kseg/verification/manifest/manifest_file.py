@@ -23,7 +23,7 @@ from kseg.errors import PathError
 from kseg.formats.json_values import bytes_value
 
 VERSION = 1
-LINE_BYTES_MAX = 1 << 20
+MAX_LINE_BYTES = 1 << 20
 _LOW_64_BITS = (1 << 64) - 1
 
 
@@ -201,7 +201,7 @@ class ManifestReader:
 
     def _next(self) -> dict[str, Any]:
         self._number += 1
-        line = self._stream.readline(LINE_BYTES_MAX)
+        line = self._stream.readline(MAX_LINE_BYTES)
         if not line:
             raise self._error("the manifest ends before its last line")
         try:

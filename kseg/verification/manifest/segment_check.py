@@ -19,7 +19,7 @@ from kseg.verification.manifest.digests import blocks_of, sha256_of
 from kseg.verification.manifest.manifest_file import Batch, Block, Entry
 from kseg.verification.report import Report
 
-KEPT_BATCHES_MAX = 200_000
+MAX_KEPT_BATCHES = 200_000
 """Limit of reported batches that differ, and of aligned batches after the first one; more are only counted."""
 
 
@@ -34,7 +34,7 @@ class _Differences:
     def add(self, batches: Iterator[Batch]) -> None:
         for batch in batches:
             self.last = batch
-            if len(self.batches) < KEPT_BATCHES_MAX:
+            if len(self.batches) < MAX_KEPT_BATCHES:
                 self.batches.append(batch)
             else:
                 self.more += 1
@@ -53,7 +53,7 @@ class SegmentCheck:
     def run(self, entry: Entry) -> None:
         """Compares. Raises PathError if the segment cannot be read, or the manifest ends early."""
         with open_source(self.file.path) as source:
-            differences, kept, left, end = _Differences(), list[Block](), KEPT_BATCHES_MAX, 0
+            differences, kept, left, end = _Differences(), list[Block](), MAX_KEPT_BATCHES, 0
             for block, is_same in self.pipeline.each(partial(_compare, source, block) for block in entry.blocks):
                 end = block.position + block.size
                 if (differences.last or not is_same) and not block.is_sound():
@@ -87,9 +87,9 @@ class SegmentCheck:
         blocks = blocks_of(source, self.is_07, False, Scratch(self.max_batch_bytes), self.pipeline)
         now: list[Batch] = []
         for block in blocks:
-            if block.position + block.size > start and len(now) <= KEPT_BATCHES_MAX:
+            if block.position + block.size > start and len(now) <= MAX_KEPT_BATCHES:
                 now += (batch for batch in block.batches() if batch.position >= start)
-        if not is_all or len(now) > KEPT_BATCHES_MAX:
+        if not is_all or len(now) > MAX_KEPT_BATCHES:
             text = "from here on the bytes are not those of the manifest; too many batches to list"
             self.report.add("manifest-changed", self.file.path, text, start, source.size - start)
             return

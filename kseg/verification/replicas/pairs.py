@@ -19,7 +19,7 @@ from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.replicas.replica import Replica
 from kseg.verification.report import Report
 
-_CHECKPOINT_BYTES_MAX = 64 << 20
+_MAX_CHECKPOINT_BYTES = 64 << 20
 
 
 def compare_path(
@@ -92,6 +92,6 @@ def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
     """Returns the partitions in the cleaner's checkpoint."""
     data = b""
     with suppress(OSError), open_regular(os.path.join(log_directory, CLEANER_OFFSETS)) as file:
-        data = file.read(_CHECKPOINT_BYTES_MAX)
+        data = file.read(_MAX_CHECKPOINT_BYTES)
     entries = (entry for entry in read_offset_checkpoint(data) if isinstance(entry, OffsetCheckpoint))
     return frozenset((entry.topic, entry.partition) for entry in entries)

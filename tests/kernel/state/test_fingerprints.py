@@ -17,7 +17,7 @@ def packed(data, origin=0):
     count = len(found) // 4
     rows = int64s(count * BATCH_WIDTH)
     headers.read(data, found, count, False, origin, rows)
-    out = bytearray(count * fingerprints.FINGERPRINT_BYTES_MAX)
+    out = bytearray(count * fingerprints.MAX_FINGERPRINT_BYTES)
     return bytes(out[: fingerprints.pack(data, rows, count, origin, out)]), count
 
 

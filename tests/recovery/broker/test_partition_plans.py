@@ -13,7 +13,7 @@ import pytest
 from kseg.errors import KsegError
 from kseg.recovery.broker import partition_plans
 from kseg.recovery.broker.partition import Recovery
-from kseg.recovery.broker.partition_plans import LEAST_PARTITIONS, Outcome, Task, plan_partitions
+from kseg.recovery.broker.partition_plans import MIN_PARTITIONS, Outcome, Task, plan_partitions
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import START, TESTDATA, TRANSACTIONS
 
@@ -25,7 +25,7 @@ def tasks(tmp_path: Path) -> list[Task]:
     sources = [TRANSACTIONS, TESTDATA / "log-directories/4.3.1/logs/dplain-0", *DAMAGED.glob("**/d*-0")]
     assert len(sources) >= 3
     found = []
-    for number in range(LEAST_PARTITIONS + 3):
+    for number in range(MIN_PARTITIONS + 3):
         path = tmp_path / f"orders-{number}"
         shutil.copytree(sources[number % len(sources)], path)
         found.append((str(path), replace(START, interval_bytes=2048)))

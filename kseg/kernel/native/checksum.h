@@ -1,5 +1,5 @@
-/* CRC-32C (Castagnoli: batches of magic 2) and CRC-32 (IEEE 802.3, zlib's: messages before it), the fastest way the
- * processor has, and the arithmetic that gets the CRC of a range from two prefix CRCs.
+/* CRC-32C (Castagnoli; batches of magic 2) and CRC-32 (IEEE 802.3, as in zlib; older messages), by the fastest
+ * instructions of the processor; and the CRC of a range from two prefix CRCs.
  */
 #ifndef KSEG_CHECKSUM_H
 #define KSEG_CHECKSUM_H
@@ -15,9 +15,9 @@
 #define KSEG_ALWAYS_INLINE static inline __attribute__((always_inline))
 #endif
 
-/* ---- the ways there are ---- */
+/* ---- implementations ---- */
 
-/* One way to compute both CRCs, and to add zero bytes to either; registers in and out. */
+/* An implementation of both CRCs, and of appending zero bytes; arguments and results are registers. */
 typedef uint32_t (*kseg_update)(uint32_t reg, const unsigned char *p, size_t n);
 typedef uint32_t (*kseg_shifting)(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n);
 
@@ -50,11 +50,11 @@ static inline uint32_t kseg_crc32_table(uint32_t reg, const unsigned char *p, si
 #include "checksum_arm.h"
 #endif
 
-/* ---- which of them runs ---- */
+/* ---- choice of the implementation ---- */
 
 enum { KSEG_PATH_MAX = 3 };
 
-static struct kseg_path kseg_paths[KSEG_PATH_MAX]; /* what this processor can run, the best last */
+static struct kseg_path kseg_paths[KSEG_PATH_MAX]; /* those that this processor supports, the fastest last */
 static int kseg_path_count;
 
 static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, kseg_update crc32,
@@ -63,8 +63,8 @@ static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, 
     kseg_paths[(*count)++] = path;
 }
 
-/* Each extension module runs it once when it is imported, under the import lock; one that doesn't pays at its first
- * checksum. Running it again, even beside readers, is harmless: it writes what is there already. */
+/* Each extension module calls it once when it is imported, under the import lock; else the first checksum calls it.
+ * A second call is harmless, even beside readers: it writes the same values. */
 static inline void kseg_native_setup(void) {
     int count = 0;
     kseg_fill(&kseg_castagnoli);
@@ -106,7 +106,7 @@ static inline const char *kseg_path_name(int path) {
     return kseg_paths[path].name;
 }
 
-/* CRCs below are finalised ones, 0 to begin with, as zlib's crc32() has them. */
+/* The CRCs below are finalised, and begin with 0, as those of zlib's crc32(). */
 
 static inline uint32_t kseg_crc32c(uint32_t crc, const unsigned char *p, ptrdiff_t start, ptrdiff_t end) {
     return end <= start ? crc : ~kseg_best->crc32c(~crc, p + start, (size_t)(end - start));
@@ -116,7 +116,7 @@ static inline uint32_t kseg_crc32(uint32_t crc, const unsigned char *p, ptrdiff_
     return end <= start ? crc : ~kseg_best->crc32(~crc, p + start, (size_t)(end - start));
 }
 
-/* By one of the kseg_path_count paths, for tests. */
+/* Computes a CRC by one of the kseg_path_count implementations, for tests. */
 static inline uint32_t kseg_crc32c_by(int path, const unsigned char *p, ptrdiff_t n, uint32_t crc) {
     return ~kseg_paths[path].crc32c(~crc, p, (size_t)n);
 }
@@ -125,8 +125,8 @@ static inline uint32_t kseg_crc32_by(int path, const unsigned char *p, ptrdiff_t
     return ~kseg_paths[path].crc32(~crc, p, (size_t)n);
 }
 
-/* The CRC of n bytes from the CRC of all before them and the CRC of all up to their end: the inversions at both ends
- * of a CRC cancel out, so finalised CRCs combine as registers do. */
+/* The CRC of n bytes, from the CRC of all bytes before them and the CRC of all bytes up to their end. The inversions at
+ * both ends of a CRC cancel out, so finalised CRCs combine as registers do. */
 static inline uint32_t kseg_crc32c_range(uint32_t before, uint32_t through, uint64_t n) {
     return through ^ kseg_best->shift(&kseg_castagnoli, before, n);
 }

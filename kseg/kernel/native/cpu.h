@@ -1,5 +1,5 @@
-/* What the processor can do, asked at run time. Nothing of the compiler's own runtime library is asked: that of zig
- * answers __builtin_cpu_supports() with no for every feature.
+/* Features of the processor, queried at run time. __builtin_cpu_supports() is not used: in the runtime library of zig
+ * it returns false for every feature.
  */
 #ifndef KSEG_CPU_H
 #define KSEG_CPU_H
@@ -19,7 +19,7 @@
 #ifdef KSEG_X86
 #include <cpuid.h>
 
-/* Registers of CPUID that tell of features: leaf 1's ECX, leaf 7's EBX. */
+/* Registers of CPUID with feature bits: ECX of leaf 1, EBX of leaf 7. */
 static inline unsigned kseg_cpuid_1_ecx(void) {
     unsigned a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) ? c : 0;
@@ -56,7 +56,7 @@ static inline int kseg_cpu_has_bmi(void) {
 #if defined(__linux__)
 #include <sys/auxv.h>
 
-/* Bits of <asm/hwcap.h>, which some C libraries don't bring. */
+/* Bits of <asm/hwcap.h>, a header that some C libraries lack. */
 enum { KSEG_HWCAP_PMULL = 1 << 4, KSEG_HWCAP_CRC32 = 1 << 7 };
 
 static inline int kseg_cpu_has_crc32(void) {
@@ -67,7 +67,7 @@ static inline int kseg_cpu_has_pmull(void) {
     return (getauxval(AT_HWCAP) & KSEG_HWCAP_PMULL) != 0;
 }
 #else
-/* Every processor that macOS runs on has both. */
+/* All ARM processors supported by macOS have both. */
 static inline int kseg_cpu_has_crc32(void) {
     return 1;
 }

@@ -1,10 +1,10 @@
-/* Texts as CSV has them: quoted, a quote within as two. */
+/* Quoted texts of CSV: quotes inside are doubled. */
 #ifndef KSEG_CSV_TEXT_H
 #define KSEG_CSV_TEXT_H
 
 #include "escape.h"
 
-/* n bytes of UTF-8 between quotes, for which there is room of 2n + 2; KSEG_NOT_UTF8 where they are none. */
+/* Writes n bytes of UTF-8 in quotes, at most 2n + 2 bytes; KSEG_NOT_UTF8 if they are not UTF-8. */
 KSEG_LOCAL Py_ssize_t kseg_put_csv(unsigned char *out, Py_ssize_t o, const unsigned char *p, Py_ssize_t n) {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
     Py_ssize_t i = 0;

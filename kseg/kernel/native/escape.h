@@ -1,8 +1,8 @@
-/* What the renderers write a line with: integers, and bytes as text or as JSON strings.
+/* The values in the renderers' lines: integers, and bytes as text or as JSON strings.
  *
- * Every function writes at out[o] and returns the position behind what it wrote. Those that take a limit check before
- * each step that o has not passed it, and pass it by less than KSEG_STEP bytes; where it is passed they return
- * KSEG_OUTPUT_FULL, and what lies behind the o they were given is garbage. The others write less than KSEG_STEP bytes.
+ * Every function writes at out[o] and returns the position after its output. Functions with a limit check before each
+ * step that o has not passed it, and write less than KSEG_STEP bytes beyond it. If it is passed, they return
+ * KSEG_OUTPUT_FULL, and the output from the given o on is undefined. Other functions write less than KSEG_STEP bytes.
  */
 #ifndef KSEG_ESCAPE_H
 #define KSEG_ESCAPE_H
@@ -39,7 +39,7 @@ static __forceinline unsigned kseg_lowest(unsigned bits) {
 
 enum {
     KSEG_STEP = 128,
-    /* Returned instead of a position: the output ends too soon, or the bytes are not UTF-8. */
+    /* Returned instead of a position: the output is too short, or the bytes are not UTF-8. */
     KSEG_OUTPUT_FULL = -1,
     KSEG_NOT_UTF8 = -2
 };
@@ -51,7 +51,7 @@ KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned 
 
 /* ---- integers ---- */
 
-/* How many of the highest bytes are 0, 7 at most. */
+/* The number of leading zero bytes, at most 7. */
 KSEG_LOCAL int kseg_zero_bytes(uint64_t value) {
 #if defined(__GNUC__) || defined(__clang__)
     return __builtin_clzll(value | 1) / 8;
@@ -66,12 +66,12 @@ static const char kseg_digit_pairs[] =
     "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
     "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
-/* The digits of a value below 10^8, one a byte, the first in the highest: halved three times, all lanes at once. */
+/* The digits of a value below 10^8, one per byte, the first in the highest byte: three splits of all lanes at once. */
 KSEG_LOCAL uint64_t kseg_eight_digits(uint64_t value) {
     uint64_t x = (value / 10000) << 32 | value % 10000, quotients;
-    quotients = (x * 10486 >> 20) & UINT64_C(0x0000007F0000007F); /* by 100: 10486 / 2^20 is as good for four digits */
+    quotients = (x * 10486 >> 20) & UINT64_C(0x0000007F0000007F); /* by 100: 10486 / 2^20 is exact for four digits */
     x = quotients << 16 | (x - quotients * 100);
-    quotients = (x * 103 >> 10) & UINT64_C(0x000F000F000F000F); /* by 10: 103 / 2^10 is as good for two */
+    quotients = (x * 103 >> 10) & UINT64_C(0x000F000F000F000F); /* by 10: 103 / 2^10 is exact for two digits */
     return quotients << 8 | (x - quotients * 10);
 }
 
@@ -82,7 +82,7 @@ KSEG_LOCAL Py_ssize_t kseg_put_eight(unsigned char *out, Py_ssize_t o, uint64_t 
     return o + 8;
 }
 
-/* A value below 10^8 without zeros in front; writes eight bytes in any case. */
+/* Writes a value below 10^8 without leading zeros; always writes eight bytes. */
 KSEG_LOCAL Py_ssize_t kseg_put_leading(unsigned char *out, Py_ssize_t o, uint64_t value) {
     uint64_t digits = kseg_eight_digits(value);
     int zeros = kseg_zero_bytes(digits);
@@ -111,9 +111,9 @@ KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long v
     return kseg_put_eight(out, o, kseg_eight_digits(left % EIGHT));
 }
 
-/* Offsets, timestamps and sequences of neighbours differ in their last digits only: the rest is kept as text. */
+/* The text of all but the last four digits of a number: neighbouring offsets, timestamps and sequences share it. */
 typedef struct {
-    long long base; /* a multiple of 10000, or -1: nothing kept */
+    long long base; /* a multiple of 10000, or -1: no text is kept */
     Py_ssize_t length;
     unsigned char digits[24];
 } kseg_near;
@@ -145,8 +145,8 @@ KSEG_LOCAL Py_ssize_t kseg_put_near(kseg_near *kept, unsigned char *out, Py_ssiz
 
 #define KSEG_CONTINUES(byte) (((byte) & 0xC0) == 0x80)
 
-/* The sequence at p[i]: its length when it is well-formed, else minus the bytes for which the JDK's decoder (17) writes
- * one U+FFFD. A surrogate's three bytes count as one, an over-long form's bytes one by one. */
+/* The length of the sequence at p[i] if it is well-formed, else minus the number of bytes that the JDK's decoder (17)
+ * replaces by one U+FFFD: all three of a surrogate, each single byte of an over-long form. */
 KSEG_LOCAL int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n) {
     unsigned first = p[i], second;
     if (first < 0x80)
@@ -174,7 +174,7 @@ KSEG_LOCAL int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n)
     return 4;
 }
 
-/* Copies 32 (16, 8, 4) bytes; true where all were ASCII. */
+/* Copies 32 (16, 8, 4) bytes; true if all are ASCII. */
 KSEG_LOCAL int kseg_ascii32(unsigned char *out, const unsigned char *p) {
     uint64_t w[4];
     memcpy(w, p, 32);
@@ -211,7 +211,7 @@ KSEG_LOCAL Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const 
 
 #include "java_text.h"
 
-/* The same for a terminal: control characters (C0, DEL, C1) as \n, \r, \t or \xNN. */
+/* The same for terminals: control characters (C0, DEL, C1) are written as \n, \r, \t or \xNN. */
 KSEG_APART static Py_ssize_t kseg_put_visible(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
                                               const unsigned char *p, Py_ssize_t n) {
     static const char hex[] = "0123456789abcdef";
@@ -247,7 +247,7 @@ KSEG_APART static Py_ssize_t kseg_put_visible(unsigned char *out, Py_ssize_t o, 
 
 /* ---- JSON ---- */
 
-/* One ASCII byte of a JSON string. */
+/* Writes an ASCII byte of a JSON string. */
 KSEG_LOCAL Py_ssize_t kseg_put_json_byte(unsigned char *out, Py_ssize_t o, unsigned char byte) {
     static const char hex[] = "0123456789abcdef";
     static const char letters[] = "uuuuuuuubtnufruuuuuuuuuuuuuuuuuu";
@@ -269,8 +269,8 @@ KSEG_LOCAL Py_ssize_t kseg_put_json_byte(unsigned char *out, Py_ssize_t o, unsig
 }
 
 #ifdef KSEG_SSE2
-/* The next 16 bytes up to the first that is a control character or not ASCII; returns how many were used.
- * `wide`: 32 bytes can be read, so that what follows an escape comes straight from the input. */
+/* Writes the next 16 bytes up to the first that is a control character or not ASCII; returns the number of bytes used.
+ * `wide`: 32 bytes can be read, so the bytes after an escape are copied directly from the input. */
 KSEG_LOCAL int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned char *p, int wide) {
     const __m128i x = _mm_loadu_si128((const __m128i *)p);
     const __m128i last_control = _mm_set1_epi8(0x1F);
@@ -301,7 +301,7 @@ KSEG_LOCAL int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned cha
 }
 #endif
 
-/* n bytes as a JSON string; KSEG_NOT_UTF8 where they are none. */
+/* Writes n bytes as a JSON string; KSEG_NOT_UTF8 if they are not UTF-8. */
 KSEG_LOCAL Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
                                      Py_ssize_t n) {
     Py_ssize_t i = 0;

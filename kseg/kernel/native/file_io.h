@@ -1,4 +1,4 @@
-/* Reads ranges of a file, and has the system begin to write what a file was given. */
+/* Reads ranges of a file, and starts the writeback of written ranges. */
 #ifndef KSEG_FILE_IO_H
 #define KSEG_FILE_IO_H
 
@@ -13,7 +13,7 @@
 
 #include <errno.h>
 
-/* Bytes read, fewer than asked for at the end of the file alone, or the number of an error, negated. */
+/* The number of bytes read (fewer than requested only at the end of the file), or a negative error number. */
 static inline long long kseg_read_at(int descriptor, unsigned char *out, long long size, long long position);
 
 #if defined(_WIN32)
@@ -57,11 +57,11 @@ static inline long long kseg_read_at(int descriptor, unsigned char *out, long lo
 
 #endif
 
-/* An fsync at the end of the file then need not wait for all of it. */
+/* Starts the writeback of a range, so that the final fsync waits for less data. */
 #if defined(__linux__) && defined(SYNC_FILE_RANGE_WRITE)
 
 static inline void kseg_write_behind(int descriptor, long long position, long long size) {
-    /* Advice alone: where the system refuses it, the fsync does all, and reports what failed. */
+    /* Only a hint: if the system refuses it, fsync writes all data and reports errors. */
     (void)!sync_file_range(descriptor, position, size, SYNC_FILE_RANGE_WRITE);
 }
 

@@ -1,8 +1,8 @@
-/* Lets a mapped file be cut while it is read: a page that is no longer in the file reads as zeros, and the range it
- * lies in is remembered as hit, where the system would end the process with SIGBUS.
+/* Protects against SIGBUS when a mapped file is truncated while it is read: pages that are no longer in the file read
+ * as zeros, and their range is marked as hit. Without this the system would end the process.
  *
- * There must be one table in a process: only guard.py includes this. Ranges are added and removed under a lock (the
- * caller's: the GIL, or guard.py's own); the handler runs in any thread at any time and only reads them.
+ * A process must have only one table, so only guard.py includes this header. Ranges are added and removed under a lock
+ * (the GIL, or guard.py's own); the handler runs in any thread at any time, and only reads them.
  */
 #ifndef KSEG_GUARD_H
 #define KSEG_GUARD_H
@@ -37,14 +37,15 @@ static inline int kseg_guard_available(void) {
     return 1;
 }
 
-/* What would have happened without us. */
+/* Handles a fault outside all ranges as if this handler were not installed. */
 static void kseg_guard_pass_on(int number, siginfo_t *info, void *context) {
     if (kseg_guard_previous.sa_flags & SA_SIGINFO) {
         kseg_guard_previous.sa_sigaction(number, info, context);
     } else if (kseg_guard_previous.sa_handler != SIG_DFL && kseg_guard_previous.sa_handler != SIG_IGN) {
         kseg_guard_previous.sa_handler(number);
     } else if (kseg_guard_previous.sa_handler == SIG_DFL || info->si_code > 0) {
-        /* Nobody can ignore a fault: the instruction would fault for ever. Blocked until we return, then it ends us. */
+        /* A fault cannot be ignored: the instruction would fault again. SIGBUS is blocked until the handler returns;
+         * then it ends the process. */
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -65,7 +66,7 @@ static int kseg_guard_mark(uintptr_t address) {
 static void kseg_guard_on_fault(int number, siginfo_t *info, void *context) {
     const int saved = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
-    /* A SIGBUS that a process sent has no address: the same bytes hold its sender. */
+    /* A SIGBUS sent by a process has no address; the same bytes have its sender. */
     if (info->si_code > 0 && kseg_guard_mark(address)) {
         void *page = (void *)(address & ~(kseg_guard_page - 1));
         if (mmap(page, kseg_guard_page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page) {
@@ -88,8 +89,8 @@ static inline int kseg_guard_install(void) {
     return kseg_guard_installed ? 0 : -1;
 }
 
-/* Somebody may have put a handler over ours since, and theirs passes on to it: then ours stays, with nothing to guard,
- * and is not installed a second time, or it would pass on to itself. */
+/* Another handler may have been installed later, which calls this one. In that case this handler stays, without ranges,
+ * and is not installed a second time, as it would call itself. */
 static inline void kseg_guard_uninstall(void) {
     struct sigaction current;
     if (sigaction(SIGBUS, NULL, &current) == 0 && (current.sa_flags & SA_SIGINFO) &&
@@ -104,7 +105,7 @@ static inline struct kseg_guarded *kseg_guard_find(uintptr_t start) {
     return NULL;
 }
 
-/* 0, or -1 when the table is full or the handler cannot be installed: then don't read that mapping. */
+/* 0, or -1 if the table is full or the handler cannot be installed: the mapping must not be read then. */
 static inline int kseg_guard_add(const void *start, size_t length) {
     int i;
     for (i = 0; i < KSEG_GUARD_MAX && kseg_guarded[i].end; i++) continue;
@@ -150,8 +151,8 @@ static inline int kseg_guard_hit(const void *start) {
 }
 
 #endif
-/* glibc gives the pages of every freed block of some size back, and each codec's next output pays for them again: a
- * third of the time of a dump. Up to so much is kept. */
+/* glibc returns the pages of each freed large block to the system, and the next output of a codec faults them in again:
+ * a third of the time of a dump. Up to this size they are kept. */
 #if defined(__GLIBC__)
 #include <malloc.h>
 static inline void kseg_keep_freed(void) {

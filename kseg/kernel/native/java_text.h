@@ -1,19 +1,19 @@
 /* Bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for each malformed part.
  *
- * Only escape.h includes this, whose words on limits hold here.
+ * Only escape.h includes this; its rules for limits apply here too.
  */
 #ifndef KSEG_JAVA_TEXT_H
 #define KSEG_JAVA_TEXT_H
 
 #ifdef KSEG_SSE2
-/* A bit for each byte between the two, which are themselves left out and not ASCII: signed comparison will do. */
+/* A bit for each byte between the bounds (exclusive). Neither bound is ASCII, so signed comparison is right. */
 KSEG_LOCAL unsigned kseg_between(__m128i x, int below, int above) {
     const __m128i more = _mm_cmpgt_epi8(x, _mm_set1_epi8((char)below));
     return (unsigned)_mm_movemask_epi8(_mm_and_si128(more, _mm_cmplt_epi8(x, _mm_set1_epi8((char)above))));
 }
 
-/* How many of the next 16 bytes come before the first three- or four-byte sequence that may be well-formed; `raw` gets
- * a bit for each of them that is printed as it is, the others are U+FFFD. */
+/* The number of the next 16 bytes before the first three- or four-byte sequence that may be well-formed. `raw` gets a
+ * bit for each of these bytes that is printed unchanged; the others are printed as U+FFFD. */
 KSEG_LOCAL int kseg_java_raw16(__m128i x, unsigned *raw) {
     const unsigned high = (unsigned)_mm_movemask_epi8(x);
     const unsigned continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
@@ -25,8 +25,8 @@ KSEG_LOCAL int kseg_java_raw16(__m128i x, unsigned *raw) {
     return stop ? (int)kseg_lowest(stop) : 16;
 }
 
-/* The next 16 bytes without a branch a byte, as far as kseg_java_raw16 says. Returns how many bytes were used and adds
- * to *o what was written. */
+/* Writes the next 16 bytes, up to the limit of kseg_java_raw16, without a branch per byte. Returns the number of bytes
+ * used, and adds the number written to *o. */
 KSEG_LOCAL int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
     const __m128i x = _mm_loadu_si128((const __m128i *)p);
     unsigned raw;
@@ -50,7 +50,7 @@ KSEG_LOCAL int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned cha
 #endif
 
 #ifdef KSEG_SHUFFLES
-/* A bit for each of 32 bytes that is at least `least`, which is not ASCII. */
+/* A bit for each of 32 bytes that is at least `least`; `least` is not ASCII. */
 KSEG_WITH_AVX2 KSEG_LOCAL uint32_t kseg_from(__m256i x, uint32_t high, int least) {
     return high & (uint32_t)_mm256_movemask_epi8(_mm256_cmpgt_epi8(x, _mm256_set1_epi8((char)(least - 1))));
 }
@@ -59,9 +59,9 @@ KSEG_WITH_AVX2 KSEG_LOCAL uint32_t kseg_after(__m256i x, int first) {
     return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, _mm256_set1_epi8((char)first))) << 1;
 }
 
-/* Bits of 32 bytes: those that are printed as they are, and those of which nothing is seen, for they are behind the one
- * U+FFFD of the malformed part that they belong to. Returns how many bytes are judged: not a sequence that may go on
- * behind a whole block. A block with fewer bytes is the last one, filled up with zeros, which end any sequence. */
+/* Bits for 32 bytes: those that are printed unchanged, and those without output, because the U+FFFD of their malformed
+ * sequence comes from an earlier byte. Returns the number of bytes judged: a sequence that may continue after a full
+ * block is not judged. A block with fewer bytes is the last one; it is padded with zeros, which end any sequence. */
 KSEG_WITH_AVX2 KSEG_LOCAL int kseg_java_bits(__m256i x, int size, uint32_t *raw, uint32_t *gone) {
     const uint32_t high = (uint32_t)_mm256_movemask_epi8(x);
     const uint32_t from_e0 = kseg_from(x, high, 0xE0), from_f0 = kseg_from(x, high, 0xF0);

@@ -43,7 +43,7 @@ static inline int kseg_lz4_is_known(void) {
     return kseg_liblz4.create != NULL;
 }
 
-/* The position of the header's checksum; 0 where Kafka refuses the header, but for its checksum. */
+/* The position of the header's checksum; 0 if Kafka refuses the header. The checksum itself is not verified here. */
 static inline size_t kseg_lz4_header_checksum_at(const uint8_t *p, size_t n) {
     static const uint8_t magic[4] = {0x04, 0x22, 0x4D, 0x18};
     size_t at;
@@ -53,9 +53,9 @@ static inline size_t kseg_lz4_header_checksum_at(const uint8_t *p, size_t n) {
     return at < n ? at : 0;
 }
 
-/* Writes the header of a frame with the same blocks that promises nothing of its content. */
+/* Writes the header of a frame with the same blocks, but without size and checksum of the content. */
 static inline void kseg_lz4_bare_header(const uint8_t *p, uint8_t header[KSEG_LZ4_HEADER_BYTES]) {
-    /* Header checksums: the second byte of the xxh32 of both bytes before it. By block checksums, by block size. */
+    /* Header checksums, by block checksums and block size: the second byte of the xxh32 of the two previous bytes. */
     static const uint8_t checksums[2][4] = {{0x82, 0xFB, 0x51, 0x73}, {0xAD, 0x84, 0x33, 0x72}};
     memcpy(header, p, 4);
     header[4] = p[4] & ~(KSEG_LZ4_CONTENT_SIZE | KSEG_LZ4_CONTENT_CHECKSUM);
@@ -63,7 +63,7 @@ static inline void kseg_lz4_bare_header(const uint8_t *p, uint8_t header[KSEG_LZ
     header[6] = checksums[(p[4] & KSEG_LZ4_BLOCK_CHECKSUMS) != 0][(p[5] >> 4) - 4];
 }
 
-/* A context that must be destroyed; NULL where there is no memory. */
+/* A new context, which the caller must destroy; NULL if there is no memory. */
 static inline void *kseg_lz4_create(void) {
     void *context = NULL;
     return kseg_liblz4.is_error(kseg_liblz4.create(&context, KSEG_LZ4F_VERSION)) ? NULL : context;
@@ -83,7 +83,7 @@ static inline int kseg_lz4_header_is_right(const uint8_t *p, size_t n) {
     return is_right;
 }
 
-/* The bytes that the frame at p holds, whose blocks begin at `at`, or KSEG_EXPAND_*. */
+/* The decompressed size of the frame at p, whose blocks begin at `at`, or KSEG_EXPAND_*. */
 static ptrdiff_t kseg_lz4_blocks(void *context, const uint8_t *p, size_t at, size_t n, uint8_t *out, size_t capacity) {
     const size_t behind = p[4] & KSEG_LZ4_CONTENT_CHECKSUM ? 4 : 0;
     uint8_t header[KSEG_LZ4_HEADER_BYTES];
@@ -103,8 +103,8 @@ static ptrdiff_t kseg_lz4_blocks(void *context, const uint8_t *p, size_t at, siz
     return KSEG_EXPAND_REFUSED;
 }
 
-/* The bytes that the frame at p holds, or KSEG_EXPAND_*; no room, too, where liblz4 is not known yet. The checksum in
- * headers of magic 0 is wrong and not verified (KAFKA-3160). */
+/* The decompressed size of the frame at p, or KSEG_EXPAND_* (BUFFER_FULL also if liblz4 is not loaded yet). The
+ * checksum in headers of magic 0 is wrong and not verified (KAFKA-3160). */
 static ptrdiff_t kseg_lz4(const uint8_t *p, size_t n, int verify_header, uint8_t *out, size_t capacity) {
     const size_t checksum_at = kseg_lz4_header_checksum_at(p, n);
     ptrdiff_t held;

@@ -1,4 +1,4 @@
-/* Areas compressed by liblz4, whose functions are found when a target asks for them (kseg/formats/liblz4.py). */
+/* Compression of areas by liblz4. Its functions are looked up for the first target (kseg/formats/liblz4.py). */
 #ifndef KSEG_LZ4_PACKER_H
 #define KSEG_LZ4_PACKER_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* LZ4F_preferences_t, as liblz4 has promised to keep it; each enum is an int. */
+/* LZ4F_preferences_t, whose layout liblz4 guarantees; each enum is an int. */
 typedef struct {
     int block_size, block_mode, content_checksum, frame_type;
     unsigned long long content_size;
@@ -28,7 +28,7 @@ static inline void kseg_lz4_packer_use(uintptr_t compress, uintptr_t is_error) {
     *(uintptr_t *)&kseg_lz4_packer.is_error = is_error;
 }
 
-/* For frames of independent blocks of 64 KiB that tell no size, as Kafka's are; NULL where there is no memory. */
+/* A context for frames of independent blocks of 64 KiB without content size, as Kafka's; NULL if there is no memory. */
 static inline void *kseg_lz4_packer_create(int level) {
     kseg_lz4_preferences *made = calloc(1, sizeof *made);
     if (made) {
@@ -43,7 +43,7 @@ static inline void kseg_lz4_packer_destroy(void *preferences) {
     free(preferences);
 }
 
-/* Bytes of the frame that holds those at p, or -1. */
+/* Compresses the bytes at p to a frame. Returns its size, or -1. */
 static inline ptrdiff_t kseg_lz4_pack(void *preferences, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
     const size_t made = kseg_lz4_packer.compress(out, capacity, p, n, preferences);
     return kseg_lz4_packer.is_error(made) ? -1 : (ptrdiff_t)made;

@@ -1,4 +1,4 @@
-/* What the kernel's modules share in C; layout/rows.py is the interpreted twin.
+/* Functions that the kernel's modules share in C; layout/rows.py is the interpreted twin.
  *
  * Included by several extension modules, so everything here is static: each module has its own tables, filled by
  * kseg_native_setup() when it is imported.
@@ -13,17 +13,17 @@
 enum {
     /* Magic of record batches; messages have 0 or 1. */
     KSEG_MAGIC_V2 = 2,
-    /* Of zstd. Batches with a codec above it are unknown to this version. */
+    /* The number of zstd. Higher codecs are unknown to this version. */
     KSEG_HIGHEST_CODEC = 4,
     KSEG_CODEC = 7,
 
-    /* Of every entry since 0.8. The overhead is the offset and the size, which the size does not count. */
+    /* Positions in entries since 0.8. The overhead is the offset and the size; the size field does not count it. */
     KSEG_ENTRY_OFFSET = 0,
     KSEG_ENTRY_SIZE = 8,
     KSEG_ENTRY_MAGIC = 16,
     KSEG_ENTRY_OVERHEAD = 12,
 
-    /* Of a v2 batch. FLAGS is the low byte of the attributes: the high byte is unused. */
+    /* Positions in a v2 batch. FLAGS is the low byte of the attributes; the high byte is unused. */
     KSEG_V2_FLAGS = 22,
     KSEG_V2_LAST_OFFSET_DELTA = 23,
     KSEG_V2_PRODUCER_ID = 43,
@@ -31,19 +31,19 @@ enum {
     KSEG_V2_COUNT = 57,
     KSEG_V2_HEADER_BYTES = 61,
 
-    /* Of a v0 message; a v1 message has a timestamp of 8 bytes more. The sizes are those of key and value. */
+    /* Positions in a v0 message; a v1 message also has a timestamp (8 bytes). The sizes are those of key and value. */
     KSEG_V0_HEADER_BYTES = 18,
     KSEG_V1_TIMESTAMP_BYTES = 8,
     KSEG_SIZES_BYTES = 8,
 
-    /* Of a message of 0.7, which begins with its size. One of magic 1 has a byte of attributes before its CRC. */
+    /* Positions in a message of 0.7, which begins with its size. With magic 1 a byte of attributes precedes the CRC. */
     KSEG_V07_SIZE_BYTES = 4,
     KSEG_V07_MAGIC = 4,
     KSEG_V07_MIN_BYTES = 9
 };
 
-/* Kafka's integers are signed and big-endian. Shifts, not a cast: right on any byte order and at any alignment, and
- * gcc and clang make one load of them. */
+/* Kafka's integers are signed and big-endian. Shifts work with any byte order and alignment; gcc and clang compile them
+ * to one load. */
 static inline int16_t kseg_be16(const unsigned char *p, ptrdiff_t i) {
     return (int16_t)(uint16_t)(p[i] << 8 | p[i + 1]);
 }
@@ -62,7 +62,7 @@ static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
                      (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7]);
 }
 
-/* A zigzag varint of any length as kseg_varint gives it. Kept apart so that the other one stays small. */
+/* A zigzag varint of any length, as kseg_varint returns it. A function of its own keeps kseg_varint small. */
 static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
     uint32_t value = 0;
     int used = 0;
@@ -77,8 +77,8 @@ static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t e
     return (int64_t)(int32_t)(value >> 1 ^ (0 - (value & 1))) * 16 + used;
 }
 
-/* The zigzag varint at i as value * 16 + bytes used; 0 where there is none before end. One or two bytes are what nearly
- * all have. A walk is a chain of these, and a call for each would be a third of it. */
+/* The zigzag varint at i as value * 16 + bytes used; 0 if it does not end before end. Nearly all have one or two bytes.
+ * Inline: reading a record is a chain of varints, and calls would be a third of its time. */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((always_inline))
 #endif
@@ -97,7 +97,7 @@ static inline int64_t kseg_difference(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a - (uint64_t)b);
 }
 
-/* a + b, likewise. */
+/* a + b modulo 2^64, as Java adds longs. */
 static inline int64_t kseg_sum(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
@@ -106,7 +106,7 @@ static inline uint64_t kseg_zigzag(int64_t value) {
     return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
 }
 
-/* Bytes of the zigzag varint (or varlong) of a number. */
+/* The size of the zigzag varint (or varlong) of a number in bytes. */
 static inline int64_t kseg_varint_bytes(int64_t value) {
     uint64_t left = kseg_zigzag(value) >> 7;
     int64_t size = 1;
@@ -114,7 +114,7 @@ static inline int64_t kseg_varint_bytes(int64_t value) {
     return size;
 }
 
-/* Writes that varint; the position behind it. */
+/* Writes the zigzag varint of a number. Returns the position after it. */
 static inline ptrdiff_t kseg_put_varint(unsigned char *out, ptrdiff_t at, int64_t value) {
     uint64_t left = kseg_zigzag(value);
     for (; left > 127; left >>= 7) out[at++] = (unsigned char)(left | 128);
@@ -122,14 +122,14 @@ static inline ptrdiff_t kseg_put_varint(unsigned char *out, ptrdiff_t at, int64_
     return at + 1;
 }
 
-/* Writes the low bytes of a number, the highest first; the position behind them. */
+/* Writes the low bytes of a number, big-endian. Returns the position after them. */
 static inline ptrdiff_t kseg_put_big(unsigned char *out, ptrdiff_t at, int64_t value, int size) {
     int k;
     for (k = 0; k < size; k++) out[at + k] = (unsigned char)((uint64_t)value >> 8 * (size - 1 - k));
     return at + size;
 }
 
-/* Copies bytes, none where the size is negative; the position behind them. */
+/* Copies bytes, none if the size is negative. Returns the position after them. */
 static inline ptrdiff_t kseg_put_bytes(unsigned char *out, ptrdiff_t at, const unsigned char *p, int64_t start,
                                        int64_t size) {
     if (size <= 0) return at;
@@ -137,7 +137,7 @@ static inline ptrdiff_t kseg_put_bytes(unsigned char *out, ptrdiff_t at, const u
     return at + (ptrdiff_t)size;
 }
 
-/* Lets the processor fetch what will be read soon. */
+/* Prefetches bytes that will be read soon. */
 static inline void kseg_prefetch(const long long *p, long long i) {
 #if defined(__GNUC__) || defined(__clang__)
     __builtin_prefetch(p + i);

@@ -1,5 +1,5 @@
-/* A search for frames that passes over those whose checksum is told to be wrong by prefix CRCs that are near the ones
- * computed last: wreckage that seems to begin a frame every few bytes asks for millions of these. For all other frames
+/* A search for frames that rules out candidates whose checksum is wrong, as computed from prefix CRCs near the last
+ * computed ones. Damaged data with a candidate every few bytes needs millions of these. For all other frames
  * kseg/kernel/scan/frame_checksums.py does the same.
  */
 #ifndef KSEG_NEAR_CHECKSUMS_H
@@ -15,7 +15,7 @@ enum { KSEG_MAX_DIRECT_BYTES = 1024 };
 #define KSEG_ALWAYS_INLINE static inline
 #endif
 
-/* How a register goes on over n bytes, and over n zero bytes; `factor` remembers part of that for the next. */
+/* Appends n bytes, or n zero bytes, to a register; `factor` keeps a part of the computation for the next call. */
 typedef uint32_t (*kseg_near_update)(int castagnoli, uint32_t reg, const unsigned char *p, size_t n);
 typedef uint32_t (*kseg_near_shift)(int castagnoli, uint32_t reg, uint64_t n,
                                         struct kseg_prefix_table *table);
@@ -26,7 +26,7 @@ KSEG_ALWAYS_INLINE uint32_t kseg_crc_on(int castagnoli, uint32_t crc, const unsi
     return ~update(castagnoli, ~crc, p + from, (size_t)(to - from));
 }
 
-/* Whether `stored` is not the CRC of the bytes [start, after); 0 too where prefix CRCs for them are not near. */
+/* Whether `stored` is not the CRC of the bytes [start, after); also 0 if no near prefix CRCs are known. */
 KSEG_ALWAYS_INLINE int kseg_is_wrong(int castagnoli, const unsigned char *p, ptrdiff_t start, ptrdiff_t after,
                                      uint32_t stored, ptrdiff_t anchor, struct kseg_prefix_table *table,
                                      kseg_near_update update, kseg_near_shift shift) {
@@ -72,7 +72,7 @@ KSEG_ALWAYS_INLINE ptrdiff_t kseg_next_not_wrong_by(const unsigned char *p, ptrd
     }
 }
 
-/* By whichever path is the best. */
+/* By the fastest implementation. */
 static inline uint32_t kseg_near_update_best(int castagnoli, uint32_t reg, const unsigned char *p, size_t n) {
     return castagnoli ? kseg_best->crc32c(reg, p, n) : kseg_best->crc32(reg, p, n);
 }
@@ -99,7 +99,7 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_load_256(const unsigned char *p) {
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-/* As kseg_crc32_sse, for some hundred bytes at most, with hardly a branch to be guessed wrong. */
+/* As kseg_crc32_sse, for at most some hundred bytes, with few branches that can be mispredicted. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_crc32_sse(uint32_t reg, const unsigned char *p, size_t n) {
     const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
     __m128i x;
@@ -109,7 +109,7 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_crc32_sse(uint32_t reg, const uns
     return kseg_finish_ieee(kseg_fold_tail(x, factors, p, n), p, 0);
 }
 
-/* For so few bytes this is the best path too, and here no call is left of it. There are 8 bytes before p at least. */
+/* For few bytes this is the fastest way, too, and it is inlined here. There are at least 8 bytes before p. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_update_sse(int castagnoli, uint32_t reg, const unsigned char *p,
                                                           size_t n) {
     uint64_t wide = reg, word, mask;
@@ -118,20 +118,20 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_update_sse(int castagnoli, uint32
         memcpy(&word, p, 8);
         wide = _mm_crc32_u64(wide, word);
     }
-    /* What is left over goes behind zeros, which leave an empty register as it is: no branch to be guessed wrong. */
+    /* The remaining bytes are processed after zeros, which do not change an empty register: no branch is needed. */
     memcpy(&word, p + n - 8, 8);
     mask = ((uint64_t)1 << 8 * n) - 1;
     word = (word >> (63 - 8 * n) >> 1 ^ wide) & mask;
     return (uint32_t)(wide >> 8 * n) ^ (uint32_t)_mm_crc32_u64(0, word << (63 - 8 * n) << 1);
 }
 
-/* Headers that follow each other and claim the same end differ in the last byte of n: the factor for the others
- * stays. */
+/* Consecutive headers that claim the same end differ only in the last byte of n, so the factor of the other bytes is
+ * reused. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_near_shift_sse(int castagnoli, uint32_t reg, uint64_t n,
                                         struct kseg_prefix_table *table) {
     const struct kseg_polynomial *poly = castagnoli ? &kseg_castagnoli : &kseg_ieee;
     if (table->shifted != (long long)(n >> 8) + 1) {
-        uint32_t high = poly->power[1][n >> 8 & 255]; /* headers that claim ends near them need no more than this */
+        uint32_t high = poly->power[1][n >> 8 & 255]; /* enough for headers that claim near ends */
         if (n >> 16) high = kseg_multiply_sse(poly, high, poly->power[2][n >> 16 & 255]);
         if (n >> 24) high = kseg_multiply_sse(poly, high, poly->power[3][n >> 24 & 255]); /* no frame has 2^32 bytes */
         table->shifted = (long long)(n >> 8) + 1;
@@ -144,9 +144,9 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_at_most_256(__m256i x, __m256i most) {
     return _mm256_cmpeq_epi8(_mm256_min_epu8(x, most), x);
 }
 
-/* Of 32 positions those that `kseg_could_be_frame` may allow, as far as first and last bytes of fields tell.
- * `first` are the first bytes of sizes; `is_short`: only their last one is not zero. Where a message has no key, its
- * value is all that the fields leave of the size, or null where that is nothing. */
+/* Of 32 positions those that `kseg_could_be_frame` may accept, judged by first and last bytes of fields.
+ * `first`: the first bytes of sizes; `is_short`: only their last bytes are not zero. In a message without a key the
+ * value has all bytes that the other fields leave of the size; it is null if none are left. */
 KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_plausible_256(const unsigned char *p, __m256i first, __m256i magic,
                                                         __m256i is_short) {
     enum { V0_FIELDS = 14, V1_FIELDS = 22 };
@@ -167,7 +167,7 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_plausible_256(const unsigned char *p, 
     return _mm256_blendv_epi8(message, batch, _mm256_cmpeq_epi8(magic, _mm256_set1_epi8(2)));
 }
 
-/* `kseg_could_begin` of 32 positions, and more of what rules them out. */
+/* `kseg_could_begin` of 32 positions, with further checks. */
 KSEG_AVX2 KSEG_ALWAYS_INLINE uint32_t kseg_marks_of_32(const unsigned char *p, __m256i most, int v07) {
     const unsigned char *size = v07 ? p : p + 8;
     const __m256i first = kseg_load_256(size), magic = kseg_load_256(v07 ? p + 4 : p + 16);

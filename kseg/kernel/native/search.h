@@ -1,6 +1,6 @@
-/* Where the next frame could begin, and how many bytes are zero: what a search goes through byte by byte.
+/* The search byte by byte: for the next position at which a frame could begin, and for zero bytes.
  *
- * Plain loops over single bytes that any compiler turns into vector instructions; search.py is the interpreted twin.
+ * Plain loops over single bytes that compilers vectorize; search.py is the interpreted twin.
  */
 #ifndef KSEG_SEARCH_H
 #define KSEG_SEARCH_H
@@ -23,8 +23,8 @@ enum {
 #define KSEG_SEARCH_INLINE static inline
 #endif
 
-/* A length of fewer bytes than the least entry has, or of more than are left (its first byte tells), a negative offset
- * or a magic of no format rule a position out. */
+/* Rules out lengths below the smallest entry or above the remaining bytes (by their first byte), negative offsets and
+ * unknown magics. */
 KSEG_SEARCH_INLINE unsigned char kseg_could_begin(const unsigned char *p, unsigned char most) {
     unsigned char fits = (p[KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[8] <= most) & (p[0] < 128);
     unsigned char holds_header = ((unsigned char)(p[8] | p[9] | p[10]) > 0) | (p[11] > 13);
@@ -37,7 +37,7 @@ KSEG_SEARCH_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, un
     return fits & holds_header;
 }
 
-/* One bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p's. */
+/* A bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p. */
 KSEG_SEARCH_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned char most, int v07) {
     unsigned char marks[KSEG_LANES], any = 0;
     uint64_t bits = 0;
@@ -45,12 +45,12 @@ KSEG_SEARCH_INLINE uint64_t kseg_marks_of_all(const unsigned char *p, unsigned c
     for (k = 0; k < KSEG_LANES; k++)
         any |= marks[k] = v07 ? kseg_could_begin_v07(p + k, most) : kseg_could_begin(p + k, most);
     if (!any) return 0;
-    /* Eight bytes of 0 or 1 at a time become eight bits: the product moves each to a place of its own above bit 56. */
+    /* Packs eight bytes of 0 or 1 into eight bits: the product moves each byte to its own bit from 56 on. */
     for (k = 0; k < KSEG_LANES; k += 8) bits |= kseg_le64(marks + k) * 0x0102040810204080u >> 56 << k;
     return bits;
 }
 
-/* The same for the first count of them, where there are no 64. */
+/* The same for the first count positions, if there are fewer than 64. */
 static inline uint64_t kseg_marks_of_few(const unsigned char *p, ptrdiff_t count, unsigned char most, int v07) {
     uint64_t bits = 0;
     ptrdiff_t k;
@@ -69,7 +69,7 @@ KSEG_SEARCH_INLINE int kseg_first_set(uint64_t bits) {
 #endif
 }
 
-/* Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0. */
+/* The size of the frame at i, if its magic is known and its length includes a header and ends before end; else 0. */
 static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrdiff_t end, int v07) {
     int64_t size;
     int magic;
@@ -89,7 +89,7 @@ static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrd
     return size > end - i || size < least ? 0 : size;
 }
 
-/* What is cheap to tell of a frame found by search: fields that no writer ever filled so. */
+/* Cheap checks of a frame found by search: field values that no writer produces. */
 static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64_t size, int v07) {
     ptrdiff_t fields;
     int64_t key_size, value_size, rest;
@@ -108,12 +108,12 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
     return key_size + (value_size < 0 ? 0 : value_size) == rest;
 }
 
-/* From where on the positions of a search are to be looked at that has come to i without a find, given the marks there.
+/* The next position to check in a search that has found nothing before i, given the marks there.
  *
- * Where the 64 bytes at i are those before it, and so on up to `repeats`, what begins in those bytes and ends before
- * `repeats` is what began 64 bytes earlier, byte for byte, and no more intact. So a fill with one byte that seems to
- * begin a frame everywhere costs no more than other bytes. Not for what is short beside such frames: each search may
- * look at them anew. */
+ * If the 64 bytes at i repeat the 64 before them, and so on up to `repeats`, a frame that begins there and ends before
+ * `repeats` is equal to one that began 64 bytes earlier, which was not intact. So repeated bytes that look like a frame
+ * everywhere cost no more than other bytes. Not used for repeats that are short compared with such frames: each search
+ * may check these again. */
 static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                      uint64_t marks, ptrdiff_t *repeats) {
     int64_t longest = KSEG_V2_HEADER_BYTES;
@@ -132,7 +132,7 @@ static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdif
     return *repeats - longest < stop ? *repeats - (ptrdiff_t)longest : stop;
 }
 
-/* Whether the 64 positions at i are all searched and hold what the 64 before them do, which have been. */
+/* Whether all 64 positions at i are in the search and repeat the 64 before them, which were searched. */
 KSEG_SEARCH_INLINE int kseg_repeats_here(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t start) {
     return stop - i >= KSEG_LANES && i - start >= KSEG_LANES && kseg_le64(p + i) == kseg_le64(p + i - KSEG_LANES) &&
            !memcmp(p + i, p + i - KSEG_LANES, KSEG_LANES);
@@ -140,7 +140,7 @@ KSEG_SEARCH_INLINE int kseg_repeats_here(const unsigned char *p, ptrdiff_t i, pt
 
 typedef uint64_t (*kseg_marking)(const unsigned char *p, unsigned char most, int v07);
 
-/* Marks of the positions [i, i + 64) that are before stop; behind stop 17 bytes are there, in a file of 0.7 five. */
+/* Marks of the positions [i, i + 64) before stop; at least 17 bytes (0.7: 5) follow stop. */
 KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                        kseg_marking marks_of_all) {
     ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;
@@ -152,13 +152,13 @@ KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrd
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
-/* Where a search is. `marks` is what is left of the 64 positions before `ahead`. */
+/* The state of a search. `marks`: remaining candidates of the 64 positions before `ahead`. */
 struct kseg_search {
     ptrdiff_t start, ahead, repeats;
     uint64_t marks;
 };
 
-/* The first position in [i, stop) at which there is a frame as far as can be told without its checksum, else stop. */
+/* The first position in [i, stop) with a plausible frame, whose checksum is not verified; else stop. */
 KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                           struct kseg_search *search, kseg_marking marks_of_all) {
     for (;;) {
@@ -185,13 +185,13 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
     }
 }
 
-/* A search from i on. */
+/* Begins a search at i. */
 static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i) {
     search->start = search->ahead = search->repeats = i;
     search->marks = 0;
 }
 
-/* Zero bytes from i on, up to end. */
+/* The number of zero bytes from i on, before end. */
 KSEG_SEARCH_INLINE ptrdiff_t kseg_zeros_ahead(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
     ptrdiff_t start = i;
     for (; end - i >= KSEG_LANES; i += KSEG_LANES) {
@@ -204,12 +204,12 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_zeros_ahead(const unsigned char *p, ptrdiff_t 
     return i - start;
 }
 
-/* How many of the bytes [i, end) are zeros in runs of at least `least`. */
+/* The number of zero bytes in [i, end) that belong to runs of at least `least`. */
 static inline ptrdiff_t kseg_zeros_in_runs(const unsigned char *p, ptrdiff_t i, ptrdiff_t end, ptrdiff_t least) {
     ptrdiff_t found = 0;
     while (end - i >= least) {
-        /* A run as long as that which begins in [i, i + least) covers the last byte of these: looked at from there,
-         * most of what is not zero is jumped over. */
+        /* A run of `least` zeros that begins in [i, i + least) covers the last of these bytes. Checking backwards from
+         * there skips most other bytes. */
         ptrdiff_t back = i + least - 1, run;
         while (back >= i && !p[back]) back--;
         if (back >= i) {

@@ -1,15 +1,15 @@
-/* A record of the shape that nearly all have, read at once: no headers, no number of more than 3 bytes, filled exactly
- * as its length says. Whatever else there is, right or wrong, is for read_fields of records.py, which alone tells what
- * is wrong; so interpreted nothing takes this way.
+/* A fast path for the most frequent kind of records: without headers, without varints of more than 3 bytes, and with
+ * fields that end exactly at the record's length. read_fields of record_fields.py reads all other records and reports
+ * errors. The interpreted kernel has no such path.
  */
 #ifndef KSEG_SHORT_RECORD_H
 #define KSEG_SHORT_RECORD_H
 
 #include "native.h"
 
-/* A record's fields as they lie there. A negative size of a key or value means null; headers begins at the first. */
+/* The fields of a record. A negative size of a key or value means null; headers: position of the first header. */
 struct kseg_record_fields {
-    long long after; /* the position behind the record */
+    long long after; /* the position after the record */
     long long attributes;
     long long timestamp_delta;
     long long offset_delta;
@@ -21,14 +21,14 @@ struct kseg_record_fields {
     long long header_count;
 };
 
-/* Its length, attributes and three numbers before the key. */
+/* The smallest size of length, attributes and the three numbers before the key. */
 enum { KSEG_BEFORE_KEY = 13 };
 
-/* The position behind the zigzag varint at p; NULL where it has more than 3 bytes, of which no more are read. */
+/* The position after the zigzag varint at p; NULL if it has more than 3 bytes. At most 3 bytes are read. */
 static inline const unsigned char *kseg_short_varint(const unsigned char *p, int64_t *value) {
     int64_t raw = p[0];
     if (raw > 127) {
-        raw += ((int64_t)p[1] - 1) * 128; /* less what the highest bit of the byte before has added */
+        raw += ((int64_t)p[1] - 1) * 128; /* minus the highest bit of the previous byte */
         if (p[1] > 127) {
             raw += ((int64_t)p[2] - 1) * 16384;
             if (p[2] > 127) return NULL;
@@ -40,7 +40,7 @@ static inline const unsigned char *kseg_short_varint(const unsigned char *p, int
     return p + 1;
 }
 
-/* The position behind the record at i, whose fields up to its value are written; 0 where it has another shape. */
+/* Reads the fields of the record at i up to its value. Returns the position after it; 0 if it is of another kind. */
 static inline ptrdiff_t kseg_read_short_record(
     const unsigned char *p, ptrdiff_t i, ptrdiff_t end, struct kseg_record_fields *fields
 ) {

@@ -1,7 +1,7 @@
-/* The renderers' two densest loops for x86-64 processors that have AVX2, chosen at run time.
+/* The renderers' two most frequent loops, for x86-64 processors with AVX2; chosen at run time.
  *
- * Bytes that are no text make up most of many logs. As text nearly every second of them becomes three, as JSON all of
- * them become base64. Only escape.h includes this.
+ * Many logs consist mostly of binary data. In text, nearly every second byte of it becomes three bytes; in JSON it
+ * becomes base64. Only escape.h includes this.
  */
 #ifndef KSEG_SHUFFLE_H
 #define KSEG_SHUFFLE_H
@@ -13,10 +13,10 @@
 
 enum { KSEG_BLOCK = 32, KSEG_REMOVED = 0x80 /* as an index it shuffles in a zero */ };
 
-static int kseg_can_shuffle; /* set by kseg_shuffle_setup, and by tests of the loops that do without */
+static int kseg_can_shuffle; /* set by kseg_shuffle_setup, and by tests of the other loops */
 
-/* What becomes of four bytes: entry m keeps byte k where bit k of m is set, drops it where bit 4 + k is, and else
- * writes U+FFFD (source bytes 4 to 6) in its place. */
+/* The output of four bytes: entry m keeps byte k if bit k of m is set, drops it if bit 4 + k is set, and else replaces
+ * it by U+FFFD (source bytes 4 to 6). */
 static struct {
     unsigned char lanes[16];
 } kseg_spread_table[256];
@@ -43,7 +43,7 @@ static inline void kseg_shuffle_setup(void) {
     kseg_can_shuffle = kseg_cpu_has_avx2();
 }
 
-/* The last `size` < 32 bytes at p, zeros behind them; no byte behind p's is read. */
+/* The last `size` < 32 bytes at p, padded with zeros; no byte after them is read. */
 KSEG_WITH_AVX2 KSEG_LOCAL __m256i kseg_load_last(const unsigned char *p, int size) {
     const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), whole = _mm256_set1_epi32(size / 4);
     const __m256i x = _mm256_maskload_epi32((const int *)p, _mm256_cmpgt_epi32(whole, lanes));
@@ -55,8 +55,9 @@ KSEG_WITH_AVX2 KSEG_LOCAL __m256i kseg_load_last(const unsigned char *p, int siz
     return _mm256_or_si256(x, _mm256_and_si256(_mm256_cmpeq_epi32(whole, lanes), _mm256_set1_epi32((int)bytes)));
 }
 
-/* Writes those of the first `used` bytes at p that `raw` has a bit for, nothing for the `gone` ones, else U+FFFD; the
- * position behind. Reads up to three bytes more, which are `gone`, and touches 16 more than it writes. */
+/* Writes the first `used` bytes at p: unchanged for a bit in `raw`, nothing for a bit in `gone`, else U+FFFD. Returns
+ * the position after the output. Reads up to three more bytes, which are `gone`, and touches 16 bytes after the
+ * output. */
 KSEG_WITH_AVX2 KSEG_LOCAL Py_ssize_t kseg_spread(unsigned char *out, Py_ssize_t o, const unsigned char *p, int used,
                                                  uint32_t raw, uint32_t gone) {
     const __m128i replacement = _mm_cvtsi32_si128(0xBDBFEF);
@@ -75,12 +76,12 @@ KSEG_WITH_AVX2 KSEG_LOCAL Py_ssize_t kseg_spread(unsigned char *out, Py_ssize_t 
     return o;
 }
 
-/* Whole groups of twelve bytes as base64, sixteen letters each; the number of bytes used. Four bytes more than those
- * are read, so at least the last four are left. */
+/* Writes groups of twelve bytes as base64, sixteen letters each. Returns the number of bytes used. Four bytes after a
+ * group are read too, so at least the last four bytes remain. */
 KSEG_WITH_AVX2 KSEG_APART static Py_ssize_t kseg_base64_groups(unsigned char *out, const unsigned char *p,
                                                                Py_ssize_t n) {
     const __m128i thirds = _mm_setr_epi8(1, 0, 2, 1, 4, 3, 5, 4, 7, 6, 8, 7, 10, 9, 11, 10);
-    /* What to add to a six-bit number: by 0 for 26 to 51, 1 to 12 for 52 to 63, 13 for 0 to 25. */
+    /* The summand of a six-bit number: index 0 for 26 to 51, 1 to 12 for 52 to 63, 13 for 0 to 25. */
     const __m128i distances =
         _mm_setr_epi8('a' - 26, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52, '0' - 52,
                       '0' - 52, '0' - 52, '+' - 62, '/' - 63, 'A', 0, 0);

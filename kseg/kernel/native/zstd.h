@@ -1,6 +1,6 @@
-/* zstd frames through libzstd, whose functions are found when the first of them is met (kseg/formats/libzstd.py), so
- * that nothing of it is needed to compile the kernel. What is asked of a frame before libzstd sees it is what Kafka's
- * reader, a streaming one, asks: no window beyond 128 MiB, no frame of a format before zstd 0.8.
+/* zstd frames, decompressed by libzstd. Its functions are looked up for the first frame (kseg/formats/libzstd.py), so
+ * the kernel is compiled without libzstd. Frames are checked first, as Kafka's streaming reader does: no window above
+ * 128 MiB, no format older than zstd 0.8.
  */
 #ifndef KSEG_ZSTD_H
 #define KSEG_ZSTD_H
@@ -33,7 +33,7 @@ static inline void kseg_zstd_use(
     *(uintptr_t *)&kseg_libzstd.create = create;
 }
 
-/* NULL where there is no libzstd or no memory. */
+/* A new context; NULL if there is no libzstd or no memory. */
 static inline void *kseg_zstd_create(void) {
     return kseg_libzstd.create ? kseg_libzstd.create() : NULL;
 }
@@ -55,7 +55,7 @@ static inline size_t kseg_zstd_first_block(const uint8_t *p) {
     return 6 - (size_t)is_single + id_bytes[p[4] & 3] + (is_single && !size_code ? 1 : size_bytes[size_code]);
 }
 
-/* Whether a streaming decoder would take the window that the frame at p asks for; n is 8 at least. */
+/* Whether a streaming decoder accepts the window size of the frame at p; n is at least 8. */
 static inline int kseg_zstd_window_fits(const uint8_t *p, size_t n) {
     const uint64_t largest = ((uint64_t)1 << 27) + 1;
     const size_t blocks = kseg_zstd_first_block(p);
@@ -69,11 +69,11 @@ static inline int kseg_zstd_window_fits(const uint8_t *p, size_t n) {
     return kseg_little_endian(p + blocks - bytes, bytes) + (bytes == 2 ? 256 : 0) <= largest;
 }
 
-/* Whether the two reserved bits before the sequences of a compressed block are zero, or too little is there to tell. */
+/* Whether the two reserved bits before the sequences of a compressed block are zero, or missing. */
 static inline int kseg_zstd_block_is_known(const uint8_t *p, size_t n) {
     size_t at;
     if (n < 5) return 1;
-    if ((p[0] & 2) == 0) { /* literals as they are, or one of them over and over */
+    if ((p[0] & 2) == 0) { /* raw literals, or one repeated literal */
         const unsigned format = p[0] >> 2 & 3;
         at = format == 1 ? 2 : format == 3 ? 3 : 1;
         at += p[0] & 1 ? 1 : kseg_little_endian(p, (int)at) >> (format & 1 ? 4 : 3);
@@ -88,7 +88,7 @@ static inline int kseg_zstd_block_is_known(const uint8_t *p, size_t n) {
     return at >= n || (p[at] & 3) == 0;
 }
 
-/* libzstd looks at those bits from 1.5.5 on, and Kafka's is younger. The frame is whole. */
+/* libzstd checks these bits since 1.5.5, as in Kafka's version. The frame is complete. */
 static inline int kseg_zstd_is_known(const uint8_t *p, size_t n) {
     size_t at = kseg_zstd_first_block(p);
     int last = 0;
@@ -103,7 +103,7 @@ static inline int kseg_zstd_is_known(const uint8_t *p, size_t n) {
     return last;
 }
 
-/* The bytes that the frames at p hold, one after another, or KSEG_EXPAND_*. */
+/* The decompressed size of the contiguous frames at p, or KSEG_EXPAND_*. */
 static ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
     size_t at = 0, made = 0;
     while (at < n) {
@@ -111,7 +111,7 @@ static ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *o
         uint64_t magic;
         if (n - at < 8) return KSEG_EXPAND_REFUSED;
         magic = kseg_little_endian(p + at, 4);
-        if ((magic & 0xFFFFFFF0u) == 0x184D2A50u) { /* a frame to be skipped */
+        if ((magic & 0xFFFFFFF0u) == 0x184D2A50u) { /* a skippable frame */
             const uint64_t skipped = 8 + kseg_little_endian(p + at + 4, 4);
             if (skipped > n - at) return KSEG_EXPAND_REFUSED;
             at += (size_t)skipped;

@@ -1,11 +1,11 @@
-/* Areas compressed by libzstd, whose functions are found when a target asks for them (kseg/formats/libzstd.py). */
+/* Compression of areas by libzstd. Its functions are looked up for the first target (kseg/formats/libzstd.py). */
 #ifndef KSEG_ZSTD_PACKER_H
 #define KSEG_ZSTD_PACKER_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of enum ZSTD_cParameter. */
+/* Values of enum ZSTD_cParameter. */
 enum { KSEG_ZSTD_LEVEL = 100, KSEG_ZSTD_CONTENT_SIZE = 200 };
 
 static struct {
@@ -30,7 +30,7 @@ static inline void kseg_zstd_packer_destroy(void *context) {
     if (context) kseg_zstd_packer.destroy(context);
 }
 
-/* A context for frames that do not tell the size of what they hold, as Kafka's do not; NULL where none is to be had. */
+/* A context for frames without content size, as Kafka's; NULL if it cannot be created. */
 static inline void *kseg_zstd_packer_create(int level) {
     void *context = kseg_zstd_packer.create();
     if (context && (kseg_zstd_packer.is_error(kseg_zstd_packer.set(context, KSEG_ZSTD_LEVEL, level)) ||
@@ -41,7 +41,7 @@ static inline void *kseg_zstd_packer_create(int level) {
     return context;
 }
 
-/* Bytes of the frame that holds those at p, or -1. */
+/* Compresses the bytes at p to a frame. Returns its size, or -1. */
 static inline ptrdiff_t kseg_zstd_pack(void *context, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
     const size_t made = kseg_zstd_packer.compress(context, out, capacity, p, n);
     return kseg_zstd_packer.is_error(made) ? -1 : (ptrdiff_t)made;

@@ -36,7 +36,7 @@ cpdef enum:
     NOT_PLAIN = -3
 
 # The state of a decoding: input ``p`` from ``at`` to ``end``, program ``code`` and ``names``, output ``out``. Functions
-# return OUTPUT_FULL once a position in ``out`` passes ``limit``, behind which 512 bytes must lie. ``items``: number of
+# return OUTPUT_FULL if a position in ``out`` exceeds ``limit``; at least 512 bytes must follow it. ``items``: number of
 # array elements so far. ``is_switched``: whether the last SWITCH had the text that it is compared with. ``as_jackson``:
 # write texts as Jackson does, which differs in some control characters. ``is_control``: the record is of a control
 # batch.

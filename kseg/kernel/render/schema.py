@@ -1,24 +1,24 @@
-"""Kafka's generated messages (KIP-482) to JSON, as `kseg.formats.schema` shows them, by a program made of its tables.
+"""Renders Kafka's generated messages (KIP-482) as JSON, with the result of `kseg.formats.schema`, from a program.
 
-Only what is as it should be is written: whatever the tables' job would refuse, or show in a way of its own (text
-that is not UTF-8, tags that the schema does not know), is NOT_PLAIN, and the caller has that reader do it.
+Only plain messages are rendered. Others are NOT_PLAIN, and the caller uses `kseg.formats.schema`: malformed messages,
+text that is not UTF-8, tags that the schema does not know.
 
-A program (`kseg.formats.program` makes it) is ``code`` (int64) and ``names``, the bytes that its texts are taken from
-and PADDING bytes more. Code holds, at any index, a struct in one version:
+`kseg.formats.program` makes programs from the tables of fields. A program is ``code`` (int64) and ``names``, the bytes
+of its texts, followed by PADDING bytes. ``code`` has, at any index, a struct in one version:
 
-    COUNT    its fields                        MIXED    whether a tagged one comes before one that is in line
-    KNOWN    a bit for each tag
-    then FIELD_WIDTH columns a field, in the order in which they are shown:
-    KIND     one of the constants              FLAGS    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL (of a tagged one)
-    NAME     where ``,"name":`` begins         NAME_SIZE
-    TAG      the tag's number, -1: in line     DEFAULT  of a tagged number
-    STRUCT   index of a NESTED struct          WEIGHT   what an element of an array counts for, against MAX_ITEMS
+    COUNT    number of fields                  MIXED    whether a tagged field comes before one without a tag
+    KNOWN    a bit for each known tag
+    then FIELD_WIDTH columns for each field, in the order of the output:
+    KIND     one of the constants              FLAGS    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL (of a tagged field)
+    NAME     index of ``,"name":`` in names    NAME_SIZE
+    TAG      number of the tag, -1: no tag     DEFAULT  of a tagged number
+    STRUCT   index of a NESTED struct          WEIGHT   items that an element of an array counts as, for MAX_ITEMS
 
-The default of a tagged struct is the text at DEFAULT, of WEIGHT bytes, as it would be shown.
+The default of a tagged struct is its JSON text: WEIGHT bytes at DEFAULT.
 
-SWITCH is a str that decides about the PROTOCOL fields behind it: it does if it is the text at STRUCT, of DEFAULT bytes.
-Those are bytes that clients wrote: an int16 version, then a message that is not flexible; at their STRUCT stands the
-number of versions, followed by the index of each.
+SWITCH is a str that decides how the PROTOCOL fields after it are rendered: they are decoded if it is equal to the text
+at STRUCT, of DEFAULT bytes. PROTOCOL fields are bytes written by clients: an int16 version, then a message that is not
+flexible. At their STRUCT, ``code`` has the number of versions, followed by the index of the struct of each.
 """
 
 import cython
@@ -38,7 +38,7 @@ else:
 
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
-LIKE_A_TIME = cython.declare(cython.longlong, 1_000_000_000_000)  # ms since the epoch: 2001
+MIN_NEAR_NUMBER = cython.declare(cython.longlong, 1_000_000_000_000)  # timestamps since 2001 share their first digits
 LARGEST_INT = cython.declare(cython.longlong, 0x7FFFFFFF)
 LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 
@@ -50,7 +50,7 @@ LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 def put_name(
     job: cython.pointer[Job], o: cython.Py_ssize_t, position: cython.longlong, size: cython.longlong
 ) -> cython.Py_ssize_t:
-    """A text of the program."""
+    """Writes a text of the program."""
     if cython.compiled:
         if size <= PADDING:
             put(job.out, o, job.names + position, PADDING)  # one size for nearly all: no call, no loop
@@ -61,7 +61,7 @@ def put_name(
 
 
 def uvarint(job):
-    """The unsigned varint where the job stands; -1 where there is none that fits a positive int."""
+    """Reads an unsigned varint; returns -1 if it is malformed or larger than the largest int."""
     value: cython.longlong = 0
     shift: cython.int = 0
     byte: cython.longlong
@@ -76,7 +76,7 @@ def uvarint(job):
 
 
 def read_length(job, is_text):
-    """Length of a str or, where not ``is_text``, of bytes or an array; -1 null, NOT_PLAIN more than there are bytes."""
+    """Reads the length of a str, or else of bytes or an array. -1: null; NOT_PLAIN: more than the remaining bytes."""
     found: cython.longlong
     width: cython.Py_ssize_t = 2 if is_text else 4
     if job.is_flexible:
@@ -94,7 +94,7 @@ def read_length(job, is_text):
 
 
 def read_number(job, kind):
-    """The number where the job stands, which must have the bytes, of any kind before UUID."""
+    """Reads a number of a kind before UUID; the caller has checked that its bytes remain."""
     at: cython.Py_ssize_t = job.at
     if kind == I64:
         job.at = at + 8
@@ -116,7 +116,7 @@ def read_number(job, kind):
 @cython.nogil
 @cython.exceptval(check=False)
 def width_of(kind: cython.longlong) -> cython.Py_ssize_t:
-    """Bytes of a number or UUID."""
+    """Returns the size of a number or UUID in bytes."""
     if kind == I64:
         return 8
     if kind == I32:
@@ -127,7 +127,7 @@ def width_of(kind: cython.longlong) -> cython.Py_ssize_t:
 
 
 def put_string(job, size, o):
-    """The next ``size`` bytes as a JSON string; NOT_PLAIN for those that Java or Jackson show in another way."""
+    """Writes the next ``size`` bytes as a JSON string; NOT_PLAIN if Java or Jackson write them differently."""
     at: cython.Py_ssize_t = job.at
     k: cython.Py_ssize_t
     after: cython.Py_ssize_t
@@ -152,7 +152,7 @@ def put_string(job, size, o):
 
 
 def put_binary(job, size, o):
-    """The next ``size`` bytes as a string of base64."""
+    """Writes the next ``size`` bytes as a base64 string."""
     at: cython.Py_ssize_t = job.at
     job.at = at + size
     o = put(job.out, o, b'"', 1)
@@ -169,7 +169,7 @@ def put_binary(job, size, o):
 
 
 def put_uuid(job, o):
-    """16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
+    """Writes 16 bytes as org.apache.kafka.common.Uuid prints them: base64url, 22 characters."""
     k: cython.Py_ssize_t
     o = put_binary(job, 16, o) - 3
     if o < 0:
@@ -183,7 +183,7 @@ def put_uuid(job, o):
 
 
 def put_protocol(job, versions, size, o):
-    """The message in the next ``size`` bytes, of which it may leave some; 2 must be there."""
+    """Writes the message in the next ``size`` bytes, at least 2; bytes may remain after it."""
     end: cython.Py_ssize_t = job.end
     behind: cython.Py_ssize_t = job.at + size
     is_flexible: cython.bint = job.is_flexible
@@ -201,7 +201,7 @@ def put_protocol(job, versions, size, o):
 
 
 def put_sized(job, field, may_be_null, o):
-    """A str or bytes, whatever they hold."""
+    """Writes a str or bytes, or the message in them."""
     kind: cython.longlong = job.code[field + KIND]
     is_text: cython.bint = kind == STR or kind == SWITCH
     size: cython.longlong = read_length(job, is_text)
@@ -222,7 +222,7 @@ def put_sized(job, field, may_be_null, o):
 
 
 def put_value(job, field, may_be_null, o):
-    """One value, or one element of an array."""
+    """Writes a value, or an element of an array."""
     kind: cython.longlong = job.code[field + KIND]
     here: cython.longlong = 1
     number: cython.longlong
@@ -246,13 +246,13 @@ def put_value(job, field, may_be_null, o):
     if kind == BOOL:
         return put(job.out, o, b"true", 4) if read_number(job, kind) else put(job.out, o, b"false", 5)
     number = read_number(job, kind)
-    if cython.compiled and number >= LIKE_A_TIME:
+    if cython.compiled and number >= MIN_NEAR_NUMBER:
         return put_near(cython.address(job.times), job.out, o, number)
     return put_int(job.out, o, number)
 
 
 def put_field(job, field, o):
-    """A field with its name, and with a comma where it is not its struct's first."""
+    """Writes a field with its name, after a comma if it is not the first of its struct."""
     flags: cython.longlong = job.code[field + FLAGS]
     is_first: cython.longlong = job.out[o - 1] == 123  # {
     count: cython.longlong
@@ -281,7 +281,7 @@ def put_field(job, field, o):
 
 
 def is_default(job, field):
-    """Whether the tagged field where the job stands has its default, and so is not shown but passed over."""
+    """Whether the next tagged field has its default value; such fields are not written. Skips it then."""
     kind: cython.longlong = job.code[field + KIND]
     flags: cython.longlong = job.code[field + FLAGS]
     at: cython.Py_ssize_t = job.at
@@ -306,7 +306,7 @@ def is_default(job, field):
 
 
 def is_default_struct(job, field, start, end):
-    """Whether what has been shown of a tagged field is a struct that has its default."""
+    """Whether a tagged field, written to ``out`` from start to end, is a struct with its default value."""
     default: cython.longlong = job.code[field + DEFAULT]
     k: cython.Py_ssize_t
     if job.code[field + KIND] != NESTED or job.code[field + FLAGS] & IS_ARRAY:
@@ -320,7 +320,7 @@ def is_default_struct(job, field, start, end):
 
 
 def read_tags(job, struct, count, places):
-    """Fills start and end of the data of each tag, -1 for absent ones; false where they aren't known and ascending."""
+    """Sets start and end of the data of each tag, -1 if it is absent. False if tags are unknown or not ascending."""
     tag: cython.longlong
     last: cython.longlong = -1
     size: cython.longlong
@@ -343,9 +343,9 @@ def read_tags(job, struct, count, places):
 
 
 def put_tagged(job, struct, count, start, begun, o):
-    """Adds ``count`` tagged fields to the struct that was read from ``start`` on and printed from ``begun`` up to o.
+    """Adds ``count`` tagged fields to the struct that was read from ``start`` on and written from ``begun`` up to o.
 
-    Where tagged fields stand among others, which only the struct's end tells, it is printed once more.
+    If tagged fields come before others in the output (MIXED), the whole struct is written again.
     """
     places: cython.Py_ssize_t[32]
     behind: cython.Py_ssize_t
@@ -384,7 +384,7 @@ def put_tagged(job, struct, count, start, begun, o):
 
 
 def put_struct(job, struct, o):
-    """The struct where the job stands, as an object; behind OUTPUT_FULL and NOT_PLAIN what is printed is garbage."""
+    """Writes the next struct as an object. After OUTPUT_FULL and NOT_PLAIN the output is undefined."""
     start: cython.Py_ssize_t = job.at
     begun: cython.Py_ssize_t = o + 1
     field: cython.Py_ssize_t = struct + STRUCT_HEAD

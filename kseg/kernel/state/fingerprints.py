@@ -1,7 +1,8 @@
 """Packs fingerprints of batches for a manifest: a few bytes that identify a batch and its place.
 
-For every batch, one behind the other: its size (varint), what its last offset is above that of the batch before (zigzag
-varint, modulo 2^64; the first counts from 0), CRC-32C of all its bytes, the header included (4 bytes, little-endian).
+The fingerprint of a batch: its size (varint), the difference of its last offset from the previous batch's (zigzag
+varint, modulo 2^64; from 0 for the first batch), and the CRC-32C of all its bytes with the header (4 bytes,
+little-endian).
 """
 
 import cython
@@ -11,43 +12,29 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_WIDTH,
     crc32c,
+    difference,
     native_setup,
+    put_varint,
 )
 
 native_setup()
 
 MAX_FINGERPRINT_BYTES = 24
-"""Of one batch."""
-
-LOW_64_BITS = 0xFFFFFFFFFFFFFFFF
+"""Largest size of the fingerprint of one batch."""
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def put_varint(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.ulonglong) -> cython.Py_ssize_t:
-    """Seven bits a byte, lowest first; where it ends."""
+def put_uvarint(out: cython.pointer[cython.uchar], at: cython.Py_ssize_t, value: cython.ulonglong) -> cython.Py_ssize_t:
+    """Writes an unsigned varint, the lowest seven bits first. Returns the position after it."""
     while value > 127:
         out[at] = (value & 127) | 128
         at += 1
         value >>= 7
     out[at] = value & 127
     return at + 1
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def zigzag(last: cython.longlong, before: cython.longlong) -> cython.ulonglong:
-    delta: cython.ulonglong
-    if cython.compiled:
-        delta = cython.cast(cython.ulonglong, last) - cython.cast(cython.ulonglong, before)
-        return (delta << 1) ^ (~(delta >> 63) + 1)
-    else:
-        delta = last - before & LOW_64_BITS
-        return (delta << 1 & LOW_64_BITS) ^ (LOW_64_BITS if delta >> 63 else 0)
 
 
 def pack_rows(p, rows, count, origin, out):
@@ -61,8 +48,8 @@ def pack_rows(p, rows, count, origin, out):
     for i in range(count):
         row = i * BATCH_WIDTH
         start = rows[row + BATCH_POSITION] - origin
-        at = put_varint(out, at, rows[row + BATCH_SIZE])
-        at = put_varint(out, at, zigzag(rows[row + BATCH_LAST_OFFSET], before))
+        at = put_uvarint(out, at, rows[row + BATCH_SIZE])
+        at = put_varint(out, at, difference(rows[row + BATCH_LAST_OFFSET], before))
         before = rows[row + BATCH_LAST_OFFSET]
         crc = crc32c(0, p, start, start + rows[row + BATCH_SIZE])
         for k in range(4):
@@ -78,9 +65,9 @@ def pack(
     origin: cython.longlong,
     out: cython.uchar[::1],
 ) -> int:
-    """Writes the fingerprints of ``count`` batches (rows BATCH_*, end to end); the number of bytes written.
+    """Writes the fingerprints of ``count`` contiguous batches (rows BATCH_*). Returns the number of bytes written.
 
-    ``buffer`` holds the bytes of the file from ``origin`` on. Raises ValueError where a buffer is too short.
+    ``buffer`` has the bytes of the file from ``origin`` on. Raises ValueError if a buffer is too short.
     """
     written: cython.Py_ssize_t
     last: cython.Py_ssize_t

@@ -1,30 +1,31 @@
-# Kinds of index; events and state of a check of their entries.
+# Kinds of indexes, and the events and state of a check of their entries.
 from kseg.kernel.scan.events cimport EventLog
 
 cpdef enum:
-    # The two kinds of index, by the bytes of an entry.
+    # The kinds of indexes; the number is the size of an entry in bytes.
     OFFSETS = 8
     TIMES = 12
-    # Entries behind the one to be taken that must be in the window, if the file has them.
+    # Number of entries after the next one that must be in the window too, if the file has them.
     LOOK_AHEAD = 2
 
     # The offset is below the base offset of the segment.
     BELOW_BASE = 1
     # The position is negative.
     NEGATIVE = 2
-    # The entry is not in line with its neighbours. C: offset of the last entry that is.
+    # The entry is not in order with its neighbours. C: offset of the last entry in order.
     UNSORTED = 3
-    # The position lies inside a batch. C: where the next one begins.
+    # The position is inside a batch. C: position of the next batch.
     NO_BATCH = 4
-    # The batch begins behind the entry's offset. C: its first offset; of a compressed v0 or v1 message one below it.
+    # The first offset of the batch is larger than the entry's. C: that offset; for a compressed v0 or v1 message, the
+    # offset before it.
     TOO_LOW = 5
-    # The offset is that of no batch's end, nor of the batch's beginning, and leads nobody astray. C: the batch's last.
+    # The offset is neither the first nor the last offset of the batch; lookups still work. C: its last offset.
     IMPRECISE = 6
     # The log ends before the position or the offset. C: last offset of the log.
     BEYOND = 7
-    # A record up to the offset has a later timestamp. C: the largest timestamp up to there.
+    # A record up to the offset has a later timestamp. C: the largest timestamp up to the offset.
     TOO_OLD = 8
-    # No record up to the offset has a timestamp as late. C: the largest timestamp up to there.
+    # All records up to the offset have earlier timestamps. C: the largest timestamp up to the offset.
     TOO_NEW = 9
     KINDS = 10
 

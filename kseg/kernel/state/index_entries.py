@@ -1,6 +1,6 @@
-"""Follows the entries of an offset or a time index along the batches of its segment (rows BATCH_*), in one pass.
+"""Checks the entries of an offset or time index against the batches of its segment (rows BATCH_*), in one pass.
 
-Entries are sorted as batches are, so one is held until its batch comes by.
+Entries and batches have the same order, so only the current entry is held until its batch is reached.
 """
 
 import cython
@@ -23,28 +23,28 @@ from cython.cimports.kseg.kernel.layout.rows import (
 from cython.cimports.kseg.kernel.scan.events import EventLog, report
 
 NO_ENTRY = -(1 << 63)
-"""Stands for offset and value of the last entry in order before there was one."""
+"""Offset and value of the last entry in order, as long as there is none."""
 
 _MAX_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 _LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
 class EntryWalk(EventLog):
-    """One index file along the batches of its segment, kept from call to call.
+    """The state of the check of one index file, kept between calls.
 
-    ``width`` is OFFSETS or TIMES; ``limit`` and ``rows`` as in `EventLog`, whose ABOUT is the number of an entry, A its
-    offset, B its position or timestamp (ms), C what the kind says. `begin` resets all else for a file of a segment with
-    that base offset and so many entries in use; `move` gives it a window of entries, from number ``first`` on.
+    ``width`` is OFFSETS or TIMES; ``limit`` and ``rows`` are as in `EventLog`. Of its events, ABOUT is the number of an
+    entry, A its offset, B its position or timestamp (ms); the kind defines C. `begin` resets the state for a file: the
+    base offset of its segment and the number of used entries. `move` sets the window of entries, from number ``first``.
 
-    ``next`` is the entry to be taken next; ``is_short`` is set where the window must be moved there to go on.
-    ``held_entry``, ``held_offset`` and ``held_value`` are the entry that is held (``is_held``), ``before_offset`` and
-    ``before_value`` the last one in order, NO_ENTRY before there was one.
-    ``end``: position behind the last batch. ``last_offset`` that is believed; ``is_doubted``: the last batch's are not.
-    ``largest``: timestamp so far; ``has_unseen``: it may be too low (v0, damage, empty batches). ``certain``: the
-    largest of the batches whose offsets are believed. ``has_v2``: there are batches of v2 (time index only).
-    ``pending``: offset of an entry, number ``pending_entry``, that stands for several batches, not all of them seen.
-    ``indexed``: position of the last batch that an entry leads to. ``farthest``: most bytes between a batch and the
-    last one before it that an entry leads to, which is at ``farthest_at``.
+    ``next``: number of the next entry; ``is_short``: the window must be moved there first. ``held_entry``,
+    ``held_offset`` and ``held_value``: the held entry, if ``is_held``. ``before_offset`` and ``before_value``: the last
+    entry in order, NO_ENTRY if there is none.
+    ``end``: position after the last batch. ``last_offset``: the last plausible one; ``is_doubted``: the offsets of the
+    last batch are not plausible. ``largest``: largest timestamp so far; ``has_unseen``: it may be too low (v0, damage,
+    empty batches). ``certain``: largest timestamp of the batches with plausible offsets. ``has_v2``: the segment has
+    batches of v2 (time index only). ``pending``: offset of entry ``pending_entry``, which covers several batches, not
+    all of them read yet. ``indexed``: position of the last batch with an entry. ``farthest``: the largest distance in
+    bytes of a batch from the last indexed one before it, whose position is ``farthest_at``.
     """
 
     def __init__(self, width, limit, rows):
@@ -68,7 +68,7 @@ class EntryWalk(EventLog):
         self.has_unseen = self.is_doubted = self.has_v2 = False
 
     def move(self, first: cython.longlong, loaded: cython.longlong, window: cython.const[cython.uchar][::1]):
-        """``loaded`` entries are in the ``window``, which is at least as long as one."""
+        """Sets the ``window``, with ``loaded`` entries from number ``first`` on; it has at least the bytes of one."""
         if len(window) < max(1, loaded) * self.width:
             raise ValueError("a buffer is too short")
         self._window = window
@@ -82,7 +82,7 @@ class EntryWalk(EventLog):
 @cython.nogil
 @cython.exceptval(check=False)
 def offset_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
-    """The absolute offset of an entry of the window; -1 where it is beyond what offsets can be."""
+    """Returns the absolute offset of an entry of the window; -1 if it exceeds the largest offset."""
     at: cython.Py_ssize_t = (entry - walk.first) * walk.width
     relative: cython.longlong = be32(walk.data, at if walk.width == OFFSETS else at + TIME_ENTRY_OFFSET)
     if relative > 0 and walk.base > _LARGEST - relative:
@@ -95,7 +95,7 @@ def offset_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
 @cython.nogil
 @cython.exceptval(check=False)
 def value_of(walk: EntryWalk, entry: cython.longlong) -> cython.longlong:
-    """The position, or the timestamp, of an entry of the window."""
+    """Returns the position or the timestamp of an entry of the window."""
     at: cython.Py_ssize_t = (entry - walk.first) * walk.width
     return be32(walk.data, at + OFFSET_ENTRY_POSITION) if walk.width == OFFSETS else be64(walk.data, at)
 
@@ -111,12 +111,12 @@ def follows(
     offset: cython.longlong,
     value: cython.longlong,
 ) -> cython.bint:
-    """Whether an entry may come behind another: values rise, and offsets do; those of a time index may stay."""
+    """Whether an entry may follow another: values and offsets must rise; in a time index offsets may be equal."""
     return value > value_before and (offset > offset_before or (width == TIMES and offset == offset_before))
 
 
 def is_out_of_line(walk, offset, value):
-    """Whether the two entries behind the one just taken go on from what is before it, and not from it."""
+    """Whether the two entries after the current one continue the entry before it, but not the current one."""
     k: cython.longlong
     next_offset: cython.longlong
     next_value: cython.longlong
@@ -136,7 +136,7 @@ def is_out_of_line(walk, offset, value):
 
 
 def take(walk):
-    """Holds the next entry that is in order, if there is one; sets ``is_short`` where the window ends too soon."""
+    """Holds the next entry in order, if there is one. Sets ``is_short`` if the window ends too early."""
     i: cython.longlong
     offset: cython.longlong
     value: cython.longlong
@@ -177,7 +177,7 @@ def is_believed(
     count: cython.Py_ssize_t,
     walk: EntryWalk,
 ) -> cython.bint:
-    """Whether the offsets of row i fit between those before and behind; that they do not, others tell."""
+    """Whether the offsets of row i fit between those of its neighbours; `kseg.kernel.scan.chain` reports others."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
@@ -196,12 +196,12 @@ def is_believed(
 @cython.nogil
 @cython.exceptval(check=False)
 def report_held(walk: EntryWalk, kind: cython.longlong, c: cython.longlong) -> cython.void:
-    """An event about the entry that is, or was, held."""
+    """Adds an event about the held entry, or about the entry that was held last."""
     report(walk, kind, walk.held_entry, walk.held_offset, walk.held_value, c)
 
 
 def judge_offset(row, at, walk):
-    """The held entry of an offset index, which leads to this row."""
+    """Checks the offset of the held entry of an offset index, whose position is that of this row."""
     first: cython.longlong = row[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = row[at + BATCH_LAST_OFFSET]
     is_known: cython.bint = first >= 0 or row[at + BATCH_MAGIC] >= MAGIC_V2
@@ -218,7 +218,7 @@ def judge_offset(row, at, walk):
 
 
 def offsets_row(rows, i, count, walk):
-    """One batch for an offset index. To be repeated from its beginning where it ends with ``is_short``."""
+    """Checks an offset index against one batch. Must be repeated if it ends with ``is_short``."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     position: cython.longlong = rows[at + BATCH_POSITION]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
@@ -252,7 +252,7 @@ def offsets_row(rows, i, count, walk):
 
 
 def times_row(rows, i, count, walk):
-    """One batch for a time index. To be repeated from its beginning where it ends with ``is_short``."""
+    """Checks a time index against one batch. Must be repeated if it ends with ``is_short``."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
     last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
@@ -308,8 +308,8 @@ def follow_rows(rows, start, count, walk):
 def follow(
     walk: EntryWalk, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
-    """Shows rows ``start`` to ``count`` (BATCH_*) to the index; the row to go on with once the window was moved,
-    ``count`` where none is left."""
+    """Checks the index against rows ``start`` to ``count`` (BATCH_*). Returns the row to continue with after the window
+    was moved, or ``count``."""
     walk.events = 0
     if start >= count:
         return count
@@ -339,9 +339,9 @@ def drain_entries(walk, size):
 
 
 def drain(walk: EntryWalk, size: cython.longlong) -> bool:
-    """The entries that no batch was met for; True where the window must be moved and this be called again.
+    """Reports the entries without a batch. Returns True if the window must be moved and the call repeated.
 
-    ``size``: bytes of the log, of which all batches were shown; -1 where it is not to be compared with.
+    ``size``: size of the log in bytes, all of whose batches were read; -1 if entries need no comparison with it.
     """
     with cython.nogil:
         drain_entries(walk, size)

@@ -1,9 +1,9 @@
-# State of an index build, and results of a call.
+# The state of an index build, and the results of a call.
 cpdef enum:
     DONE = 0
-    # A last offset is below the segment's base offset, or 2^31 and more above it.
+    # A last offset is below the segment's base offset, or at least 2^31 above it.
     OUTSIDE = 1
-    # The index refuses an entry.
+    # The offset of an entry is not larger than the previous one.
     NOT_RISING = 2
 
 cdef class IndexBuild:

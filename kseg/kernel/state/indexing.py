@@ -1,10 +1,10 @@
 """Builds the entries of an offset and a time index from header rows, as Kafka's LogSegment.recover does.
 
-A batch gets an offset entry when more than ``interval`` bytes lie between its start and that of the batch indexed
-before (at first: the start of the file); with it the time index gets the largest timestamp so far, this batch's
-included, if it is larger than in the entry before. Entries are written as the files have them, big-endian: an offset
-(int32, counted from the segment's base offset; of one that does not fit, the low 32 bits) and a position (int32); a
-timestamp (int64) and an offset (int32).
+A batch gets an offset entry if it starts more than ``interval`` bytes after the previous indexed batch (for the first
+one: after the start of the file). At the same time the time index gets the largest timestamp so far, including this
+batch, if it is larger than that of the previous entry. Entries have the big-endian layout of the files: a relative
+offset (int32; the low 32 bits if it does not fit) and a position (int32); a timestamp (int64) and a relative offset
+(int32).
 """
 
 import cython
@@ -28,14 +28,14 @@ _MAX_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 class IndexBuild:
-    """How far the entries of a segment have come, kept from call to call. -1 stands for none.
+    """The state of the indexes of a segment, kept between calls. -1 means none.
 
-    ``uses_first_offset``: entries hold the first offset (1.1 and older); ``has_times`` false: there is no time index
-    (0.10.0); ``takes_any``: offsets that do not fit the segment are no reason to stop (1.1 and older).
+    ``uses_first_offset``: entries have the first offset of a batch (1.1 and older); ``has_times``: there is a time
+    index (not in 0.10.0); ``takes_any``: offsets that do not fit into the segment do not end the call (1.1 and older).
 
-    ``last_position``: start of the batch indexed last, 0 at first. ``largest_timestamp`` and the last offset of its
-    batch. ``last_offset`` in the offset index; ``last_timestamp`` and ``last_time_offset`` in the time index.
-    ``offsets``, ``times``: entries written by a call; ``row`` of the batch that could not be indexed.
+    ``last_position``: position of the last indexed batch, 0 at first. ``largest_timestamp``, with the last offset of
+    its batch. ``last_offset``: of the offset index; ``last_timestamp`` and ``last_time_offset``: of the time index.
+    ``offsets``, ``times``: number of entries that the call wrote; ``row``: of the batch that could not be indexed.
     """
 
     def __init__(self, base, interval, uses_first_offset=False, has_times=True, takes_any=False):
@@ -93,9 +93,9 @@ def index(
     offsets: cython.uchar[::1],
     times: cython.uchar[::1],
 ) -> int:
-    """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``.
+    """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``, which hold ``count`` entries each.
 
-    Both have room for ``count`` entries. DONE, or why it ended at ``row``; entries before that are written.
+    Returns DONE, or OUTSIDE or NOT_RISING if the batch of ``row`` cannot be indexed; earlier entries are written.
     """
     status: cython.int
     if count <= 0:

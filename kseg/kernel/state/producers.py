@@ -3,9 +3,9 @@
 The rules are those of ProducerStateManager and ProducerAppendInfo for replicated batches: only a non-transactional
 batch inside an open transaction is refused.
 
-With ``as_broker`` neither checksums nor the order of offsets count, as in a broker's own replay: only OUTSIDE and
-SHARED events are told, ``stop`` does not count, and a marker that is not plain (`is_plain_marker`) is left to the
-caller.
+With ``as_broker``, checksums and the order of offsets are ignored, as in a broker's own replay: only OUTSIDE and SHARED
+events are reported, ``stop`` is ignored, and the replay stops at markers that are not plain (`is_plain_marker`), which
+the caller must handle.
 """
 
 import cython
@@ -44,7 +44,7 @@ _MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
 
 
 def follow_offsets(table, first, last):
-    """Notes where offsets do not go on: what is not known of the producers since."""
+    """Notes gaps in the offsets: the state of producers is uncertain after them."""
     if table.is_after_damage:
         table.is_after_damage = False
         table.after_damage = first if first > table.largest_offset else table.largest_offset + 1
@@ -58,7 +58,7 @@ def follow_offsets(table, first, last):
 
 
 def pass_over(rows, i, count, table):
-    """Passes over batches of no producer from row i on that go on from the one before; the first that does not."""
+    """Skips batches without a producer from row i on, while their offsets continue. Returns the first other row."""
     at: cython.Py_ssize_t
     last: cython.longlong = table.largest_offset
     newest: cython.longlong = table.newest_data
@@ -95,7 +95,7 @@ def pass_over(rows, i, count, table):
 @cython.nogil
 @cython.exceptval(check=False)
 def is_plain_marker(rows: cython.pointer[cython.const[cython.longlong]], at: cython.Py_ssize_t) -> cython.bint:
-    """Whether the control batch is intact, and holds what a broker writes when a transaction ends."""
+    """Whether the control batch is intact, and has the form in which brokers write the end of a transaction."""
     return (
         rows[at + BATCH_STATE] & CRC_RIGHT
         and rows[at + BATCH_SIZE] == PLAIN_MARKER_BYTES
@@ -114,7 +114,7 @@ def is_kraft_type(type_of_marker: cython.longlong) -> cython.bint:
 
 
 def replay_as_broker(rows, i, table):
-    """Replays row i as it is, unless it is to stop before it."""
+    """Replays row i without checks. False if the replay must stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     index: cython.longlong
     is_control: cython.bint = (rows[at + BATCH_ATTRIBUTES] & CONTROL) != 0
@@ -136,7 +136,7 @@ def replay_as_broker(rows, i, table):
 
 
 def replay_one(rows, i, table):
-    """Replays row i, unless it is to stop before it."""
+    """Checks and replays row i. False if the replay must stop before it."""
     at: cython.Py_ssize_t = i * BATCH_WIDTH
     index: cython.longlong = -1
     is_control: cython.bint
@@ -159,14 +159,14 @@ def replay_one(rows, i, table):
     if not is_control and table.newest_data < rows[at + BATCH_MAX_TIMESTAMP] <= table.now_ms:
         table.newest_data = rows[at + BATCH_MAX_TIMESTAMP]
     if rows[at + BATCH_PRODUCER_ID] < 0:
-        # Only the log of KRaft has control batches of no producer, of types from LEADER_CHANGE on.
+        # Only KRaft's log has control batches without a producer; their types begin with LEADER_CHANGE.
         if is_control and rows[at + BATCH_COUNT] != 0 and not is_kraft_type(rows[at + BATCH_MARKER]):
             report(table, BAD_MARKER, i, rows[at + BATCH_MARKER], 0, 0)
         follow_offsets(table, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         return True
     if table.aborts >= table.abort_capacity:
         return False
-    # A marker's value ends in its coordinator's epoch, which no broker ever took for -1.
+    # A marker's value ends with the coordinator's epoch; no broker accepts -1.
     if not is_control or (
         ABORT_MARKER <= rows[at + BATCH_MARKER] <= COMMIT_MARKER and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
     ):
@@ -206,12 +206,11 @@ def replay_rows(rows, start, count, table):
 def replay(
     table: ProducerTable, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
-    """Replays rows ``start`` to ``count`` (BATCH_*); the row before which it stopped.
+    """Replays rows ``start`` to ``count`` (BATCH_*). Returns the row before which it stopped.
 
-    That is ``count``, or the first at or above ``stop``, or the one where there is no room left: for an ABORT marker,
-    or for one more producer (unless ``is_full`` says that there will be none), or ``as_broker`` a marker that is not
-    plain.
-    Events that do not fit are only counted.
+    It stops at ``count``; at the first batch at or above the offset ``stop``; if the table of aborts is full; if the
+    table of producers is full (unless ``is_full`` is set: then other producers are ignored); with ``as_broker`` at a
+    marker that is not plain. Events that do not fit are only counted.
     """
     done: cython.Py_ssize_t
     table.events = 0

@@ -1,6 +1,6 @@
 # Events and state of a comparison of the records of two replicas.
 cpdef enum:
-    # EXHAUSTED: all rows of A or of B are compared. MORE: the event rows are full: call again.
+    # EXHAUSTED: all rows of A or of B are compared. MORE: the event rows are full, so the call must be repeated.
     EXHAUSTED = 0
     MORE = 1
 
@@ -11,16 +11,16 @@ cpdef enum:
     ONLY_B = 6
 
 cpdef enum:
-    # Columns of an event: a range of offsets without a same record in it, its records, bits of what differs.
+    # Columns of an event: first and last offset of a range without equal records, their number, the differing fields.
     EVENT_KIND = 0
     EVENT_FIRST = 1
     EVENT_LAST = 2
     EVENT_COUNT = 3
-    EVENT_WHAT = 4
+    EVENT_FIELDS = 4
     EVENT_WIDTH = 5
 
 cpdef enum:
-    # Bits of what differs, in the order of WHAT_NAMES.
+    # Bits of the fields that differ, in the order of FIELD_NAMES.
     EPOCH = 1
     KEY = 2
     VALUE = 4
@@ -42,6 +42,8 @@ cdef class RecordComparison:
     cdef long long* rows
     cdef Py_ssize_t capacity
 
-cdef long long what_differs(Side a, Py_ssize_t i, Side b, Py_ssize_t j) noexcept nogil
-cdef bint report(RecordComparison found, bint goes_on, long long kind, long long offset, long long what) noexcept nogil
+cdef long long differing_fields(Side a, Py_ssize_t i, Side b, Py_ssize_t j) noexcept nogil
+cdef bint report(
+    RecordComparison found, bint goes_on, long long kind, long long offset, long long fields
+) noexcept nogil
 cdef int compare_rows(Side a, Side b, RecordComparison found) noexcept nogil

@@ -15,11 +15,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 
-WHAT_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
+FIELD_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
 
 
 class Side:
-    """Rows ROW_* of one replica and what they point to, as decoders leave them; ``next`` of ``count`` is not done."""
+    """Decoded records of one replica: rows ROW_*, payload and headers. ``next``: the first row not compared yet."""
 
     def __init__(
         self,
@@ -37,10 +37,10 @@ class Side:
 
 
 class RecordComparison:
-    """Numbers of records and the events of a call. ``events`` are rows EVENT_*, written to ``rows``.
+    """Counts of records, and the events of a call: ``events`` rows EVENT_* in ``rows``.
 
-    ``epochs_differ`` is said of all rows of a call by the caller. ``last_same``: the offset before any that is
-    different, -1 none. ``is_open``: the last record of a call is part of the last event.
+    ``epochs_differ``: set by the caller if all records of a call have different leader epochs. ``last_same``: the last
+    equal offset before the first difference, or -1. ``is_open``: the last event includes the last record of the call.
     """
 
     def __init__(self, rows: cython.longlong[::1]):
@@ -51,7 +51,7 @@ class RecordComparison:
         self.begin(False)
 
     def begin(self, epochs_differ) -> None:
-        """Counts anew."""
+        """Resets the counts."""
         self.epochs_differ = epochs_differ
         self.is_open = False
         self.same = self.different = self.only_a = self.only_b = 0
@@ -59,7 +59,7 @@ class RecordComparison:
         self.events = 0
 
     def event(self, number: cython.Py_ssize_t) -> tuple:
-        """One of the ``events``: kind, first and last offset, records, bits of what differs."""
+        """Returns an event: kind, first and last offset, number of records, bits of the fields that differ."""
         at: cython.Py_ssize_t = number * EVENT_WIDTH
         if not 0 <= number < self.events:
             raise IndexError(number)
@@ -68,7 +68,7 @@ class RecordComparison:
             self.rows[at + EVENT_FIRST],
             self.rows[at + EVENT_LAST],
             self.rows[at + EVENT_COUNT],
-            self.rows[at + EVENT_WHAT],
+            self.rows[at + EVENT_FIELDS],
         )
 
 
@@ -84,7 +84,7 @@ def are_same_bytes(
     other_at: cython.longlong,
     other_size: cython.longlong,
 ) -> cython.bint:
-    """Null (a size of -1) is the same as null only."""
+    """Whether two byte strings are equal; null (size -1) is equal only to null."""
     k: cython.longlong
     if size != other_size:
         return False
@@ -108,41 +108,41 @@ def is_same_field(
     b_rows: cython.pointer[cython.const[cython.longlong]],
     j: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Whether two fields are the same whose position stands in the columns i and j, and their size in those behind."""
+    """Whether two fields are equal; columns i and j have their positions, the next columns their sizes."""
     return are_same_bytes(a.payload, a_rows[i], a_rows[i + 1], b.payload, b_rows[j], b_rows[j + 1])
 
 
-def what_differs(a, i, b, j):
-    what: cython.longlong = 0
+def differing_fields(a, i, b, j):
+    fields: cython.longlong = 0
     mine: cython.pointer[cython.const[cython.longlong]] = a.rows
     other: cython.pointer[cython.const[cython.longlong]] = b.rows
     g: cython.Py_ssize_t = mine[i + ROW_HEADERS] * HEADER_WIDTH
     h: cython.Py_ssize_t = other[j + ROW_HEADERS] * HEADER_WIDTH
     _k: cython.longlong
     if not is_same_field(a, mine, i + ROW_KEY, b, other, j + ROW_KEY):
-        what |= KEY
+        fields |= KEY
     if not is_same_field(a, mine, i + ROW_VALUE, b, other, j + ROW_VALUE):
-        what |= VALUE
-    # v0 has no timestamps, and what was converted from it has none either.
+        fields |= VALUE
+    # Records of v0, and records converted from v0, have no timestamp.
     if mine[i + ROW_TIMESTAMP] != other[j + ROW_TIMESTAMP]:
         if mine[i + ROW_TIMESTAMP] != -1 and other[j + ROW_TIMESTAMP] != -1:
-            what |= TIMESTAMP
+            fields |= TIMESTAMP
     if mine[i + ROW_HEADER_COUNT] != other[j + ROW_HEADER_COUNT]:
-        return what | HEADERS
+        return fields | HEADERS
     for _k in range(mine[i + ROW_HEADER_COUNT]):
         if not is_same_field(a, a.headers, g + HEADER_KEY, b, b.headers, h + HEADER_KEY):
-            return what | HEADERS
+            return fields | HEADERS
         if not is_same_field(a, a.headers, g + HEADER_VALUE, b, b.headers, h + HEADER_VALUE):
-            return what | HEADERS
+            return fields | HEADERS
         g += HEADER_WIDTH
         h += HEADER_WIDTH
-    return what
+    return fields
 
 
-def report(found, goes_on, kind, offset, what):
-    """Adds a record to the last event if it ``goes_on`` from it, else makes one; false where there is no room."""
+def report(found, goes_on, kind, offset, fields):
+    """Adds a record to the last event if it ``goes_on``, else to a new one. False if the event rows are full."""
     at: cython.Py_ssize_t = (found.events - 1) * EVENT_WIDTH
-    if goes_on and found.events > 0 and found.rows[at + EVENT_KIND] == kind and found.rows[at + EVENT_WHAT] == what:
+    if goes_on and found.events > 0 and found.rows[at + EVENT_KIND] == kind and found.rows[at + EVENT_FIELDS] == fields:
         found.rows[at + EVENT_LAST] = offset
         found.rows[at + EVENT_COUNT] += 1
         return True
@@ -153,7 +153,7 @@ def report(found, goes_on, kind, offset, what):
     found.rows[at + EVENT_FIRST] = offset
     found.rows[at + EVENT_LAST] = offset
     found.rows[at + EVENT_COUNT] = 1
-    found.rows[at + EVENT_WHAT] = what
+    found.rows[at + EVENT_FIELDS] = fields
     found.events += 1
     return True
 
@@ -163,7 +163,7 @@ def compare_rows(a, b, found):
     j: cython.Py_ssize_t
     x: cython.longlong
     y: cython.longlong
-    what: cython.longlong
+    fields: cython.longlong
     goes_on: cython.bint = False
     found.events = 0
     found.is_open = True
@@ -186,9 +186,9 @@ def compare_rows(a, b, found):
             b.next += 1
             found.only_b += 1
             continue
-        what = what_differs(a, i, b, j) | (EPOCH if found.epochs_differ else 0)
-        if what:
-            if not report(found, goes_on, DIFFERENT, x, what):
+        fields = differing_fields(a, i, b, j) | (EPOCH if found.epochs_differ else 0)
+        if fields:
+            if not report(found, goes_on, DIFFERENT, x, fields):
                 return MORE
             goes_on = True
             found.different += 1
@@ -204,7 +204,7 @@ def compare_rows(a, b, found):
 
 
 def compare(a: Side, b: Side, found: RecordComparison) -> int:
-    """Goes on with the next rows of both; EXHAUSTED or MORE. KIND of an event: DIFFERENT, ONLY_A or ONLY_B."""
+    """Compares the next rows of both replicas. Returns EXHAUSTED or MORE."""
     status: cython.int
     if a.next >= a.count or b.next >= b.count:
         found.events = 0

@@ -1,12 +1,12 @@
-"""Counts records by the chunk, for a picture of a segment: only numbers are kept, in bounded memory.
+"""Counts batches and records for the summary of a segment, in bounded memory.
 
-Everything lies in int64 buffers that the caller holds. A ``tally``: TALLY_WIDTH columns,
+The caller provides an int64 buffer, ``tally``, of TALLY_WIDTH columns:
 
-    0.. COUNTERS, one each    FORMS, a few columns for each format and codec    SIZES, a distribution for each quantity
+    0.. COUNTERS, one column each    FORMS, FORM_WIDTH columns for each format and codec    SIZES, DISTRIBUTIONS
 
-A distribution: COUNT, SUM, LEAST, LARGEST, then buckets. Below 64 each size has its own; above, a bucket is 1/32 of the
-power of two that its sizes lie in, so that a quantile read from it is at most 1/64 off. `kseg.kernel.state.distinct`
-counts different keys and producer ids.
+The columns of a distribution are SIZE_COUNT, SIZE_SUM, SIZE_LEAST, SIZE_LARGEST and its buckets. Each size below 64 has
+a bucket of its own. Above, a bucket covers 1/32 of a power of two, so the error of a quantile is at most 1/64.
+`kseg.kernel.state.distinct` counts distinct keys and producer ids.
 """
 
 import cython
@@ -19,8 +19,8 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V0_HEADER_BYTES,
     V07_ATTRIBUTES,
     V07_CODEC,
-    V07_MIN_BYTES,
     V07_MAGIC,
+    V07_MIN_BYTES,
     V1_HEADER_BYTES,
     V1_TIMESTAMP,
     V2_COUNT,
@@ -67,25 +67,26 @@ COUNTERS = (
     "missing_offsets", "steps_back", "transactional", "control", "header_only", "with_producer", "log_append_time",
     "with_delete_horizon", "aborts", "commits", "other_control",
 )  # fmt: skip
-"""Names of the first columns of a tally. ``gaps`` are runs of offsets that no record has (none behind a negative one),
-``steps_back`` records whose offset is not above the one before."""
+"""Names of the first columns of a tally. ``gaps``: ranges of missing offsets (none is counted after a negative offset);
+``steps_back``: records whose offset is not larger than the previous one."""
 
 FORM_COLUMNS = ("batches", "records", "bytes", "packed", "unpacked")
-"""Of each format (v0, v1, v2, 0.7) and codec: bytes in the file, those of the records there, and of them unpacked."""
+"""Columns for each format (v0, v1, v2, 0.7) and codec. ``bytes``: size of the batches in the file; ``packed``: size of
+their records there; ``unpacked``: size of the decompressed records."""
 
 DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
 
 FORMATS, CODECS = 4, 8
 
 
-# Stands for 0.7 where a magic is asked for, and its form.
+# The magic that represents format 0.7, and the row of this format in FORMS.
 MAGIC_07 = cython.declare(cython.int, -7)
 FORM_07 = cython.declare(cython.Py_ssize_t, 3)
 LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
 def layout() -> tuple[int, int, int, int]:
-    """Columns of a tally: where FORMS and SIZES begin, how wide one distribution is, and the whole."""
+    """Returns the first columns of FORMS and SIZES, the width of a distribution, and the width of a tally."""
     return FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH
 
 
@@ -126,7 +127,7 @@ def note_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong)
 
 
 def note_record(p, tally, keys, key, key_size, value_size, headers):
-    """What a record that is no control record holds; sizes are -1 for null."""
+    """Counts a record that is not a control record; the size of a null key or value is -1."""
     tally[RECORDS] += 1
     if key_size < 0:
         tally[NULL_KEYS] += 1
@@ -179,7 +180,7 @@ def note_rows(p, rows, count, tally, keys, is_control, has_offsets):
 
 
 def note_batch(p, at, size, magic, tally, producers):
-    """What the frame at p[at] tells without its records; ``magic`` MAGIC_07 stands for 0.7."""
+    """Counts the header of the batch at p[at]; ``magic`` is MAGIC_07 for format 0.7."""
     attributes: cython.int
     producer: cython.longlong
     form: cython.Py_ssize_t = FORM_07
@@ -217,7 +218,7 @@ def note_batch(p, at, size, magic, tally, producers):
 
 
 def note_plain(tally, form, records, size):
-    """Records of a batch that is not compressed, and the bytes they take."""
+    """Counts the records of an uncompressed batch and their bytes."""
     form = FORMS + form * FORM_ROW
     tally[form + FORM_RECORDS] += records
     tally[form + FORM_PACKED] += size
@@ -226,7 +227,7 @@ def note_plain(tally, form, records, size):
 
 
 def note_message(p, at, size, magic, tally, producers, keys):
-    """A v0 or v1 message that is not compressed."""
+    """Counts an uncompressed v0 or v1 message. Returns DONE or NOT_PLAIN."""
     key: cython.Py_ssize_t = V1_HEADER_BYTES if magic else V0_HEADER_BYTES
     key_size: cython.longlong
     value: cython.Py_ssize_t
@@ -252,7 +253,7 @@ def note_message(p, at, size, magic, tally, producers, keys):
 
 
 def note_frame(p, frames, row, v07, tally, producers, keys, table):
-    """DONE or NOT_PLAIN. ``table`` has room for the records of one batch."""
+    """Counts a plain batch. Returns DONE or NOT_PLAIN. ``table``: buffers for the records of one batch."""
     header: RecordsHeader
     cursor: RecordCursor
     at: cython.Py_ssize_t = frames[row + FRAME_POSITION]
@@ -299,10 +300,10 @@ def add_frames(
     rows: cython.longlong[::1],
     headers: cython.longlong[::1],
 ) -> int:
-    """Counts frames [first, stop) and the records in them; the number of the first that is not plain, or ``stop``.
+    """Counts frames [first, stop) and their records. Returns the first frame that is not plain, or ``stop``.
 
-    Not plain, and not counted: compressed, a wrong CRC, records that do not decode or are more than ``rows`` has room
-    for, bytes behind a header that counts no records.
+    A batch is not plain, and not counted, if it is compressed, its CRC is wrong, its records cannot be decoded or do
+    not fit into ``rows``, or its header counts no records and has bytes behind it.
     """
     i: cython.Py_ssize_t = first
     table: RecordTable
@@ -333,7 +334,7 @@ def add_batch(
     tally: cython.longlong[::1],
     producers: cython.longlong[::1],
 ) -> None:
-    """Counts one batch without its records; ``data`` begins with its header, ``magic`` is 0, 1, 2 or -7 for 0.7."""
+    """Counts one batch without its records. ``data`` begins with its header; ``magic``: 0, 1, 2, or -7 for 0.7."""
     least: cython.Py_ssize_t = V0_HEADER_BYTES + 8
     if magic == MAGIC_V2 or magic == MAGIC_07:
         least = V2_HEADER_BYTES if magic == MAGIC_V2 else V07_MIN_BYTES
@@ -352,7 +353,7 @@ def add_rows(
     is_control: cython.bint,
     has_offsets: cython.bint,
 ) -> None:
-    """Counts records by their rows over ``payload``; without ``has_offsets`` (0.7) their offsets are left out."""
+    """Counts records from their rows over ``payload``; offsets are counted only if ``has_offsets`` (not in 0.7)."""
     if count <= 0 or len(payload) == 0:
         return
     check_buffers(tally, keys)

@@ -232,7 +232,7 @@ class ReplicaComparison:
         if self._diverged is None:
             return
         found, self._diverged = self._diverged, None
-        names = [name for bit, name in enumerate(kernel.WHAT_NAMES) if self._differing >> bit & 1]
+        names = [name for bit, name in enumerate(kernel.FIELD_NAMES) if self._differing >> bit & 1]
         where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
         path, position = self._other_position
         text = f"{where}: {_listed(names)} of {_records(found.records)} differ from {path} at position {position}"

@@ -105,6 +105,35 @@ def test_a_swap_from_the_lowest_cleaned_on_goes(partition: Path) -> None:
     assert contents(partition) == before
 
 
+@pytest.mark.parametrize(("version", "goes"), [("0.11.0", True), ("1.0", True), ("1.1", False)])
+def test_until_1_1_the_index_of_a_swap_goes(partition: Path, version: str, goes: bool) -> None:
+    """Later brokers leave it where it is, and rebuild the index of the .log."""
+    index = (partition / f"{STEM}.index").read_bytes()
+    (partition / f"{STEM}.index.swap").write_bytes(bytes(8))
+    recover(partition, era=era_of(version), was_clean=True)
+    assert (partition / f"{STEM}.index.swap").exists() != goes
+    assert ((partition / f"{STEM}.index").read_bytes() == index) == goes
+
+
+def test_a_recovered_swap_below_all_segments_is_not_the_active_one(tmp_path: Path) -> None:
+    directory = make(tmp_path / "orders-0", {BASE: SECOND})
+    (directory / f"{STEM}.log.swap").write_bytes(b"".join(FIRST))
+    found = recover(directory, era=era_of("2.0"))
+    assert found.next_offset == last_offset(SECOND[-1]) + 1
+    assert {path.name: path.read_bytes() for path in directory.glob("*.log*")} == {
+        f"{STEM}.log": b"".join(FIRST),
+        f"{NEXT}.log": b"".join(SECOND),
+    }
+
+
+@pytest.mark.parametrize(("version", "goes"), [("2.0", False), ("2.1", True), ("2.8", True), ("3.9", False)])
+def test_brokers_of_2_1_to_2_8_delete_the_epochs_of_old_formats(tmp_path: Path, version: str, goes: bool) -> None:
+    directory = copy_of(TESTDATA / "kafka-0.10.2.2/codecs/compact-lz4-0", tmp_path)
+    (directory / LEADER_EPOCHS).write_text("0\n1\n0 0\n")
+    recover(directory, era=era_of(version))
+    assert (directory / LEADER_EPOCHS).exists() != goes
+
+
 def test_the_first_kafka_knows_no_leftovers(partition: Path) -> None:
     (partition / f"{STEM}.log.deleted").write_bytes(b"left")
     recover(partition, era=era_of("0.8.0"), was_clean=True)

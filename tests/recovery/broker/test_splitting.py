@@ -29,6 +29,18 @@ def test_each_part_begins_with_the_batch_that_did_not_fit(tmp_path: Path, was_cl
     assert not recover(directory).plan
 
 
+def test_a_renamed_part_leaves_no_index_behind(tmp_path: Path) -> None:
+    """The first batch is too far from the name of the segment, so that no part keeps that name."""
+    directory = make(tmp_path / "orders-0", {0: [*BEHIND, *FARTHER]})
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        (directory / f"{0:020d}{suffix}").write_bytes(bytes(24))
+    recover(directory)
+    found = contents(directory)
+    assert found[f"{FAR:020d}.log"] == b"".join(BEHIND)
+    assert found[f"{3 * FAR:020d}.log"] == b"".join(FARTHER)
+    assert [name for name in found if name.startswith(f"{0:020d}.")] == []
+
+
 def test_damage_in_a_part_is_cut(tmp_path: Path) -> None:
     broken = BEHIND[1][:-1] + bytes([BEHIND[1][-1] ^ 1])
     directory = make(tmp_path / "orders-0", {0: [*NEAR, BEHIND[0], broken, *FARTHER]})

@@ -35,3 +35,21 @@ def test_the_one_with_more_records_stays(chosen: int, tmp_path: Path) -> None:
     found = resolved(tmp_path / "10.log", [(10, b"ab"), (10, b"cde")], chosen)
     assert list(found) == [0]
     assert "which is ambiguous" in found[0].doubt
+
+
+def test_a_part_that_cannot_be_judged_does_not_stop_the_others(tmp_path: Path) -> None:
+    """The first overlaps two batches, so that nothing is said about it; the second overlaps one."""
+    claims = [(10, b"a"), (11, b"b"), (10, b"cd"), (12, b"e"), (12, b"fg")]
+    data, parts = b"", Parts(10)
+    for first, keys in claims:
+        batch = keyed_batch(first, keys)
+        parts.append(Part(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        data += batch
+    path = tmp_path / "10.log"
+    path.write_bytes(data)
+    with open_source(str(path)) as source:
+        overlaps = OverlapResolution(source, parts, 10, 14, None, Scratch())
+        found = overlaps.resolve([0, 1, 3], {2: Verdict(), 4: Verdict()})
+    assert set(found) == {2, 4}
+    assert found[2] == Verdict()
+    assert found[4].expected == 13

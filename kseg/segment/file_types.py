@@ -82,6 +82,11 @@ def holds_batches(source: Source, name: str) -> bool:
         return False
     if named_like_segment(name) or continues(head[:_HEADER_BYTES], -1):
         return True
+    return has_intact_batch(source)
+
+
+def has_intact_batch(source: Source) -> bool:
+    """Whether a batch whose checksum is right starts near the start of the file. Raises PathError."""
     try:
         return next_frame(source.extent, 0, source.size, FIRST_LOOK_BYTES) >= 0
     except OSError as error:

@@ -12,7 +12,7 @@ from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.segments import LOG, SUFFIXES, SWAP
 from kseg.recovery.names import leading_offset
 from kseg.recovery.workspace import Workspace
-from kseg.segment.file_types import first_base_offset, holds_batches
+from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
@@ -49,13 +49,15 @@ def _is_log(name: str) -> bool:
 
 
 def _holds_batches(workspace: Workspace, name: str) -> bool:
-    """Whether a file with another name begins with batches, or is no side file and has an intact batch near its
-    start."""
+    """Whether a file with another name has an intact batch near its start; a side file must begin with a batch, too.
+
+    The entries of an index can resemble the header of a batch, but not one whose checksum is right.
+    """
     if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or _CHECKPOINT in name:
         return False
     with open_source(workspace.path(name)) as source:
         if name.endswith(_SIDE_SUFFIXES):
-            return first_base_offset(source) is not None
+            return first_base_offset(source) is not None and has_intact_batch(source)
         return holds_batches(source, "")
 
 

@@ -347,6 +347,16 @@ def test_an_intact_partition_is_not_touched(tmp_path: Path) -> None:
     assert {path.name: path.stat().st_ino for path in partition.glob("*.log")} == before
 
 
+def test_a_preallocated_time_index_is_no_segment(partition: Path) -> None:
+    """Its one entry and the zeros behind it, of a running broker 4.3.1, resemble the header of a batch of 26 bytes."""
+    path = segment(partition, -1).with_suffix(".timeindex")
+    path.write_bytes(bytes.fromhex("000001a2062e550e0000000e").ljust(65532, b"\0"))
+    whole = log_of(partition)
+    found = salvage(partition)
+    assert [step.removed for step in found.plan.steps if step.removed] == []
+    assert_salvaged(partition, whole)
+
+
 def test_a_batch_yields_to_more_records_in_another_file(partition: Path) -> None:
     """It has one record, and the offsets of three batches."""
     whole, path = log_of(partition), segment(partition, 0)

@@ -96,10 +96,13 @@ def _plan(rows: list[Row]) -> Made:
     actions = [row for row in rows if row["type"] == "action"]
     total: Row = next((row for row in reversed(rows) if row["type"] == "summary"), {})
     counts = Counter(row["action"] for row in actions)
-    removed = total.get("removedRecords", 0)
+    damaged = sum(row["type"] == "damage" for row in rows)
+    removed, missing = total.get("removedRecords", 0), total.get("missingOffsets", 0)
     cards = [
         Card("directories", f"{total.get('directories', 0):,}"),
         Card("file operations", f"{len(actions):,}"),
+        *([Card("damaged ranges", f"{damaged:,}", "error")] if damaged else []),
+        *([Card("missing offsets", f"{missing:,}", "error")] if missing else []),
         Card("records removed", f"{removed:,}", "error" if removed else ""),
         Card("bytes removed", shown_bytes(total.get("removedBytes", 0))),
         Card("bytes written", shown_bytes(total.get("newBytes", 0))),
@@ -107,6 +110,10 @@ def _plan(rows: list[Row]) -> Made:
     ]
     if not actions:
         return "Nothing would change.", "good", cards, []
-    parts = ", ".join(f"{count} {action}" for action, count in sorted(counts.items()))
-    tone = "error" if removed else "info"
-    return f"{plural(len(actions), 'file operation', 'file operations')} would be done: {parts}.", tone, cards, []
+    harm = ", ".join(
+        [plural(damaged, "damaged range", "damaged ranges")] * bool(damaged)
+        + [plural(missing, "offset", "offsets") + " missing"] * bool(missing)
+    )
+    parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
+    verdict = f"{len(actions):,} file operation{'s' * (len(actions) > 1)} would be done: {parts}."
+    return f"{harm}. {verdict}" if harm else verdict, "error" if removed or harm else "info", cards, []

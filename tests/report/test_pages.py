@@ -124,6 +124,22 @@ def test_every_plan_and_view_has_a_page(
     assert [row for row in data["rows"] if row["type"] == wanted] == plain.of_type(wanted)
 
 
+@needs_browser
+def test_a_plan_begins_with_what_is_damaged_and_missing(kseg: Kseg, tmp_path: Path) -> None:
+    """The files of a segment that are deleted for one reason are one row."""
+    shutil.copytree(CASE, tmp_path / "dplain-0")
+    for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted"):
+        (tmp_path / f"dplain-0/00000000000000000007{suffix}").write_bytes(bytes(1000))
+    page = tmp_path / "page.html"
+    kseg("recover", "--mode", "salvage", "-n", "--format", "html", "-o", page, tmp_path / "dplain-0")
+    dom = dom_of(page)
+    assert re.search(r"<h1>[1-9] damaged ranges?, [0-9]+ offsets missing\. [0-9]+ file operations would be done", dom)
+    at = [dom.index(f'id="{section}-title"') for section in ("damage", "gaps", "actions")]
+    assert at == sorted(at)
+    (folded,) = [row for row in re.findall("<tr>.*?</tr>", dom) if "000007." in row]
+    assert all(suffix in folded for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted", "2.9 KiB"))
+
+
 def test_undo_has_a_page(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(CASE, tmp_path / "dplain-0")
     assert kseg("recover", tmp_path / "dplain-0").status == 0

@@ -218,6 +218,22 @@ const retention = () => {
   );
 };
 
+// One row for the files of a segment that are deleted for the same reason.
+const folded = (rows) => {
+  const made = new Map();
+  for (const row of rows) {
+    const [stem, ...suffixes] = base(row.file).split(".");
+    const key = row.action === "delete" && !row.removed.length ? `${stem} ${row.reason}` : row.file;
+    const first = made.get(key);
+    if (!first) made.set(key, { ...row });
+    else {
+      first.file += " ." + suffixes.join(".");
+      first.oldSize += row.oldSize;
+    }
+  }
+  return [...made.values()];
+};
+
 const plan = () => {
   const actions = data.rows.filter((row) => row.type === "action");
   const groups = new Map();
@@ -246,6 +262,41 @@ const plan = () => {
         "truncated logs",
       ),
     );
+  const damages = data.rows.filter((row) => row.type === "damage");
+  if (damages.length)
+    section(
+      "damage",
+      "Damaged ranges",
+      number(damages.length),
+      table(
+        [
+          ["file", "File", name, "place"],
+          ["position", "Position", number, 1],
+          ["length", "Bytes", bytes, 1],
+          ["code", "Code", name],
+          ["message", "What is wrong", name],
+        ],
+        damages,
+        "damaged ranges",
+      ),
+    );
+  const gaps = data.rows.findLast((row) => row.type === "summary")?.gaps ?? [];
+  if (gaps.length)
+    section(
+      "gaps",
+      "Offsets that stay missing",
+      number(gaps.length),
+      table(
+        [
+          ["directory", "Partition", name, "place"],
+          ["firstOffset", "From offset", number, 1],
+          ["lastOffset", "To offset", number, 1],
+          [(row) => BigInt(row.lastOffset) - BigInt(row.firstOffset) + 1n, "Offsets", number, 1],
+        ],
+        gaps,
+        "offsets that stay missing",
+      ),
+    );
   const list = el("div", "list");
   section(
     "actions",
@@ -255,10 +306,11 @@ const plan = () => {
     list,
   );
   const tones = { delete: "error", truncate: "warning", replace: "info", create: "good" };
+  const harmed = new Set([...damages.map((row) => holder(row.file)), ...gaps.map((row) => name(row.directory))]);
   const lost = (rows) => rows.reduce((sum, row) => sum + row.removedBytes, 0);
   lazy(
     list,
-    [...groups].sort((a, b) => lost(b[1]) - lost(a[1])),
+    [...groups].sort((a, b) => harmed.has(b[0]) - harmed.has(a[0]) || lost(b[1]) - lost(a[1])),
     ([place, rows]) => {
       const largest = Math.max(1, ...rows.map((row) => Math.max(row.oldSize ?? 0, row.newSize ?? 0)));
       const sizes = (row) => {
@@ -291,7 +343,7 @@ const plan = () => {
             ["reason", "Reason", name],
             [removed, "Removed", (v) => v],
           ],
-          rows,
+          folded(rows),
           place,
         ),
       );

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
@@ -23,17 +23,25 @@ _EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 
 def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
     """Whether no evidence contradicts the offsets of a misplaced run. A batch that exactly fills the gap between its
-    neighbours in the file is in its place, whatever its offset says."""
+    neighbours in the file is in its place, whatever its offset says, unless it continues the segment before."""
     part = run.part
     if run.expected >= 0 or run.doubt or not 0 <= part.first <= part.last <= part.first + LARGEST_DELTA * run.batches:
         return False
-    if run.batches > 1 or kept.base < 0:
+    if run.batches > 1 or kept.base < 0 or run.continues:
         return True
     i = kept.parts.at_position(part.start)
     start = kept.parts[i].last + 1 if i >= 0 else kept.base
     stop = kept.parts[i + 1].first if i + 1 < len(kept.parts) else kept.limit + 1
     is_exact = stop - start == part.last - part.first + 1 and (not kept.is_last or i + 1 < len(kept.parts))
     return not is_exact or part.first == start
+
+
+def mark_continuing(kept: Sequence[SegmentContents]) -> None:
+    """Marks the first batches of files that continue the segment before. ``kept``: contents of files, sorted by name."""
+    for before, one in pairwise(kept):
+        for run in one.misplaced[:1]:
+            ends = before.parts[-1].last if len(before.parts) else -1
+            run.continues = run.part.start == 0 and 0 <= ends == run.part.first - 1
 
 
 def _is_loose(kept: SegmentContents, run: MisplacedRun) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain
+from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain, mark_continuing
 from kseg.recovery.salvage.overflow import overflow
 from kseg.recovery.salvage.parts import Parts
 from kseg.recovery.salvage.segment_bounds import SegmentBounds, bounds_by_name, segment_bounds
@@ -46,6 +46,7 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
 
     by_name = bounds_by_name(sources)
     kept = [read(bounds) for bounds in by_name]
+    mark_continuing(kept)
     if len(by_name) == len(sources) and not any(is_plain(one, run) for one in kept for run in one.misplaced):
         return Assembled(_drafts(by_name, kept, sources), [])
     known = dict(zip(by_name, kept, strict=True))

@@ -43,13 +43,15 @@ class Cuts:
 class MisplacedRun:
     """Intact ``batches`` that seem to be in the wrong place. ``expected``: the first offset that their neighbours
     suggest, -1 if unknown; ``doubt``: why their own offsets, which another batch has, may yet be right; ``records``:
-    their number by the headers."""
+    their number by the headers; ``continues``: whether they begin their file at the offset after the segment before.
+    """
 
     part: Part
     batches: int
     expected: int = -1
     doubt: str = ""
     records: int = 0
+    continues: bool = False
 
 
 @dataclass(slots=True)

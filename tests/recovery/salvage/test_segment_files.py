@@ -324,6 +324,7 @@ _CHANGES = {change.__name__: change for change in (_renamed, _copied, _cut, _ove
 @given(st.lists(st.tuples(st.sampled_from(sorted(_CHANGES)), _PLACES, _PLACES), min_size=1, max_size=5))
 @example([("_overlapped", 0, 71), ("_renamed", 3, 167)])  # a loose copy of a batch that crosses the name of its file
 @example([("_cut", 0, 4634), ("_overlapped", 0, 7582)])  # whole batches behind the rest of a cut one
+@example([("_emptied", 0, 130), ("_cut", 3, 6036), ("_renamed", 3, 8296)])  # the batch would fit at a wrong name, too
 def test_every_intact_batch_is_in_the_log_or_in_quarantine(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         partition = copy_of(PLAIN, Path(folder))

@@ -190,8 +190,10 @@ const retention = () => {
             Object.entries(settings)
               .map(
                 ([key, v]) =>
-                  `${key} ${v === -1 ? "unlimited" : (v ?? "not known")}` +
-                  (row.sources[key] ? ` (${row.sources[key]})` : ""),
+                  row.sources[key] === "unknown"
+                    ? `${key} not known: assumed to be ${v === -1 ? "unlimited" : v}`
+                    : `${key} ${v === -1 ? "unlimited" : (v ?? "not known")}` +
+                      (row.sources[key] ? ` (${row.sources[key]})` : ""),
               )
               .join(", "),
         ),

@@ -37,7 +37,7 @@ def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
 
 
 def mark_continuing(kept: Sequence[SegmentContents]) -> None:
-    """Marks the first batches of files that continue the segment before. ``kept``: contents of files, sorted by name."""
+    """Marks the first batches of files that continue the segment before. ``kept``: of files, sorted by name."""
     for before, one in pairwise(kept):
         for run in one.misplaced[:1]:
             ends = before.parts[-1].last if len(before.parts) else -1

@@ -137,10 +137,16 @@ def command(
             raise click.UsageError(str(error)) from error
     keep_freed_memory()
     gc.freeze()  # imported modules are never freed
-    with spark_session(engine, options.jobs) as spark, mounted(options.paths, spool) as found:
+    others = () if options.against is None else (options.against,)
+    with (
+        spark_session(engine, options.jobs) as spark,
+        mounted(options.paths, spool) as found,
+        mounted(others, spool) as replicas,
+    ):
         remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
         takes_census = _takes_census(tuple(found), sort, presentation.form)
-        options = replace(options, paths=tuple(found), remote=remote, takes_census=takes_census)
+        against = replicas[0] if replicas else None
+        options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
         return _verify(options, output, presentation, spark, sort)
 
 

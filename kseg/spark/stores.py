@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from kseg.errors import KsegError, PathError, text_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
-from kseg.stores.object_urls import Folder, UrlObjects, root_of
+from kseg.stores.object_urls import Folder, UrlObjects, check_credentials, root_of
 from kseg.stores.stored_object import StoredObject, is_url, shown
 from kseg.stores.url_tree import UrlTree
 
@@ -62,6 +62,7 @@ def forget_listing(path: str) -> None:
 def _objects(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     options: dict[str, Any] = {name: _WORDS.get(value, value) for name, value in storage}
     root = root_of(url)
+    check_credentials(root)
     if _scheme(url) in _NATIVE:
         return ArrowObjects(root, *file_system(root, options))
     _check_scheme(root)

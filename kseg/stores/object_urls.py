@@ -6,13 +6,17 @@ Credentials are found by the library that fsspec uses for the scheme. `shown` re
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
-from kseg.stores.stored_object import StoredObject, shown
+from kseg.stores.stored_object import StoredObject, credentials_of, shown, without_credentials
 
 REQUEST_BYTES = 8 << 20
 """Most bytes of one request; larger ranges are read with several."""
+
+
+_BUCKETS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss")
+_ELSEWHERE = "give them in the environment or the configuration file of the store's library"
 
 
 Folder = tuple[list[StoredObject], list[str]]
@@ -28,15 +32,24 @@ def root_of(url: str) -> str:
 
     A URL with a query is that of a single object.
     """
-    parts = urlsplit(url)
-    return url if parts.query else urlunsplit((parts.scheme, parts.netloc, "", "", ""))
+    user = credentials_of(url)
+    scheme, _, rest = url.partition("://")
+    parts = urlsplit(f"{scheme}://{rest.removeprefix(f'{user}@')}")
+    return url if parts.query else f"{scheme}://{user}{'@' if user else ''}{parts.netloc}"
+
+
+def check_credentials(url: str) -> None:
+    """Raises KsegError for a user or password in the URL of a bucket or container, where no library reads them."""
+    if urlsplit(url).scheme in _BUCKETS and credentials_of(url):
+        raise KsegError(f"{shown(url)}: its URL has a user or password, which are not read from there: {_ELSEWHERE}")
 
 
 class UrlObjects:
     """The objects at a URL. ``settings``: parameters of its file system."""
 
     def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
-        self.root = shown(url).rstrip("/")
+        check_credentials(url)
+        self.root, self._url = shown(url).rstrip("/"), url
         scheme = urlsplit(url).scheme
         try:
             import fsspec
@@ -45,7 +58,7 @@ class UrlObjects:
         except ImportError as error:
             raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
         except (ValueError, TypeError, OSError) as error:
-            raise KsegError(f"{self.root}: {type(error).__name__}") from error  # the text may repeat the URL
+            raise KsegError(f"{self.root}: {type(error).__name__}") from None  # the text may repeat the URL
         # Of http the root is the URL itself, whose query belongs to a single object.
         self._root = str(root).rstrip("/")
 
@@ -145,16 +158,15 @@ class UrlObjects:
         except ImportError as error:
             raise KsegError(f"{self.path(name)}: {error} (pip install 'kseg[stores]')") from error
         except OSError as error:
-            raise PathError(f"{self.path(name)}: {text_of(error)}") from error
-        except Exception as error:  # each library has errors of its own
-            raise PathError(f"{self.path(name)}: {type(error).__name__}: {_without_query(error)}") from error
+            raise self._failed(name, text_of(error)) from None
+        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+            raise self._failed(name, f"{type(error).__name__}: {error}") from None
+
+    def _failed(self, name: str, text: str) -> PathError:
+        """Returns the error for a text that may repeat the URL. A traceback must not show the library's error."""
+        return PathError(f"{self.path(name)}: {without_credentials(text, self._url)}")
 
 
 def _settings(scheme: str) -> dict[str, Any]:
     """Options of the file system: no copies of objects, and no listing kept, as logs change."""
     return {"default_cache_type": "none"} if scheme in ("s3", "s3a") else {}
-
-
-def _without_query(error: Exception) -> str:
-    """Returns an error's text without the queries of URLs, which may be signatures."""
-    return " ".join(word.partition("?")[0] if "://" in word else word for word in str(error).split())

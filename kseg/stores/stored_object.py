@@ -1,7 +1,11 @@
 """Names and sizes of objects in a store, and URLs of stores."""
 
+import re
 from typing import NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+_HOST = re.compile(r"[^:]*(:\d*)?|\[.*")
+"""A host with or without a port, or an IPv6 address."""
 
 
 class StoredObject(NamedTuple):
@@ -16,10 +20,40 @@ def is_url(path: str) -> bool:
     return "://" in path and urlsplit(path).scheme not in ("", "file")
 
 
+def credentials_of(url: str) -> str:
+    """Returns the user and password in a URL, as written; "" without them.
+
+    A password may contain a slash, which should be quoted. ``abfs://container@account`` has no user.
+    """
+    scheme, _, rest = url.partition("://")
+    head = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    user, _, host = head.rpartition("@")
+    if scheme in ("abfs", "abfss") and ":" not in user:
+        return ""
+    if not user and "@" in rest and not _HOST.fullmatch(host):
+        return rest.partition("@")[0]
+    return user
+
+
 def shown(url: str) -> str:
     """Returns a URL without user, password and query, which may contain credentials."""
     if not is_url(url):
         return url
-    parts = urlsplit(url)
-    host = parts.netloc if parts.scheme in ("abfs", "abfss") else parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+    parts = urlsplit(_without_user(url))
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+
+
+def without_credentials(text: str, url: str) -> str:
+    """Returns the text of an error without the user, password and query of a URL, which libraries repeat."""
+    user = credentials_of(url)
+    for pair in {f"{user}@", unquote(f"{user}@")} - {"@"}:
+        text = text.replace(pair, "")
+    found = {user.partition(":")[2] or user, urlsplit(_without_user(url)).query}
+    for secret in sorted((found | set(map(unquote, found))) - {""}, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return " ".join(word.partition("?")[0] if "://" in word else word for word in text.split())
+
+
+def _without_user(url: str) -> str:
+    user = credentials_of(url)
+    return url.replace(f"{user}@", "", 1) if user else url

@@ -54,6 +54,8 @@ def test_findings_are_those_of_the_files(store: Store, kseg: Kseg) -> None:
     plain, found = kseg(*flags, LOGS), kseg(*flags, "s3://bucket/backup/logs")
     assert rows(found, "repair", "next", "message") == rows(plain, "repair", "next", "message")
     assert kseg("verify", "s3://bucket/backup/logs/dplain-0").status == 0
+    same = kseg("verify", "--format", "json", "--against", "s3://bucket/backup/logs/dplain-0", PARTITION)
+    assert [(row["same"], row["different"]) for row in same.of_type("comparison")] == [(150, 0)]
     hurt = bytearray((PARTITION / "00000000000000000046.log").read_bytes())
     hurt[700] ^= 1
     store.put("hurt/dplain-0/00000000000000000046.log", bytes(hurt))

@@ -139,3 +139,10 @@ def test_storage_options_make_the_file_system() -> None:
     assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "bucket/orders-0")
     with pytest.raises(KsegError, match="regoin"):
         file_system("s3://bucket/orders-0", {"regoin": "eu-west-1"})
+
+
+@pytest.mark.parametrize("url", ["s3://user:secret@bucket/t-0", "gs://user:sl/secret@bucket/t-0"])
+def test_credentials_in_urls_are_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(KsegError, match="not read from there") as caught:
+        rows_of(url, mode="records")
+    assert "secret" not in str(caught.value)

@@ -1,5 +1,6 @@
 """Objects at URLs, by fsspec's memory file system: listing, ranges, and no credentials in messages."""
 
+import traceback
 from collections.abc import Iterator
 
 import pytest
@@ -69,6 +70,10 @@ def test_urls_are_told_from_paths() -> None:
         ("https://user:secret@host/a?sig=secret", "https://host/a"),
         ("s3://bucket/a", "s3://bucket/a"),
         ("abfs://box@account.dfs.core.windows.net/a?sig=secret", "abfs://box@account.dfs.core.windows.net/a"),
+        ("abfs://user:secret@account/a", "abfs://account/a"),
+        ("s3://user:sec/secret@bucket/a@b", "s3://bucket/a@b"),
+        ("http://host:80/a@b", "http://host:80/a@b"),
+        ("http://[::1]/a@b", "http://[::1]/a@b"),
         ("/a?b", "/a?b"),
     ],
 )
@@ -83,4 +88,27 @@ def test_errors_do_not_repeat_signatures(objects: UrlObjects, monkeypatch: pytes
     monkeypatch.setattr(objects._system, "cat_file", fail)
     with pytest.raises(PathError, match="403 for https://host/a given") as caught:
         objects.read("a", 0, 1)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["http://user:sec%20ret@host/a", "http://host/a?sec%20ret", "http://sec%20ret@host/a"])
+@pytest.mark.parametrize("kind", [OSError, RuntimeError])
+def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise kind(f"no answer of {url}, user and key 'sec ret', 'sec%20ret'")
+
+    objects = UrlObjects(url)
+    monkeypatch.setattr(objects._system, "info", fail)
+    with pytest.raises(PathError, match="no answer of") as caught:
+        objects.size("a")
+    printed = "".join(traceback.format_exception(caught.value))
+    assert [word for word in ("sec ret", "sec%20ret") if word in printed] == []
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "abfs"])
+def test_urls_of_buckets_have_no_credentials(scheme: str) -> None:
+    with pytest.raises(KsegError, match="not read from there") as caught:
+        open_objects(f"{scheme}://user:secret@bucket/a")
     assert "secret" not in str(caught.value)

@@ -6,6 +6,7 @@ from shlex import quote
 
 from kseg.changes.driver.reporter import Messages
 from kseg.errors import KsegError, RequestError, text_of
+from kseg.stores.stored_object import shown
 from kseg.stores.unreadable import is_disk_error
 
 
@@ -24,7 +25,7 @@ class Failures:
 
     def add(self, error: KsegError, path: str) -> None:
         """Reports an error. ``path``: the path, or the directory of a partition."""
-        cause = error.__cause__
+        cause, path = error.__cause__, shown(path)
         if error.exit_status == KsegError.exit_status and isinstance(cause, OSError) and is_disk_error(cause):
             hint = f"kseg verify {quote(path)} shows what is lost, kseg recover --mode salvage keeps the rest"
             self._reporter.error(f"{error}; {path} is left as it is: {hint}")
@@ -50,7 +51,7 @@ class Failures:
         except KsegError as error:
             self.add(error, path)
         except OSError as error:
-            named = text_of(error) if error.filename else f"{path}: {text_of(error)}"
+            named = text_of(error) if error.filename else f"{shown(path)}: {text_of(error)}"
             failure = KsegError(named)
             failure.__cause__ = error
             self.add(failure, path)

@@ -18,6 +18,7 @@ from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, o
 from kseg.segment.passed_over import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
+from kseg.stores.stored_object import is_url, shown
 
 NEVER_CHANGED = (
     "packed files, archives and object stores are never changed: give --output DIR to write the result there"
@@ -29,8 +30,8 @@ def is_partition(path: str) -> bool:
     trees.check(path)
     if not trees.isdir(path):
         missing = "no such file or directory" if not trees.lexists(path) else "is no directory"
-        if form_at(path) is not None:
-            raise PathError(f"{path}: {NEVER_CHANGED}")
+        if form_at(path) is not None or (is_url(path) and trees.find(path) is None):
+            raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
         raise PathError(f"{path or repr(path)}: {missing}; give a partition or log directory")
     if list_segments(path, everything=True):
         return True

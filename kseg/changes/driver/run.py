@@ -23,7 +23,7 @@ from kseg.segment.passed_over import tell_passed_over
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT
-from kseg.stores.stored_object import is_url
+from kseg.stores.stored_object import is_url, shown
 
 MakePlanner = Callable[[ChangeOptions, Reporter], Planner]
 """Returns a new planner for one run."""
@@ -76,7 +76,7 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
         raise PathError("standard input cannot be changed: give a partition or log directory")
     reporter, real = planner.reporter, resolved(path)
     if options.output is None and (is_url(path) or trees.find(real) is not None):
-        raise PathError(f"{path}: {NEVER_CHANGED}")
+        raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
     partitions = [] if is_single else list_partitions(real)

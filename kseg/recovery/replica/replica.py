@@ -37,6 +37,7 @@ from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetad
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source
+from kseg.stores.stored_object import shown
 
 
 def replica_of(directory: str, path: str) -> str | None:
@@ -45,7 +46,7 @@ def replica_of(directory: str, path: str) -> str | None:
     Raises PathError if there is no directory.
     """
     if not trees.isdir(path):
-        raise PathError(f"{path}: no such directory")
+        raise PathError(f"{shown(path)}: no such directory")
     if list_segments(path):
         return path
     inside = os.path.join(path, os.path.basename(os.path.abspath(directory)))

@@ -11,7 +11,7 @@ from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.names import is_topic, may_hold_segments, parse_object_name
 from kseg.stores.remote.segment import RemoteSegment
-from kseg.stores.stored_object import StoredObject, is_url
+from kseg.stores.stored_object import StoredObject, is_url, shown
 
 _LOG_DIRECTORY_FILES = frozenset({"meta.properties", "leader-epoch-checkpoint", "partition.metadata"})
 _MIN_NAME = 43
@@ -76,7 +76,7 @@ def open_storage(path: str, keys: PrivateKeys) -> RemoteStorage:
     storage = RemoteStorage(open_objects(path), keys)
     if not storage.partitions:
         raise PathError(
-            f"{path}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin do"
+            f"{shown(path)}: no remote storage: no object is named as Kafka's LocalTieredStorage or Aiven's plugin do"
         )
     return storage
 

@@ -54,10 +54,13 @@ class FindingsPage(FindingsPrinter):
         if len(self._findings) >= MAX_FINDINGS:
             self._left_out += 1
             return
+        details = dict(finding.details)
+        other = details.pop("otherRepair", None)
         row: dict[str, Any] = {
             "code": finding.code, "severity": finding.severity, "place": place, "file": name_value(finding.file),
             "position": finding.position, "length": finding.length, "offset": finding.offset,
-            "message": finding.message, "details": _plain(finding.details),
+            "message": finding.message, "details": _plain(details),
+            "otherRepair": None if other is None else shlex.join(other),
             "repair": None if finding.repair is None else shlex.join(finding.repair),
             "needs": NEEDED.get(finding.needs or ""),
         }  # fmt: skip

@@ -194,19 +194,21 @@ def test_filters_and_details_work(page: Path) -> None:
     const first = document.querySelector('#findings details.finding');
     first.open = true;
     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => {
-      told.push(first.querySelectorAll('.hex mark').length > 0, first.querySelector('button[data-copy]').dataset.copy);
+      told.push(first.querySelectorAll('.hex mark').length > 0);
+      told.push(...[...first.querySelectorAll('button[data-copy]')].map(each => each.dataset.copy));
       document.title = 'told ' + JSON.stringify(told);
     }, 50)));
     """
     dom = dom_of(page, script)
     found = re.search(r"<title>told (.*?)</title>", dom)
     assert found is not None
-    everything, errors, has_marks, repair = json.loads(html.unescape(found[1]))
+    everything, errors, has_marks, repair, other = json.loads(html.unescape(found[1]))
     data = data_of(page.read_text())
     assert everything == len(data["findings"])
     assert errors == sum(row["severity"] == "error" for row in data["findings"])
     assert has_marks
     assert repair.startswith("kseg recover --mode salvage")
+    assert other.startswith("kseg recover --full")
 
 
 def violations(page: Path, size: str, dark: bool) -> list[list[str]]:

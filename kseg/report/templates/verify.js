@@ -70,6 +70,7 @@ const findingRow = (finding, partitions) => {
       el("p", "mono", name(finding.file)),
     );
     if (finding.repair) body.append(el("h3", "", "Repair"), command(finding.repair));
+    if (finding.otherRepair) body.append(el("h3", "", "Other repair"), command(finding.otherRepair));
     if (finding.needs) body.append(el("p", "note", "Needs " + finding.needs + "."));
     if (finding.hex) body.append(el("h3", "", "Bytes"), hexLines(finding));
     if (Object.keys(finding.details).length) body.append(el("h3", "", "Facts"), factsList(finding.details));

@@ -41,13 +41,14 @@ class WindowFilter:
 class _Filtering:
     def __init__(
         self,
-        manner: WindowFilter,
+        window_filter: WindowFilter,
         window: Window,
         verdicts: memoryview,
         buffers: RecordBuffers,
         put: Callable[[Any], None],
     ) -> None:
-        self._map, self._settings, self._keeps_tombstones = manner.offset_map, manner.settings, manner.keeps_tombstones
+        self._map, self._settings = window_filter.offset_map, window_filter.settings
+        self._keeps_tombstones = window_filter.keeps_tombstones
         self._window, self._verdicts, self._buffers, self._put = window, verdicts, buffers, put
         settings = self._settings
         self._survivors = survivors = kernel.Survivors(self._map.keys, Counts())

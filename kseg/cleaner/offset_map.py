@@ -38,10 +38,10 @@ class OffsetMap:
 
     def __init__(self, memory_bytes: int, expected_keys: int | None = None, secret: bytes | None = None) -> None:
         slots = max(min(memory_bytes // ENTRY_BYTES, _MAX_SLOTS), 2)
-        self._most_keys = int(slots * LOAD_FACTOR)
+        self._max_keys = int(slots * LOAD_FACTOR)
         if expected_keys is not None:
             slots = min(slots, max(expected_keys * 2, _MIN_SLOTS))
-        self._most_slots = slots
+        self._max_slots = slots
         self.keys = KeyMap(Secret(secret or new_secret()))
         self._memory, self._table = self._allocated(min(slots, _FIRST_SLOTS))
 
@@ -56,8 +56,8 @@ class OffsetMap:
 
     def _allocated(self, slots: int) -> tuple[mmap.mmap, memoryview]:
         """Allocates an empty table and makes it the map's table."""
-        is_last = slots == self._most_slots
-        most = self._most_keys if is_last else int(slots * _GROWING_LOAD)
+        is_last = slots == self._max_slots
+        max_count = self._max_keys if is_last else int(slots * _GROWING_LOAD)
         size = slots * ENTRY_BYTES
         if hasattr(mmap, "MAP_PRIVATE"):
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared ones get no huge pages
@@ -66,15 +66,15 @@ class OffsetMap:
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
         table = memoryview(memory).cast("q")
-        self.keys.use(table, slots, min(most, slots - 1))
+        self.keys.use(table, slots, min(max_count, slots - 1))
         return memory, table
 
     def _grow(self) -> bool:
         """Moves to a table of twice the size, releasing the old one in steps; returns False at the maximum size."""
         old_memory, old, slots = self._memory, self._table, self.keys.slots
-        if slots == self._most_slots:
+        if slots == self._max_slots:
             return False
-        self._memory, self._table = self._allocated(min(2 * slots, self._most_slots))
+        self._memory, self._table = self._allocated(min(2 * slots, self._max_slots))
         for first in range(0, slots, _MOVED_SLOTS):
             stop = min(first + _MOVED_SLOTS, slots)
             self.keys.move(old, first, stop)

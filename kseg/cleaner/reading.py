@@ -7,7 +7,7 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.kernel.scan import headers
-from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.reader import SegmentReader
 from kseg.stores.buffers import Buffers
@@ -74,8 +74,8 @@ def _windows(path: str, buffers: Buffers, skips_checksums: bool) -> Iterator[Win
     with open_source(path) as source:
         position, last_offset = 0, -1
         while position < source.size:
-            manner = BELIEVE_CHECKSUMS if skips_checksums else 0
-            found = Windows(source.extent, position, source.size, manner, buffers=buffers)
+            scan_options = SKIP_CHECKSUMS if skips_checksums else 0
+            found = Windows(source.extent, position, source.size, scan_options, buffers=buffers)
             for data, frames, count, origin in found:
                 rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)
                 headers.read(data, frames, count, False, 0, rows)

@@ -31,7 +31,7 @@ from kseg.kernel.layout.rows import (
     ROW_OFFSET,
     ROW_WIDTH,
 )
-from kseg.kernel.records.single_batches import most_bytes, single_batches
+from kseg.kernel.records.single_batches import max_bytes, single_batches
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.items import Problem
 from kseg.segment.problems import HARMLESS_CODES
@@ -237,7 +237,7 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
 
 def _single_batches(rows: Rows, attributes: int) -> bytearray:
     made = bytearray()
-    lengthen(made, most_bytes(rows.rows, rows.count))
+    lengthen(made, max_bytes(rows.rows, rows.count))
     del made[single_batches(rows.payload, rows.rows, rows.headers, rows.count, attributes, made) :]
     return made
 

@@ -72,14 +72,14 @@ class Grouper:
             yield from self.flush()
         elif self._fields is not None and fields.last_offset is not None:
             self._fields = replace(self._fields, last_offset=fields.last_offset)
-        most = MAX_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == MAGIC_V2), 1)
+        max_bytes = MAX_AREA_BYTES if limit is None else max(limit - HEADER_BYTES * (self._magic == MAGIC_V2), 1)
         is_first = True
         for rows in batches:
             first = 0
             while first < rows.count:
                 offset = rows.rows[first * ROW_WIDTH + ROW_OFFSET]
                 if self._fields is None:
-                    self._begin(fields, offset, is_first, most)
+                    self._begin(fields, offset, is_first, max_bytes)
                 is_first = False
                 done = self._area.add(rows, first, rows.count)
                 if done < rows.count:
@@ -90,12 +90,12 @@ class Grouper:
                     yield from self.flush(min(reached, self._area.base_offset + LARGEST_DELTA) if is_known else None)
                 first = done
 
-    def _begin(self, fields: BatchFields, offset: int, is_first: bool, most: int) -> None:
+    def _begin(self, fields: BatchFields, offset: int, is_first: bool, max_bytes: int) -> None:
         base = fields.base_offset if is_first and fields.base_offset is not None else offset
         self._fields = replace(fields, base_offset=base, sequence=fields.sequence_at(base))
         self._area.attributes = LOG_APPEND_TIME if fields.append_time is not None and self._magic == 1 else 0
         self._area.is_relative = self._magic == 1 and fields.target.codec != 0
-        self._area.begin(base if self._magic == MAGIC_V2 else offset, most)
+        self._area.begin(base if self._magic == MAGIC_V2 else offset, max_bytes)
 
     def flush(self, last_offset: int | None = None) -> Iterator[Build]:
         """Yields the incomplete batch. ``last_offset``: its end, if more records of the same batch follow."""

@@ -26,7 +26,7 @@ from kseg.segment.files import (
     parse_partition_name,
     segment_file,
 )
-from kseg.segment.passed_over import tell_passed_over
+from kseg.segment.passed_over import warn_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
@@ -110,12 +110,12 @@ def _sources(paths: Sequence[str], output: str, options: ConvertOptions, message
     for path in paths:
         parts = expand_path(path)
         if parts != [path]:
-            tell_passed_over(path, False, messages.warning)
+            warn_passed_over(path, False, messages.warning)
             parts = Topics(options.topics).named(path, parts)
         for part in parts:
             if path != part and is_left_alone(part, messages):
                 continue
-            tell_passed_over(part, trees.isdir(part) and not segments_at(part), messages.warning)
+            warn_passed_over(part, trees.isdir(part) and not segments_at(part), messages.warning)
             source = _source(part)
             if source.name in found:
                 raise PathError(

@@ -42,7 +42,7 @@ class PlainRun(NamedTuple):
 
     def rows(self, scratch: Scratch) -> Iterator[Rows]:
         """Yields all their records. Raises DamageError if the bytes have changed since they were checked."""
-        collector, most_headers = Collector(self.first), MAX_HEADERS * HEADER_WIDTH
+        collector, max_headers = Collector(self.first), MAX_HEADERS * HEADER_WIDTH
         while True:
             status = collector.collect(self.buffer, self.frames, self.stop, ALL, scratch.rows, scratch.headers)
             if collector.row_count:
@@ -50,8 +50,8 @@ class PlainRun(NamedTuple):
                 collector.row_count = collector.header_count = 0
             elif status == DONE:
                 return
-            elif status == MORE_HEADERS and len(scratch.headers) < most_headers:
-                scratch.headers = int64s(most_headers)
+            elif status == MORE_HEADERS and len(scratch.headers) < max_headers:
+                scratch.headers = int64s(max_headers)
             else:
                 raise DamageError("a batch changed while it was read; nothing was written")
 

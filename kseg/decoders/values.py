@@ -110,9 +110,9 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
         return Shown(f"<{error}: {_abridged(data)}>", undecodable(data, str(error)))
 
 
-def _abridged(data: bytes, most: int = 32) -> str:
-    shown = "0x" + data[:most].hex() if data else "nothing"
-    return shown if len(data) <= most else f"{shown}... of {len(data)} bytes"
+def _abridged(data: bytes, max_bytes: int = 32) -> str:
+    shown = "0x" + data[:max_bytes].hex() if data else "nothing"
+    return shown if len(data) <= max_bytes else f"{shown}... of {len(data)} bytes"
 
 
 def _base64_object(data: bytes) -> dict[str, str]:

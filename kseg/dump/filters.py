@@ -147,12 +147,12 @@ class Filters:
         self,
         files: Sequence[SegmentFile],
         extent_of: Callable[[SegmentReader, SegmentFile], tuple[int, int] | None],
-        most: int,
+        max_files: int,
     ) -> list[tuple[int, int]]:
         """Returns the extents of the first ``most`` files that have one."""
         found: list[tuple[int, int]] = []
         for file in files:
-            if len(found) == most:
+            if len(found) == max_files:
                 break
             if file.kind == ".checkpoint" and len(files) > 1:
                 continue

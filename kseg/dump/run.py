@@ -25,7 +25,7 @@ from kseg.runtime.cores import usable_cores
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_file
 from kseg.segment.items import Damage
-from kseg.segment.passed_over import tell_passed_over
+from kseg.segment.passed_over import warn_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores import trees
@@ -172,7 +172,7 @@ class Dump:
             self._failed(error, error.exit_status)
             return
         if parts != [path]:
-            tell_passed_over(path, False, self.notices.warning)
+            warn_passed_over(path, False, self.notices.warning)
         if self.options.committed_offsets and parts != [path]:
             self.printer.add_directory(path)
         for part in parts:
@@ -229,7 +229,7 @@ class Dump:
         if self.options.open_transactions:
             self._open_transactions(path, all_files)
             return
-        tell_passed_over(path, not all_files, self.notices.warning)
+        warn_passed_over(path, not all_files, self.notices.warning)
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:
@@ -346,8 +346,8 @@ class Dump:
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
         is_07 = file.kind == ".kafka" or self.options.is_07
-        most = self.options.max_bytes
-        return SegmentReader(source, is_07, file.base_offset or 0, live, most, self.scratch, LONG_RUNS)
+        max_bytes = self.options.max_bytes
+        return SegmentReader(source, is_07, file.base_offset or 0, live, max_bytes, self.scratch, LONG_RUNS)
 
     def _message_sets(self, file: SegmentFile, source: Source) -> None:
         from kseg.segment.fetched import message_sets

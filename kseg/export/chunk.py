@@ -88,17 +88,17 @@ class Chunk:
 
 
 class Chunks:
-    """Creates chunks of at most ``rows`` records and ``room`` bytes; a single larger record has its own chunk."""
+    """Creates chunks of at most ``rows`` records and ``chunk_bytes``; a single larger record has its own chunk."""
 
     def __init__(
-        self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, room: int = CHUNK_BYTES
+        self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, chunk_bytes: int = CHUNK_BYTES
     ) -> None:
         self._names = frozenset(names) & set(NAMES)
         if self.needs_no_records:
             self._names = frozenset((OFFSET,))  # they are counted by it
         self._scale = timestamp_scale
         self._rows = rows
-        self._room_bytes = room
+        self._chunk_bytes = chunk_bytes
         self._left = 0
         self._parts = (
             kernel.KEYS * (KEY in names) | kernel.VALUES * (VALUE in names) | kernel.HEADERS * (HEADERS in names)
@@ -114,13 +114,13 @@ class Chunks:
 
     def another(self) -> "Chunks":
         """Returns a new object with the same settings."""
-        return Chunks(self._names, self._scale, self._rows, self._room_bytes)
+        return Chunks(self._names, self._scale, self._rows, self._chunk_bytes)
 
     def _begin(self) -> None:
         """Starts an empty chunk, with buffers of the size of the previous chunk."""
         names, rows, expected = self._names, self._rows, self._expected
         chunk = self._chunk = Chunk()
-        self._left = self._room_bytes
+        self._left = self._chunk_bytes
         for name in (OFFSET, TIMESTAMP):
             if name in names:
                 chunk.numbers[name] = allocate(8 * rows).cast("q")

@@ -38,11 +38,11 @@ class LeftOut(NamedTuple):
     message: str
 
 
-Tell = Callable[[LeftOut], None]
+ReportLeftOut = Callable[[LeftOut], None]
 
 
 class Decoder:
-    """Fills ``chunks`` with the records of runs. ``tell`` is called for each skipped range, in order.
+    """Fills ``chunks`` with the records of runs. ``report`` is called for each skipped range, in order.
 
     ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted; ``key``: only records with
     this key. ``uses_headers``: offsets are enough, and most come from batch headers.
@@ -53,12 +53,12 @@ class Decoder:
         reader: SegmentReader,
         scratch: Scratch,
         chunks: Chunks,
-        tell: Tell,
+        report: ReportLeftOut,
         wanted: memoryview,
         is_all: bool,
         key: bytes | None = None,
     ) -> None:
-        self._reader, self._scratch, self._chunks, self._tell = reader, scratch, chunks, tell
+        self._reader, self._scratch, self._chunks, self._report = reader, scratch, chunks, report
         self._wanted, self._is_all, self._key = wanted, is_all, key
         self._batch_expansion, self._run_expansion = (
             expansion_buffer(scratch.max_batch_bytes),
@@ -147,7 +147,7 @@ class Decoder:
         batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._batch_expansion)
         if not batch.is_valid:
             for problem in batch.problems:
-                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
+                self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
             return 1
         if batch.is_control:
             return 1
@@ -160,13 +160,13 @@ class Decoder:
                 self._keep(rows)
                 yield from self._chunks.add(rows)
         except UndecodableError as error:
-            self._tell(LeftOut(error.problem, batch.position, batch.size, str(error)))
+            self._report(LeftOut(error.problem, batch.position, batch.size, str(error)))
         for problem in batch.passed():
             if problem.code not in HARMLESS_CODES:
-                self._tell(LeftOut(problem.code, batch.position, batch.size, problem.message))
+                self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"
-            self._tell(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
+            self._report(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
         return 1
 
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Generic, Protocol, TypeVar
 
-from kseg.export.decoding import LeftOut, Tell
+from kseg.export.decoding import LeftOut, ReportLeftOut
 from kseg.runtime.threads import Outcome, Threads
 
 AHEAD_BYTES = 2 << 20
@@ -34,23 +34,23 @@ Items = Generator[C | LeftOut, None, None]
 class _Slot(Generic[D, C]):
     """A decoder, and the ranges that it has skipped since its last chunk."""
 
-    def __init__(self, make: Callable[[Tell], D]) -> None:
+    def __init__(self, make: Callable[[ReportLeftOut], D]) -> None:
         self._left_out: list[LeftOut] = []
         self._decoder = make(self._left_out.append)
 
     def items(self, read: Callable[[D], Iterator[C]]) -> Items[C]:
         for chunk in read(self._decoder):
-            yield from self._reported()
+            yield from self._take_left_out()
             yield chunk
-        yield from self._reported()
+        yield from self._take_left_out()
 
-    def _reported(self) -> Iterator[LeftOut]:
-        told = self._left_out.copy()
+    def _take_left_out(self) -> Iterator[LeftOut]:
+        pending = self._left_out.copy()
         self._left_out.clear()
-        yield from told
+        yield from pending
 
 
-_Task = tuple[_Slot[D, C] | None, Tell, Items[C], Outcome[list[C | LeftOut]] | None]
+_Task = tuple[_Slot[D, C] | None, ReportLeftOut, Items[C], Outcome[list[C | LeftOut]] | None]
 
 
 class ChunkPrefetcher(Generic[D, C]):
@@ -60,11 +60,11 @@ class ChunkPrefetcher(Generic[D, C]):
     tasks read stays open.
     """
 
-    def __init__(self, jobs: int, make: Callable[[Tell], D]) -> None:
+    def __init__(self, jobs: int, make: Callable[[ReportLeftOut], D]) -> None:
         self._threads: Threads[None] = Threads(jobs, lambda: None)
         self._make = make
         self._free: list[_Slot[D, C]] = []
-        self._made, self._most = 0, jobs + 1
+        self._made, self._max_decoders = 0, jobs + 1
         self._pending: deque[_Task[D, C]] = deque()
 
     def __enter__(self) -> "ChunkPrefetcher[D, C]":
@@ -72,23 +72,23 @@ class ChunkPrefetcher(Generic[D, C]):
 
     def __exit__(self, *_: object) -> None:
         self._threads.close()
-        for _slot, _tell, items, _outcome in self._pending:
+        for _slot, _report, items, _outcome in self._pending:
             items.close()
 
-    def leave_out(self, left_out: LeftOut, tell: Tell) -> None:
+    def leave_out(self, left_out: LeftOut, report: ReportLeftOut) -> None:
         """Reports a range that needs no decoder."""
-        self._pending.append((None, tell, (each for each in (left_out,)), None))
+        self._pending.append((None, report, (each for each in (left_out,)), None))
 
-    def take(self, read: Callable[[D], Iterator[C]], tell: Tell) -> Iterator[C]:
-        """Adds a task for a decoder. Yields the finished chunks. ``tell`` is called for the ranges that it skips."""
-        while not self._free and self._made == self._most:
+    def take(self, read: Callable[[D], Iterator[C]], report: ReportLeftOut) -> Iterator[C]:
+        """Adds a task for a decoder. Yields the finished chunks. ``report`` is called for the ranges that it skips."""
+        while not self._free and self._made == self._max_decoders:
             yield from self._first()
         if not self._free:
             self._free.append(_Slot(self._make))
             self._made += 1
         slot = self._free.pop()
         items = slot.items(read)
-        self._pending.append((slot, tell, items, self._threads.begin(lambda _: _some(items))))
+        self._pending.append((slot, report, items, self._threads.begin(lambda _: _some(items))))
 
     def rest(self) -> Iterator[C]:
         """Yields all remaining chunks."""
@@ -96,11 +96,11 @@ class ChunkPrefetcher(Generic[D, C]):
             yield from self._first()
 
     def _first(self) -> Iterator[C]:
-        slot, tell, items, outcome = self._pending.popleft()
+        slot, report, items, outcome = self._pending.popleft()
         for found in (() if outcome is None else outcome.result(), items):
             for item in found:
                 if isinstance(item, LeftOut):
-                    tell(item)
+                    report(item)
                 else:
                     yield item
         if slot is not None:

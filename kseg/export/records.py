@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import EVER, Decoder, LeftOut, Tell
+from kseg.export.decoding import EVER, Decoder, LeftOut, ReportLeftOut
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.records import columns as kernel
@@ -49,7 +49,7 @@ class Wanted(NamedTuple):
 
 
 class RecordColumns:
-    """Iterates over the chunks of one part of a segment. ``tell`` is called for each skipped range, in order.
+    """Iterates over the chunks of one part of a segment. ``report`` is called for each skipped range, in order.
 
     With several ``jobs``, threads decode compressed batches, and chunks are smaller.
     """
@@ -59,12 +59,12 @@ class RecordColumns:
         reader: SegmentReader,
         file: SegmentFile,
         chunks: Chunks,
-        tell: Tell,
+        report: ReportLeftOut,
         wanted: Wanted = Wanted(),  # noqa: B008 - it cannot be changed
         part: Slice = Slice(),  # noqa: B008
         jobs: int = 1,
     ) -> None:
-        self._reader, self._file, self._chunks, self._tell = reader, file, chunks, tell
+        self._reader, self._file, self._chunks, self._report = reader, file, chunks, report
         self._part = part
         self._jobs = jobs
         self._transactions = wanted.transactions
@@ -79,7 +79,7 @@ class RecordColumns:
         self._wanted[kernel.WANTED_LATEST] = wanted.latest_ms
 
     def __iter__(self) -> Iterator[Chunk]:
-        decoder = self._decoder(self._reader.scratch, self._chunks, self._tell)
+        decoder = self._decoder(self._reader.scratch, self._chunks, self._report)
         if decoder.uses_headers and self._is_whole:
             yield from self._surveyed(decoder)
             return
@@ -88,7 +88,7 @@ class RecordColumns:
             return
         for item in self._items():
             if isinstance(item, LeftOut):
-                self._tell(item)
+                self._report(item)
             else:
                 yield from decoder.take(item)
         yield from decoder.rest()
@@ -102,7 +102,7 @@ class RecordColumns:
         """Yields the chunks of a pass over checksums and headers, which is faster than one over a mapped file."""
         for item in SegmentSurvey(self._reader, FULL, self._jobs, Buffers(self._reader.scratch.max_batch_bytes)):
             if isinstance(item, Damage):
-                self._tell(LeftOut(*item))
+                self._report(LeftOut(*item))
             elif isinstance(item, Headers):
                 yield from decoder.take_headers(item.rows, item.count)
         yield from decoder.rest()
@@ -112,21 +112,21 @@ class RecordColumns:
         with prefetcher:
             for item in self._items():
                 if isinstance(item, LeftOut):
-                    prefetcher.leave_out(item, self._tell)
+                    prefetcher.leave_out(item, self._report)
                 elif self._reader.era_07 or begins_compressed(self._reader.source, item.position):
                     yield from plain.rest()
-                    yield from prefetcher.take(partial(_all_chunks, run=item.copied()), self._tell)
+                    yield from prefetcher.take(partial(_all_chunks, run=item.copied()), self._report)
                 else:
                     yield from prefetcher.rest()
                     yield from plain.take(item)
             yield from plain.rest()
             yield from prefetcher.rest()
 
-    def _another_decoder(self, tell: Tell) -> Decoder:
-        return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), tell)
+    def _another_decoder(self, report: ReportLeftOut) -> Decoder:
+        return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), report)
 
-    def _decoder(self, scratch: Scratch, chunks: Chunks, tell: Tell) -> Decoder:
-        return Decoder(self._reader, scratch, chunks, tell, self._wanted, self._is_all, self._key)
+    def _decoder(self, scratch: Scratch, chunks: Chunks, report: ReportLeftOut) -> Decoder:
+        return Decoder(self._reader, scratch, chunks, report, self._wanted, self._is_all, self._key)
 
     def _items(self) -> Iterator[Run | LeftOut]:
         stop = OffsetStop(self._last_offset)

@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import LeftOut, Tell
+from kseg.export.decoding import LeftOut, ReportLeftOut
 from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.export.records import RecordColumns, Wanted, begins_compressed
@@ -139,7 +139,7 @@ def matching(files: list[SegmentFile], wanted: Wanted, is_partition: bool) -> li
 
 
 class PartReader:
-    """Reads parts of a scan. ``tell`` is called for each range skipped because of damage, in order.
+    """Reads parts of a scan. ``report`` is called for each range skipped because of damage, in order.
 
     ``columns`` are names of `kseg.export.chunk.NAMES`; others are ignored. ``jobs``: threads for a large segment;
     ``chunk_bytes``: size of the keys, values and headers of a chunk.
@@ -150,12 +150,12 @@ class PartReader:
         request: ScanRequest,
         columns: Collection[str],
         timestamp_scale: int,
-        tell: Callable[[SegmentFile, LeftOut], None],
+        report: Callable[[SegmentFile, LeftOut], None],
         jobs: int = 1,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._request, self._columns, self._scale = request, columns, timestamp_scale
-        self._tell, self._jobs, self._chunk_bytes = tell, jobs, chunk_bytes
+        self._report, self._jobs, self._chunk_bytes = report, jobs, chunk_bytes
         self._scratch = Scratch(request.max_batch_bytes)
 
     def chunks_of(self, parts: Iterable[Part]) -> Iterator["PartChunk"]:
@@ -168,7 +168,7 @@ class PartReader:
                     opened.append(open_source(part.file.path))
                     if self._is_worth_a_thread(opened[-1]):
                         read = partial(_chunks_in, part=part, source=opened[-1])
-                        yield from prefetcher.take(read, partial(self._tell, part.file))
+                        yield from prefetcher.take(read, partial(self._report, part.file))
                     else:
                         yield from prefetcher.rest()
                         yield from _chunks_in(self, part, opened[-1])
@@ -182,10 +182,10 @@ class PartReader:
         is_medium = MEDIUM_BYTES <= source.size <= PART_BYTES
         return COMPILED and self._jobs > 1 and is_medium and begins_compressed(source)
 
-    def _another(self, tell: Tell) -> "PartReader":
+    def _another(self, report: ReportLeftOut) -> "PartReader":
         """Returns a reader with buffers of its own, for a thread."""
         return PartReader(
-            self._request, self._columns, self._scale, lambda _, left_out: tell(left_out), 1, self._chunk_bytes
+            self._request, self._columns, self._scale, lambda _, left_out: report(left_out), 1, self._chunk_bytes
         )
 
     def chunks(self, part: Part, source: Source | None = None) -> Iterator[Chunk]:
@@ -200,13 +200,13 @@ class PartReader:
             source, file.kind == ".kafka", file.base_offset or 0, request.is_live, scratch=self._scratch,
             run_bytes=LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES,
         )  # fmt: skip
-        chunks = Chunks(self._columns, self._scale, room=self._chunk_bytes)
+        chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
         wanted = request.wanted._replace(
             first_offset=max(request.wanted.first_offset, part.offsets.first),
             last_offset=min(request.wanted.last_offset, part.offsets.last),
             transactions=part.transactions,
         )
-        yield from RecordColumns(reader, file, chunks, partial(self._tell, file), wanted, part.slice, jobs)
+        yield from RecordColumns(reader, file, chunks, partial(self._report, file), wanted, part.slice, jobs)
 
 
 class PartChunk(NamedTuple):
@@ -232,14 +232,14 @@ class DamageLog:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
         self._path = ""
-        self._told = 0
+        self._reported = 0
 
     def __call__(self, file: SegmentFile, left_out: LeftOut) -> None:
         if file.path != self._path:
-            self._path, self._told = file.path, 0
-        self._told += 1
-        if self._told <= _MAX_LOGGED:
-            more = "; there may be more" if self._told == _MAX_LOGGED else ""
+            self._path, self._reported = file.path, 0
+        self._reported += 1
+        if self._reported <= _MAX_LOGGED:
+            more = "; there may be more" if self._reported == _MAX_LOGGED else ""
             self._logger.warning("left out: %s%s", place_of_damage(file, left_out), more)
 
 

@@ -23,7 +23,7 @@ MAX_AREA_BYTES = (1 << 31) - 1 - HEADER_BYTES
 _FRONT = struct.Struct(">qiibI")
 _COVERED = struct.Struct(">hiqqqhii")
 _OFFSET_SIZE_CRC = struct.Struct(">qiI")
-_FIRST_ROOM = 64 << 10
+_INITIAL_BYTES = 64 << 10
 
 
 def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
@@ -59,14 +59,16 @@ class Area:
     """Collects the records of one batch: ``add`` appends as many as fit, ``view`` gives the bytes.
 
     ``magic`` 2: a record area. 0 or 1: messages; if they will be compressed (``is_relative``), their offsets are
-    relative to the first. ``limit``: beyond this size only a first record is accepted. ``room``: first buffer size.
+    relative to the first. ``limit``: beyond this size only a first record is accepted. ``initial_bytes``: buffer size.
     """
 
-    def __init__(self, magic: int, is_relative: bool = False, attributes: int = 0, room: int = _FIRST_ROOM) -> None:
+    def __init__(
+        self, magic: int, is_relative: bool = False, attributes: int = 0, initial_bytes: int = _INITIAL_BYTES
+    ) -> None:
         self.magic = magic
         self.is_relative = is_relative and magic == 1
         self.attributes = attributes
-        self._out = bytearray(room)
+        self._out = bytearray(initial_bytes)
         self._state = kernel.AreaWriter(self._out)
 
     def begin(self, base_offset: int, limit: int = MAX_AREA_BYTES, base_timestamp: int | None = None) -> None:

@@ -61,10 +61,10 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
 class _Reading:
     """Options for reading the nested sets of one entry, and the bytes to which they may still decompress in total."""
 
-    __slots__ = ("budget", "check_crc", "manner", "remarks", "scratch")
+    __slots__ = ("budget", "check_crc", "mode", "remarks", "scratch")
 
-    def __init__(self, scratch: Scratch, check_crc: bool, manner: int, remarks: Remarks | None) -> None:
-        self.scratch, self.check_crc, self.manner, self.remarks = scratch, check_crc, manner, remarks
+    def __init__(self, scratch: Scratch, check_crc: bool, mode: int, remarks: Remarks | None) -> None:
+        self.scratch, self.check_crc, self.mode, self.remarks = scratch, check_crc, mode, remarks
         self.budget = scratch.max_batch_bytes
 
 
@@ -73,7 +73,7 @@ def read_rows(
     header: MessageHeader,
     scratch: Scratch,
     check_crc: bool = True,
-    manner: int = kernel.STRICT,
+    mode: int = kernel.STRICT,
     remarks: Remarks | None = None,
 ) -> Iterator[Rows]:
     """Yields the rows of an entry: one row for an uncompressed message, else those of its inner set.
@@ -83,17 +83,17 @@ def read_rows(
     message truncated by the end of the set is left out, as in Kafka, and reported in ``remarks`` as
     ``"cut-message-set"``.
 
-    ``manner`` is one of `kseg.kernel.records.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what
+    ``mode`` is one of `kseg.kernel.records.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what
     kafka-dump-log prints.
     """
     if header.codec == 0:
-        walk = kernel.MessageWalk(checks_crc=check_crc, manner=manner)
+        walk = kernel.MessageWalk(checks_crc=check_crc, mode=mode)
         status = walk.read(data, len(data), scratch.rows)
         if status != kernel.END:
             raise UndecodableError("undecodable-records", _reason(status))
         yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
         return
-    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, check_crc, manner, remarks), 1)
+    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, check_crc, mode, remarks), 1)
 
 
 def _kind(header: MessageHeader) -> int:
@@ -132,8 +132,8 @@ def _open_set(
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
     reading.budget -= len(payload)
-    base = _base_of(payload, offset, reading.manner) if header.magic else 0
-    walk = kernel.MessageWalk(base, _kind(header), header.timestamp, reading.check_crc, reading.manner)
+    base = _base_of(payload, offset, reading.mode) if header.magic else 0
+    walk = kernel.MessageWalk(base, _kind(header), header.timestamp, reading.check_crc, reading.mode)
     scratch, is_empty = reading.scratch, True
     while True:
         status = walk.read(payload, len(payload), scratch.rows)
@@ -166,9 +166,9 @@ def cut_set_text(payload: Any, position: int, overhead: int) -> str:
     return f"the last message of the compressed set claims {size} bytes, {left - overhead} are left"
 
 
-def _base_of(payload: Any, wrapper_offset: int, manner: int) -> int:
+def _base_of(payload: Any, wrapper_offset: int, mode: int) -> int:
     """Returns the number to add to relative inner offsets of a v1 entry (the rules of AbstractLegacyRecordBatch)."""
-    walk = kernel.MessageWalk(manner=manner)
+    walk = kernel.MessageWalk(mode=mode)
     status = walk.survey(payload)
     if walk.count == 0:
         raise UndecodableError(

@@ -84,10 +84,10 @@ def _is_of_topic(path: str) -> bool:
     return partition is not None and partition[0] == OFFSETS_TOPIC and name == f"{OFFSETS_TOPIC}-{partition[1]}"
 
 
-def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, most: int) -> int:
-    """Adds the intact batches of a segment unless it has more than ``most`` bytes. Returns its size."""
+def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max_bytes: int) -> int:
+    """Adds the intact batches of a segment unless it has more than ``max_bytes`` bytes. Returns its size."""
     with open_source(file.path) as source:
-        if source.size <= most:
+        if source.size <= max_bytes:
             reader = SegmentReader(source, scratch=scratch)
             for run in reader.runs():
                 if isinstance(run, Damage):

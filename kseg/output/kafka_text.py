@@ -118,10 +118,10 @@ class KafkaTextPrinter(Printer):
         """Writes the line for damage, or for records that cannot be decoded."""
         self._put(b"| damage: %s position: %d length: %d\n" % (code.encode(), position, length))
 
-    def trailing(self, damage: Damage, is_told: bool = True) -> None:
+    def trailing(self, damage: Damage, is_reported: bool = True) -> None:
         """Writes a line for bytes after the last batch; as in kafka-dump-log, no line with --max-bytes."""
         self.errors += 1
-        if not is_told:
+        if not is_reported:
             return
         name = name_bytes(self._file.name, self.style.escape)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))

@@ -102,8 +102,8 @@ class ParallelPrinter:
     def damage(self, damage: Damage) -> None:
         self._submit(lambda printer: printer.damage(damage), 0)
 
-    def trailing(self, damage: Damage, is_told: bool = True) -> None:
-        self._submit(lambda printer: printer.trailing(damage, is_told), 0)
+    def trailing(self, damage: Damage, is_reported: bool = True) -> None:
+        self._submit(lambda printer: printer.trailing(damage, is_reported), 0)
 
     def finish(self) -> None:
         """Waits until a file is completely written. Raises the first error of a thread."""

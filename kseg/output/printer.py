@@ -90,8 +90,8 @@ class Printer:
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
-    def trailing(self, damage: Damage, is_told: bool = True) -> None:
-        """Prints damage at the end, for which kafka-dump-log has a line of its own; none unless ``is_told``
+    def trailing(self, damage: Damage, is_reported: bool = True) -> None:
+        """Prints damage at the end, for which kafka-dump-log has a line of its own; none unless ``is_reported``
         (--max-bytes).
         """
         self.damage(damage)

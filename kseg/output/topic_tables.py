@@ -48,8 +48,8 @@ class TopicTables:
     def damage(self, damage: Damage) -> None:
         self._of_file.damage(damage)
 
-    def trailing(self, damage: Damage, is_told: bool = True) -> None:
-        self._of_file.trailing(damage, is_told)
+    def trailing(self, damage: Damage, is_reported: bool = True) -> None:
+        self._of_file.trailing(damage, is_reported)
 
     def finish(self) -> None:
         self._of_file.finish()

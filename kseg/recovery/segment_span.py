@@ -25,7 +25,7 @@ def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
     span = SegmentSpan()
     changes = EpochChanges(lambda epoch, offset: span.epochs.append(EpochEntry(epoch, offset)))
     with open_source(path) as source:
-        reader = SegmentReader(source, scratch=buffers.scratch, manner=SegmentSurvey.manner(level))
+        reader = SegmentReader(source, scratch=buffers.scratch, scan_options=SegmentSurvey.scan_options(level))
         for item in SegmentSurvey(reader, level, buffers=buffers):
             if isinstance(item, Headers):
                 if level >= FULL:

@@ -27,7 +27,7 @@ _MAX_BYTES = 1 << 16
 
 class TopicIds:
     """The topic ids of a log directory, by topic. The id ``given`` by the user comes first, then that of the cluster
-    metadata (``told``), then that of other partitions of the topic."""
+    metadata (``by_metadata``), then that of other partitions of the topic."""
 
     def __init__(
         self,

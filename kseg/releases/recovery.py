@@ -7,7 +7,7 @@ compared with the files that their brokers left.
 from dataclasses import dataclass
 
 from kseg.segment.times import DAY_MS
-from kseg.sidefiles.producer_state import FORM_0_11, FORM_1, FORM_2
+from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_OFFSET, MARKER_SETS_TIMESTAMP
 
 RELEASES = (
     (0, 7), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0),
@@ -166,11 +166,11 @@ class Era:
     # Producers
 
     @property
-    def snapshot_form(self) -> int:
-        """One of the FORM_ constants of `kseg.sidefiles.producer_state`: how a marker changes a snapshot entry."""
+    def marker_effect(self) -> int:
+        """The effect of a marker on a snapshot entry: a constant MARKER_* of `kseg.sidefiles.producer_state`."""
         if self.release < (1, 0):
-            return FORM_0_11
-        return FORM_1 if self.release < (2, 4) else FORM_2
+            return MARKER_SETS_OFFSET
+        return MARKER_IGNORED if self.release < (2, 4) else MARKER_SETS_TIMESTAMP
 
     @property
     def snapshot_order(self) -> int:

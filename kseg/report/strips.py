@@ -49,9 +49,9 @@ class Strips:
         drawn = found[:MAX_SEGMENTS]
         if not drawn:
             return None
-        most = max(2, MAX_ANCHORS // len(drawn))
+        max_anchors = max(2, MAX_ANCHORS // len(drawn))
         strip: dict[str, Any] = {
-            "segments": [segment for file in drawn if (segment := _segment(file, most)) is not None],
+            "segments": [segment for file in drawn if (segment := _segment(file, max_anchors)) is not None],
             "segmentsLeftOut": len(found) - len(drawn),
             "aborted": list(_aborted(drawn)),
         }
@@ -71,19 +71,19 @@ class Strips:
         }  # fmt: skip
 
 
-def _segment(file: SegmentFile, most: int) -> dict[str, Any] | None:
+def _segment(file: SegmentFile, max_anchors: int) -> dict[str, Any] | None:
     try:
         with open_regular(file.path) as stream:
             size = os.fstat(stream.fileno()).st_size
-            anchors = list(_anchors(stream.fileno(), file, size, most))
+            anchors = list(_anchors(stream.fileno(), file, size, max_anchors))
     except (KsegError, OSError):
         return None
     return {"name": name_value(file.name), "base": file.base_offset, "size": size, "anchors": anchors}
 
 
-def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tuple[int, int, int | None]]:
+def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterator[tuple[int, int, int | None]]:
     """Yields (position, offset, timestamp) of the batches in the index, by rising position."""
-    positions = [0, *_indexed_positions(file, most)]
+    positions = [0, *_indexed_positions(file, max_anchors)]
     last = -1
     for position in positions:
         if not last < position < size:
@@ -103,12 +103,12 @@ def _anchors(log: int, file: SegmentFile, size: int, most: int) -> Iterator[tupl
         yield position, offset, None if time is None or time < 0 else time
 
 
-def _indexed_positions(file: SegmentFile, most: int) -> list[int]:
+def _indexed_positions(file: SegmentFile, max_anchors: int) -> list[int]:
     """Returns positions of the .index, evenly spread; none if there is no usable index."""
     try:
         with open_regular(index_path(file, ".index")) as stream:
             count = os.fstat(stream.fileno()).st_size // _ENTRY.size
-            step = max(1, count // most)
+            step = max(1, count // max_anchors)
             chosen = range(0, count, step)
             entries = [read_at(stream.fileno(), _ENTRY.size, i * _ENTRY.size) for i in chosen]
     except (KsegError, OSError):

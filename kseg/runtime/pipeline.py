@@ -22,7 +22,7 @@ class Pipeline:
 
     def __init__(self, jobs: int) -> None:
         self._pool = Threads(jobs, lambda: None) if jobs > 1 else None
-        self._most_pending = jobs * TASKS_AHEAD
+        self._max_pending = jobs * TASKS_AHEAD
         self._pending: deque[Outcome[list[Any]]] = deque()
         self._tasks: list[Task] = []
         self._weight = 0
@@ -62,7 +62,7 @@ class Pipeline:
             yield _done(tasks)
             return
         self._pending.append(self._pool.begin(lambda _: _done(tasks)))
-        while len(self._pending) > self._most_pending:
+        while len(self._pending) > self._max_pending:
             yield self._pending.popleft().result()
 
 

@@ -31,7 +31,7 @@ class Child:
     """A process that runs ``work(send)`` and ends. This process receives what it sends.
 
     ``before``: the children started earlier. A forked child closes its copies of their pipes, so that a child whose
-    messages nobody reads any more is told.
+    messages are no longer read gets an error on writing.
     """
 
     def __init__(self, work: Callable[[Callable[[Any], None]], None], before: "list[Child]") -> None:

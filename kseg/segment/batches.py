@@ -232,8 +232,8 @@ class Message(Batch):
 
     def rows_as_dumped(self, sizes_only: bool) -> Iterator[Rows]:
         """Yields rows as kafka-dump-log reads them. ``sizes_only``: keys and values are not read, and may be cut."""
-        manner = messages.SIZES_ONLY if sizes_only else messages.AS_DUMPED
-        return message_set.read_rows(self.data, self.header, self.scratch, manner=manner)
+        mode = messages.SIZES_ONLY if sizes_only else messages.AS_DUMPED
+        return message_set.read_rows(self.data, self.header, self.scratch, mode=mode)
 
 
 class Message07(Batch):

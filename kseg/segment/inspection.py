@@ -52,8 +52,8 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
 def _inspect_v2(batch: RecordBatch) -> Inspection:
     header = batch.header
     try:
-        most = batch.scratch.max_batch_bytes
-        payload, start = record_batch.open_records(batch.data, header, most, remarks=batch.remarks)
+        max_bytes = batch.scratch.max_batch_bytes
+        payload, start = record_batch.open_records(batch.data, header, max_bytes, remarks=batch.remarks)
     except UndecodableError as error:
         return Inspection([Problem(error.problem, str(error))], None, 0, False)
     found, walk = record_batch.survey_records(payload, start, header)

@@ -62,9 +62,9 @@ def _read(part: tuple[int, int], read: Read[T]) -> tuple[int, T]:
 def _ranges(extent: Extent, start: int, end: int, jobs: int) -> Iterator[tuple[int, int]]:
     """Yields ranges that begin at apparent batch starts; the last one ends at ``end``."""
     least = min(LAST_PART_BYTES, PART_BYTES)
-    most = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
+    max_bytes = min(PART_BYTES, AHEAD_BYTES // (PARTS_AHEAD * jobs))
     while end - start > 2 * least:
-        size = max(min(most, (end - start) // (2 * jobs)), least)
+        size = max(min(max_bytes, (end - start) // (2 * jobs)), least)
         found = _cut(extent, start, start + size, end)
         if not start < found < end:
             break

@@ -63,7 +63,7 @@ def _is_linked_partition(directory: str, name: str) -> bool:
     return trees.islink(path) and trees.isdir(path)
 
 
-def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_packed_only: bool = False) -> None:
+def warn_passed_over(path: str, is_empty: bool, warn: Callable[[str], None], is_packed_only: bool = False) -> None:
     """Reports the skipped files of a partition directory. ``is_empty``: it has no other segment. For
     ``is_packed_only`` see `passed_over`.
 
@@ -76,7 +76,7 @@ def tell_passed_over(path: str, is_empty: bool, tell: Callable[[str], None], is_
     text = f"passed over: {some(names)} (kseg verify {quote(path)} tells more{reads})"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
-    tell(f"{path}: {text}")
+    warn(f"{path}: {text}")
 
 
 def _is_packed(path: str) -> bool:

@@ -118,7 +118,7 @@ class SegmentReader:
     """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
 
     ``live``: the file is being written; a partial batch at its end is not damage, and reading ends before it.
-    ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS combined by or, or 0. ``run_bytes``: size of a run, in
+    ``scan_options``: WALK_RECORDS, SKIP_CHECKSUMS and LONG_RUNS combined by or, or 0. ``run_bytes``: size of a run, in
     which compressed frames count eightfold, or twice with LONG_RUNS.
     After reading, ``end`` is the end of the last item. The items tile the file from ``start`` on, which is 0 or set by
     `begin_at`.
@@ -132,7 +132,7 @@ class SegmentReader:
         live: bool = False,
         max_bytes: int | None = None,
         scratch: Scratch | None = None,
-        manner: int = 0,
+        scan_options: int = 0,
         run_bytes: int = RUN_BYTES,
     ) -> None:
         self.source = source
@@ -144,19 +144,19 @@ class SegmentReader:
         self.is_cut = self.end < source.size
         self.start = 0
         self._frames_first = FRAMES_PER_CALL
-        self._manner, self._run_bytes = manner, run_bytes
+        self._scan_options, self._run_bytes = scan_options, run_bytes
 
     # Created on first use: a pass over an intact segment reads it in windows instead.
 
     @cached_property
     def _scan(self) -> FrameScan:
-        scan = FrameScan(self.era_07, self._manner)
+        scan = FrameScan(self.era_07, self._scan_options)
         scan.budget = self._run_bytes
         return scan
 
     @cached_property
     def _expansion(self) -> ExpansionBuffer | None:
-        return expansion_buffer(self.scratch.max_batch_bytes) if self._manner & WALK_RECORDS else None
+        return expansion_buffer(self.scratch.max_batch_bytes) if self._scan_options & WALK_RECORDS else None
 
     @cached_property
     def buffer(self) -> Any:

@@ -4,7 +4,7 @@ from kseg.errors import PathError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan import frames, headers
-from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, FrameScan
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, FrameScan
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
 
@@ -18,8 +18,8 @@ class RecordCounter:
     """Counts the records of segments, one after another."""
 
     def __init__(self) -> None:
-        most = LOOK_BYTES // 26 + 1
-        self._frames, self._rows = int64s(most * FRAME_WIDTH), int64s(most * BATCH_WIDTH)
+        max_frames = LOOK_BYTES // 26 + 1
+        self._frames, self._rows = int64s(max_frames * FRAME_WIDTH), int64s(max_frames * BATCH_WIDTH)
 
     def count(self, path: str) -> int | None:
         """Returns the number of records of a .log, including markers; None if headers do not give it.
@@ -50,7 +50,7 @@ class RecordCounter:
 
     def _whole(self, data: bytes) -> tuple[int, int]:
         """Returns the end of the last whole batch in ``data``, and the number of records; -1 if a header lacks it."""
-        scan, total = FrameScan(manner=BELIEVE_CHECKSUMS), 0
+        scan, total = FrameScan(options=SKIP_CHECKSUMS), 0
         frames.scan(scan, data, len(data), self._frames)
         if count := scan.count:
             headers.read(data, self._frames, count, False, 0, self._rows)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
-from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -79,7 +79,7 @@ def _followed(reader: SegmentReader, position: int) -> int:
     cannot be followed further, the last certain batch before that is returned.
     """
     headers = SegmentReader(
-        reader.source, reader.era_07, reader.base_offset, reader.live, reader.end, reader.scratch, BELIEVE_CHECKSUMS
+        reader.source, reader.era_07, reader.base_offset, reader.live, reader.end, reader.scratch, SKIP_CHECKSUMS
     )
     headers.begin_at(0)
     passed: deque[int] = deque(maxlen=_LOOKED_AT)

@@ -26,7 +26,7 @@ from kseg.kernel.layout.rows import (
     NULL_KEYS,
     RECORDS_RIGHT,
 )
-from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, WALK_RECORDS
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
@@ -82,9 +82,9 @@ class SegmentSurvey:
         self._last_batch = -1
 
     @staticmethod
-    def manner(level: int) -> int:
+    def scan_options(level: int) -> int:
         """Returns the reader mode for a level."""
-        return (BELIEVE_CHECKSUMS, 0, WALK_RECORDS)[level]
+        return (SKIP_CHECKSUMS, 0, WALK_RECORDS)[level]
 
     def __iter__(self) -> Iterator[Item]:
         """Yields items that tile the file; problems of batches follow their headers."""
@@ -198,8 +198,8 @@ class _Part:
         rows: Callable[[int], memoryview] | None,
     ) -> None:  # fmt: skip
         """``rows``: see `Windows.headers`, ``take``."""
-        manner = SegmentSurvey.manner(level)
-        self._windows = Windows(extent, start, end, manner, scratch.max_batch_bytes, buffers)
+        scan_options = SegmentSurvey.scan_options(level)
+        self._windows = Windows(extent, start, end, scan_options, scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
         self._rows = rows
 

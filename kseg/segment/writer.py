@@ -20,7 +20,7 @@ from kseg.kernel.layout.rows import (
     FRAME_WIDTH,
 )
 from kseg.kernel.scan import frames, headers
-from kseg.kernel.scan.frame_scan import BELIEVE_CHECKSUMS, IRREGULAR, FrameScan
+from kseg.kernel.scan.frame_scan import IRREGULAR, SKIP_CHECKSUMS, FrameScan
 from kseg.kernel.state.indexing import DONE
 from kseg.limits import FRAMES_PER_CALL
 from kseg.runtime.write_behind import WriteBehind
@@ -229,7 +229,7 @@ def batch_rows(data: Any, origin: int) -> Iterator[tuple[memoryview, int]]:
 
     Raises ValueError if other bytes are between them.
     """
-    scan = FrameScan(manner=BELIEVE_CHECKSUMS)
+    scan = FrameScan(options=SKIP_CHECKSUMS)
     found, end = int64s(min(FRAMES_PER_CALL, len(data) // 26 + 1) * FRAME_WIDTH), len(data)
     while scan.position < end:
         status = frames.scan(scan, data, end, found)

@@ -22,9 +22,9 @@ MAX_PRODUCERS = 1 << 20
 IDLE_MS = DAY_MS
 """Default of producer.id.expiration.ms; older brokers keep producers for 7 days."""
 
-FORM_0_11, FORM_1, FORM_2 = 0, 1, 2
-"""How a marker changes a snapshot entry: its offset becomes the last offset (0.11), no change (1.0 and 1.1), or its
-timestamp is kept (later releases, at the latest 2.8)."""
+MARKER_SETS_OFFSET, MARKER_IGNORED, MARKER_SETS_TIMESTAMP = 0, 1, 2
+"""The effect of a marker on a snapshot entry: it sets the last offset (0.11), nothing (1.0 and 1.1), or the timestamp
+(later releases, at the latest 2.8)."""
 
 _FIRST_CAPACITY = 16
 _EVENT_LIMIT = 256
@@ -197,13 +197,13 @@ class ProducerStates:
     def __len__(self) -> int:
         return int(self.state.producers)
 
-    def entry(self, index: int, form: int = FORM_2) -> ProducerStateEntry:
-        """Returns producer number ``index``, in order of first appearance, as a release's snapshot has it (FORM_…)."""
+    def entry(self, index: int, marker_effect: int = MARKER_SETS_TIMESTAMP) -> ProducerStateEntry:
+        """Returns producer number ``index``, in order of first appearance, as a release's snapshot has it."""
         row = self.state.row(index)
         entry = ProducerStateEntry._make(row[: kernel.TXN_FIRST + 1])
-        if form == FORM_1:
+        if marker_effect == MARKER_IGNORED:
             return entry._replace(timestamp=row[kernel.DATA_TIMESTAMP])
-        if form == FORM_0_11 and row[kernel.SEEN] > entry.last_offset:
+        if marker_effect == MARKER_SETS_OFFSET and row[kernel.SEEN] > entry.last_offset:
             return entry._replace(last_offset=row[kernel.SEEN], offset_delta=0)
         return entry
 
@@ -218,9 +218,9 @@ class ProducerStates:
         """Last offset of a producer's last batch or marker, -1 if it had none since the state was loaded."""
         return int(self.state.row(index)[kernel.SEEN])
 
-    def entries(self, form: int = FORM_2) -> Iterator[ProducerStateEntry]:
+    def entries(self, marker_effect: int = MARKER_SETS_TIMESTAMP) -> Iterator[ProducerStateEntry]:
         """Yields all producers in the order in which they first appeared (see `order_as_broker`)."""
-        return (self.entry(index, form) for index in range(len(self)))
+        return (self.entry(index, marker_effect) for index in range(len(self)))
 
     @property
     def next_offset(self) -> int:

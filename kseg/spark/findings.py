@@ -63,8 +63,8 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
             yield size_of(path), FileTask(path)
             continue
         tasks: list[Task] = []
-        told: list[tuple[Finding, int]] = []
-        report = Report(lambda finding, told=told: told.append((finding, 1)))  # type: ignore[misc]
+        planned: list[tuple[Finding, int]] = []
+        report = Report(lambda finding, planned=planned: planned.append((finding, 1)))  # type: ignore[misc]
 
         def postpone(
             some: list[Task], _settings: Settings, _report: Report, _progress: Progress, tasks: list[Task] = tasks
@@ -74,9 +74,9 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
                 yield Outcome(task.directory, Totals(), topic_id_at(task.directory), None)
 
         judge_path(path, settings, report, lambda _: None, postpone)
-        told += _unshown(report)
-        if told:
-            yield 0, PlannedFindings(tuple(told))
+        planned += _unshown(report)
+        if planned:
+            yield 0, PlannedFindings(tuple(planned))
         for task in tasks:
             yield _directory_bytes(task.directory), task
 

@@ -26,9 +26,9 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns a limit of the options; if there are two, `latestOffset` respects both."""
         stream = self._options.stream
-        if stream.most_files is not None:
-            return ReadMaxFiles(stream.most_files)
-        return ReadAllAvailable() if stream.most_bytes is None else ReadMaxBytes(stream.most_bytes)
+        if stream.max_files is not None:
+            return ReadMaxFiles(stream.max_files)
+        return ReadAllAvailable() if stream.max_bytes is None else ReadMaxBytes(stream.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Ends the query behind the segments that are closed now."""
@@ -55,7 +55,7 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
 
     def _is_above(self, files: int, size: int) -> bool:
         stream = self._options.stream
-        return files > (stream.most_files or files) or size > (stream.most_bytes or size)
+        return files > (stream.max_files or files) or size > (stream.max_bytes or size)
 
 
 def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:

@@ -50,10 +50,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Options of streams. ``most_files`` and ``most_bytes`` in a micro-batch; None: no limit."""
+    """Options of streams. ``max_files`` and ``max_bytes`` in a micro-batch; None: no limit."""
 
-    most_files: int | None = None
-    most_bytes: int | None = None
+    max_files: int | None = None
+    max_bytes: int | None = None
     includes_last: bool = False
     fails_on_data_loss: bool = True
 
@@ -182,8 +182,8 @@ _ALL: tuple[_Option, ...] = (
     ("assign", "subscription.partitions", values.assigned),
     ("includeHeaders", "includes_headers", values.truth),
     ("ignoreLogStart", "ignores_log_start", values.truth),
-    ("maxFilesPerTrigger", "stream.most_files", values.count),
-    ("maxBytesPerTrigger", "stream.most_bytes", values.byte_count),
+    ("maxFilesPerTrigger", "stream.max_files", values.count),
+    ("maxBytesPerTrigger", "stream.max_bytes", values.byte_count),
     ("includeLast", "stream.includes_last", values.truth),
     ("failOnDataLoss", "stream.fails_on_data_loss", values.truth),
     ("isolation", "is_committed", values.chosen("read_uncommitted", "read_committed")),

@@ -43,8 +43,8 @@ def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> I
 
 def chunks_of(parts: Sequence[Part], options: Options, columns: Collection[str]) -> Iterator[tuple[Part, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
-    tell = _fail if options.fails_on_damage else DamageLog(_log)
-    reader = PartReader(_request(options), columns, _MICROSECONDS, tell)
+    report = _fail if options.fails_on_damage else DamageLog(_log)
+    reader = PartReader(_request(options), columns, _MICROSECONDS, report)
     committed = Committed(options.max_batch_bytes)
     for part in parts:
         offsets = Offsets(part.first_offset, part.last_offset)

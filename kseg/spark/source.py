@@ -61,7 +61,7 @@ class KsegDataSource(DataSource):
             return LimitedStreamReader(options, schema)
         from kseg.spark.streams import KsegStreamReader
 
-        if options.stream.most_files is not None or options.stream.most_bytes is not None:
+        if options.stream.max_files is not None or options.stream.max_bytes is not None:
             raise KsegError("maxFilesPerTrigger and maxBytesPerTrigger need PySpark 4.2 or later")
         return KsegStreamReader(options, schema)
 

@@ -22,9 +22,9 @@ class Buffers:
         self._window = bytearray()
         self._kept: dict[str, Any] = {}
 
-    def window(self, size: int, most: int) -> bytearray:
-        """Returns ``size`` bytes of any content, or the previous, larger window if it has at most ``most`` bytes."""
-        if not size <= len(self._window) <= most:
+    def window(self, size: int, max_size: int) -> bytearray:
+        """Returns ``size`` bytes of any content, or the previous, larger window if it is not above ``max_size``."""
+        if not size <= len(self._window) <= max_size:
             self._window = bytearray(size)
         return self._window
 

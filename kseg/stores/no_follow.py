@@ -153,16 +153,16 @@ def create_file(path: str, mode: int = 0o600) -> int:
         return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _CLOEXEC, mode, dir_fd=at)
 
 
-def read_file(path: str, most: int) -> tuple[bytes, os.stat_result]:
-    """Returns the bytes and status of a regular file. Raises OSError, EFBIG if it has more than ``most`` bytes."""
+def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
+    """Returns the bytes and status of a regular file. Raises OSError, EFBIG if it has more than ``max_bytes`` bytes."""
     place = trees.find(path)
     if place is not None:
-        return read_regular(path, most), place.status()
+        return read_regular(path, max_bytes), place.status()
     descriptor = open_file(path)
     with os.fdopen(descriptor, "rb") as file:
-        content = file.read(most + 1)
-        if len(content) > most:
-            raise OSError(errno.EFBIG, f"has more than {most} bytes", path)
+        content = file.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise OSError(errno.EFBIG, f"has more than {max_bytes} bytes", path)
         return content, os.fstat(descriptor)
 
 

@@ -75,11 +75,11 @@ def open_at_once(path: str) -> Extent:
         raise
 
 
-def first_bytes(path: str, most: int) -> bytes:
-    """Returns at most ``most`` bytes from the start of a file, with few system calls. Raises OSError."""
+def first_bytes(path: str, max_bytes: int) -> bytes:
+    """Returns at most ``max_bytes`` bytes from the start of a file, with few system calls. Raises OSError."""
     extent = open_at_once(path)
     try:
-        return extent.pread(most, 0)
+        return extent.pread(max_bytes, 0)
     finally:
         extent.close()
 
@@ -90,10 +90,10 @@ def open_regular(path: str) -> BufferedReader:
     return os.fdopen(open_descriptor(path), "rb") if place is None else BufferedReader(ExtentStream(place.open()))
 
 
-def read_regular(path: str, most: int) -> bytes:
-    """Returns the bytes of a small file. Raises OSError, EFBIG if it has more than ``most`` bytes."""
+def read_regular(path: str, max_bytes: int) -> bytes:
+    """Returns the bytes of a small file. Raises OSError, EFBIG if it has more than ``max_bytes`` bytes."""
     with open_regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"has more than {most} bytes", path)
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(errno.EFBIG, f"has more than {max_bytes} bytes", path)
     return content

@@ -107,11 +107,11 @@ class Windows:
         ``unproven`` is None if all batches are proven right. Otherwise it is the item of `__iter__` for the last of
         these batches, valid until the next item.
         """
-        most = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_FRAME_BYTES + 1) * BATCH_WIDTH
-        rows, status = int64s(0 if take else most), PAUSED
+        width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_FRAME_BYTES + 1) * BATCH_WIDTH
+        rows, status = int64s(0 if take else width), PAUSED
         while status != ENDED:
             if take:
-                rows = take(most)[:most]
+                rows = take(width)[:width]
             self._scan.header_count = 0
             failure = None
             try:

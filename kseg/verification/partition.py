@@ -237,7 +237,7 @@ def _judge(
     is_live = partition.is_live and segment.is_last
     reader = SegmentReader(
         source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.buffers.scratch,
-        SegmentSurvey.manner(partition.level),
+        SegmentSurvey.scan_options(partition.level),
     )  # fmt: skip
     survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
     for i, begin in overridden.begin:

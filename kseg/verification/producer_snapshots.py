@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.errors import PathError
 from kseg.findings.table import INFO
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
-from kseg.sidefiles.producer_state import FORM_1, FORM_2, MAX_PRODUCERS, ProducerStates
+from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_TIMESTAMP, MAX_PRODUCERS, ProducerStates
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.report import SHOWN_PER_FILE
@@ -114,8 +114,8 @@ class ProducerSnapshots:
         if index < 0:
             return None if begins_later else f"producer {entry.producer_id} has no batch below it"
         wrong = ""
-        for form in (FORM_2, FORM_1):
-            right = self._states.entry(index, form)
+        for marker_effect in (MARKER_SETS_TIMESTAMP, MARKER_IGNORED):
+            right = self._states.entry(index, marker_effect)
             differing = _differing(entry, right, self._states.last_seen(index), begins_later)
             if not differing:
                 return None

@@ -34,13 +34,14 @@ def spare(tmp_path: Path) -> Iterator[Path]:
         yield Path(found)
 
 
-@pytest.mark.parametrize("manner", ["beside", "nowhere", "elsewhere"])
+@pytest.mark.parametrize("quarantine", ["beside", "nowhere", "elsewhere"])
 def test_repeated_it_ends_as_if_it_had_not_been_killed(
-    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path, manner: str
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare: Path, quarantine: str
 ) -> None:
     """Elsewhere and nowhere each new segment is a change of its own."""
     small = ("--segment-bytes", "4096")
-    options = {"beside": (), "nowhere": ("--no-quarantine",), "elsewhere": ("--quarantine", str(spare), *small)}[manner]
+    elsewhere = ("--quarantine", str(spare), *small)
+    options = {"beside": (), "nowhere": ("--no-quarantine",), "elsewhere": elsewhere}[quarantine]
     options = tuple(TRANSACTIONS.options_with(*options))
     whole, disk, name = make(tmp_path / "whole"), CountingDisk(), TRANSACTIONS.name
     before = everything(whole)
@@ -53,7 +54,7 @@ def test_repeated_it_ends_as_if_it_had_not_been_killed(
         on(KillingDisk(at), monkeypatch, *ARGUMENTS, *options, logs / name)
         assert kseg(*ARGUMENTS, *options, logs / name).status == 0, at
         assert outcome(logs) == after, at
-        if manner != "nowhere":
+        if quarantine != "nowhere":
             assert kseg("undo", "-q", logs / name).status == 0, at
             assert everything(logs) == before, at
         shutil.rmtree(logs)

@@ -166,14 +166,14 @@ def test_buffer_sizes_are_checked() -> None:
 def test_a_record_larger_than_the_buffer_is_an_error() -> None:
     rows, headers = int64s(ROW_WIDTH), int64s(4)
     rows[ROW_KEY_SIZE], rows[ROW_VALUE], rows[ROW_VALUE_SIZE] = -1, 0, 5
-    most = single_batches.most_bytes(rows, 1)
-    assert single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(most)) == 61 + 7 + 5
+    largest = single_batches.max_bytes(rows, 1)
+    assert single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(largest)) == 61 + 7 + 5
     assert single_batches.single_batches(b"value", rows, headers, 0, 0, bytearray()) == 0
     for size in (0, 60, 61, 72):
         with pytest.raises(ValueError):
             single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(size))
     for count in (-1, 2):
         with pytest.raises(ValueError):
-            single_batches.most_bytes(rows, count)
+            single_batches.max_bytes(rows, count)
         with pytest.raises(ValueError):
-            single_batches.single_batches(b"value", rows, headers, count, 0, bytearray(most))
+            single_batches.single_batches(b"value", rows, headers, count, 0, bytearray(largest))

@@ -61,7 +61,7 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
         return found
 
     monkeypatch.setattr(prefetch, "_some", counted)
-    chunks = read_chunks(path, room=10_000, jobs=2)
+    chunks = read_chunks(path, chunk_bytes=10_000, jobs=2)
     assert [row[0] for chunk in chunks for row in rows_of(chunk)] == list(range(6000))
     assert held
     assert max(held) <= 30
@@ -75,8 +75,8 @@ def ignore(_left_out: LeftOut) -> None:
     """Goes on."""
 
 
-@pytest.mark.parametrize(("tell", "count"), [(refuse, None), (ignore, 1)])
-def test_no_thread_is_left(tmp_path: Path, tell: Callable[[LeftOut], None], count: int | None) -> None:
+@pytest.mark.parametrize(("report", "count"), [(refuse, None), (ignore, 1)])
+def test_no_thread_is_left(tmp_path: Path, report: Callable[[LeftOut], None], count: int | None) -> None:
     data = bytearray((TESTDATA / "speed/lz4.log").read_bytes())
     data[len(data) // 2] ^= 1
     path = tmp_path / "00000000000000000000.log"
@@ -84,7 +84,7 @@ def test_no_thread_is_left(tmp_path: Path, tell: Callable[[LeftOut], None], coun
     before = threading.active_count()
     with open_source(str(path)) as source:
         reader = SegmentReader(source)
-        chunks = iter(RecordColumns(reader, segment_file(str(path)), Chunks(NAMES), tell, jobs=2))
+        chunks = iter(RecordColumns(reader, segment_file(str(path)), Chunks(NAMES), report, jobs=2))
         if count is None:
             with pytest.raises(InterruptedError, match="crc-mismatch"):
                 list(chunks)

@@ -155,14 +155,14 @@ def test_what_is_left_out_is_told() -> None:
 
 @given(
     rows=st.integers(1, 70),
-    room=st.integers(1, 3000),
+    chunk_bytes=st.integers(1, 3000),
     first=st.integers(0, 2000),
     count=st.integers(0, 2000),
     times=st.booleans(),
 )
 @settings(deadline=None, max_examples=30)
 def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
-    rows: int, room: int, first: int, count: int, times: bool
+    rows: int, chunk_bytes: int, first: int, count: int, times: bool
 ) -> None:
     path = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
     everything = expected_rows(path)
@@ -176,12 +176,12 @@ def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
         for row in everything
         if first <= row[0] <= first + count and (not times or (row[1] is not None and earliest <= row[1] <= latest))
     ]
-    chunks = read_chunks(path, wanted, rows=rows, room=room)
+    chunks = read_chunks(path, wanted, rows=rows, chunk_bytes=chunk_bytes)
     assert [row for chunk in chunks for row in rows_of(chunk)] == expected
     for chunk in chunks:
         held = [len(row[3] or b"") + len(row[4] or b"") for row in rows_of(chunk)]
         assert chunk.count <= rows
-        assert sum(held) <= max(room, *held)
+        assert sum(held) <= max(chunk_bytes, *held)
 
 
 @pytest.mark.parametrize("path", SEGMENTS[::7], ids=lambda path: str(path.relative_to(TESTDATA)))

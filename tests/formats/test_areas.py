@@ -90,13 +90,13 @@ def rows_of(records: list[Record]) -> Rows:
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS, st.integers(1, 60))
-def test_what_is_written_is_read_again(drawn: Drawn, room: int) -> None:
+def test_what_is_written_is_read_again(drawn: Drawn, initial_bytes: int) -> None:
     """The buffer grows as records need it, whatever its initial size."""
     records, offset = [], 0
     for step, *rest in drawn:
         offset += step
         records.append(Record(offset, rest[0], "CreateTime", rest[1], rest[2], tuple(rest[3])))
-    area, rows = Area(2, room=room), rows_of(records)
+    area, rows = Area(2, initial_bytes=initial_bytes), rows_of(records)
     area.begin(0)
     assert area.add(rows, 0, rows.count) == rows.count
     header = RecordBatchHeader(

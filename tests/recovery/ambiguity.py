@@ -86,9 +86,9 @@ def _is_either(
     its_others = other_offsets(chunks[k], *((low, mine.start) if k < i else (mine[-1], high)))
     if its_others and not my_others:
         return False  # it alone may have been hit
-    is_told = any(
+    is_reported = any(
         cut.message.startswith(f"offsets {mine.start} to {mine[-1]} or {its.start} to {its[-1]} of the batch")
         for _, cut in found.cuts
     )
     is_there = any(covered(one) == covered(batch) for kept in after.values() for one in kept)
-    return (is_told and not is_there) or not its_others
+    return (is_reported and not is_there) or not its_others

@@ -41,7 +41,7 @@ VALUES = {
         ((0, 9), SWAP_RECOVERED),
         ((3, 0), SWAP_RENAMED),
     ],
-    "snapshot_form": [((0, 7), 0), ((1, 0), 1), ((2, 4), 2)],
+    "marker_effect": [((0, 7), 0), ((1, 0), 1), ((2, 4), 2)],
     "snapshot_order": [((0, 7), SCALA_2_12_ORDER), ((2, 6), SCALA_2_13_ORDER), ((3, 5), JAVA_ORDER)],
     "expiration_ms": [((0, 7), 7 * DAY_MS), ((3, 4), DAY_MS)],
     "max_message_bytes": [((0, 7), (1 << 31) - 1), ((0, 8, 1), 1_000_012), ((0, 11), None)],

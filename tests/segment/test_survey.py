@@ -30,7 +30,9 @@ def surveyed(path: Path, level: int, jobs: int = 1, live: bool = False) -> tuple
     """Returns header rows (one by one), damage and problems in order, and the end of the pass."""
     found: Flat = []
     with open_source(str(path)) as source:
-        reader = SegmentReader(source, path.suffix == ".kafka", live=live, manner=SegmentSurvey.manner(level))
+        reader = SegmentReader(
+            source, path.suffix == ".kafka", live=live, scan_options=SegmentSurvey.scan_options(level)
+        )
         scan = SegmentSurvey(reader, level, jobs)
         for item in scan:
             if isinstance(item, Headers):

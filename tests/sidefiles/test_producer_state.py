@@ -37,7 +37,13 @@ from kseg.sidefiles.producer_snapshot import (
     build_producer_snapshot,
     order_as_broker,
 )
-from kseg.sidefiles.producer_state import FORM_0_11, FORM_1, FORM_2, Abort, ProducerStates
+from kseg.sidefiles.producer_state import (
+    MARKER_IGNORED,
+    MARKER_SETS_OFFSET,
+    MARKER_SETS_TIMESTAMP,
+    Abort,
+    ProducerStates,
+)
 from kseg.sidefiles.transaction_index import build_transaction_index
 from kseg.stores.source import open_source
 from sidefiles.real_files import TESTDATA
@@ -52,7 +58,7 @@ def headers_of(partition: Path) -> list[tuple[int, list[Headers]]]:
     found = []
     for file in list_segments(str(partition)):
         with open_source(file.path) as source:
-            reader = SegmentReader(source, False, file.base_offset or 0, manner=SegmentSurvey.manner(FULL))
+            reader = SegmentReader(source, False, file.base_offset or 0, scan_options=SegmentSurvey.scan_options(FULL))
             items = [item for item in SegmentSurvey(reader, FULL) if isinstance(item, Headers)]
         found.append((file.base_offset or 0, items))
     return found
@@ -73,22 +79,25 @@ def replayed(partition: Path, until: int | None = None) -> tuple[ProducerStates,
 
 
 SNAPSHOTS = [
-    *((path, FORM_2) for path in [*NEW.glob("*.snapshot"), *CLIENT.glob("*.snapshot")]),
-    *((path, FORM_1) for path in (TESTDATA / "kafka-1.1.1" / "txn").glob("*/*.snapshot")),
-    *((path, FORM_0_11) for path in (TESTDATA / "kafka-0.11.0.3" / "txn" / "txn-timeout-0").glob("*.snapshot")),
+    *((path, MARKER_SETS_TIMESTAMP) for path in [*NEW.glob("*.snapshot"), *CLIENT.glob("*.snapshot")]),
+    *((path, MARKER_IGNORED) for path in (TESTDATA / "kafka-1.1.1" / "txn").glob("*/*.snapshot")),
+    *(
+        (path, MARKER_SETS_OFFSET)
+        for path in (TESTDATA / "kafka-0.11.0.3" / "txn" / "txn-timeout-0").glob("*.snapshot")
+    ),
 ]
 
 
-@pytest.mark.parametrize(("path", "form"), SNAPSHOTS, ids=lambda value: getattr(value, "name", ""))
-def test_a_snapshot_is_written_as_its_broker_wrote_it(path: Path, form: int) -> None:
+@pytest.mark.parametrize(("path", "marker_effect"), SNAPSHOTS, ids=lambda value: getattr(value, "name", ""))
+def test_a_snapshot_is_written_as_its_broker_wrote_it(path: Path, marker_effect: int) -> None:
     """Byte for byte; producers that the broker had already expired may be missing in its file."""
     written = path.read_bytes()
     kept = {entry.producer_id for entry in ProducerSnapshot(written)}
     states, _ = replayed(path.parent, int(path.stem))
-    entries = [entry for entry in states.entries(form) if entry.producer_id in kept]
+    entries = [entry for entry in states.entries(marker_effect) if entry.producer_id in kept]
     assert kept
     assert sorted(entries) == sorted(ProducerSnapshot(written))
-    if form == FORM_2:
+    if marker_effect == MARKER_SETS_TIMESTAMP:
         assert build_producer_snapshot(order_as_broker(entries)) == written
 
 

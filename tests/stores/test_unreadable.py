@@ -66,7 +66,7 @@ def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path:
     extents = segment_of(path, 20 << 20 if kseg.kernel.COMPILED else 40_000)
     fail_disk(path, 3 * PAGE, 4 * PAGE)
     with open_source(str(path)) as source:
-        survey = SegmentSurvey(SegmentReader(source, manner=SegmentSurvey.manner(level)), level, jobs)
+        survey = SegmentSurvey(SegmentReader(source, scan_options=SegmentSurvey.scan_options(level)), level, jobs)
         items = list(survey)
         assert source.unreadable == [(3 * PAGE, 4 * PAGE)]
     lost = lost_extent(extents, 3 * PAGE, 4 * PAGE)

@@ -29,7 +29,7 @@ cdef bint check_records(
 ) noexcept nogil
 cdef Py_ssize_t count_selected(
     Selection selection, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop, int kept,
-    long long most_bytes
+    long long max_bytes
 ) noexcept nogil
 cdef void write_header(unsigned char* out, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil
 cdef int pack_frames(

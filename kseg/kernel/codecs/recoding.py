@@ -69,15 +69,15 @@ class Selection:
         first: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
         kept: cython.int,
-        most_bytes: cython.longlong,
+        max_bytes: cython.longlong,
     ) -> int:
         """Returns the end of the run of intact v2 batches from frame ``first`` on whose codec is not ``kept``.
 
-        ``frames`` are rows FRAME_* of ``buffer``. The run has at most ``most_bytes`` bytes, or is a single batch.
+        ``frames`` are rows FRAME_* of ``buffer``. The run has at most ``max_bytes`` bytes, or is a single batch.
         """
         check_frames(len(buffer), frames, first, stop)
         self.size = 0
-        return count_selected(self, bytes_in(buffer), int64s_in(frames), first, stop, kept, most_bytes)
+        return count_selected(self, bytes_in(buffer), int64s_in(frames), first, stop, kept, max_bytes)
 
 
 @cython.cfunc
@@ -97,7 +97,7 @@ def can_recode(
     return could_be_frame(p, at, size, False) and codec != kept and codec <= HIGHEST_CODEC
 
 
-def count_selected(selection, p, frames, first, stop, kept, most_bytes):
+def count_selected(selection, p, frames, first, stop, kept, max_bytes):
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     frame: cython.Py_ssize_t
@@ -118,7 +118,7 @@ def count_selected(selection, p, frames, first, stop, kept, most_bytes):
         delta = be32(p, at + V2_LAST_OFFSET_DELTA)
         if base < selection.next_offset or delta < 0 or base >= LARGEST_OFFSET - delta:
             return i
-        if selection.size and selection.size + size > most_bytes:
+        if selection.size and selection.size + size > max_bytes:
             return i
         selection.size += size
         selection.next_offset = base + delta + 1

@@ -10,7 +10,7 @@ cpdef enum:
 cdef class KeyMap:
     cdef readonly Secret secret
     cdef long long[::1] _table
-    cdef readonly long long slots, most, count
+    cdef readonly long long slots, max_count, count
     cdef public long long latest_offset
 
 cdef void prefetch_slot(KeyMap key_map, long long high) noexcept nogil

@@ -15,7 +15,7 @@ PREFETCH_KEYS = cython.declare(cython.Py_ssize_t, 12)
 
 
 class KeyMap:
-    """``slots``: size of the table; ``most``: maximum number of keys; ``count``: number of keys.
+    """``slots``: size of the table; ``max_count``: maximum number of keys; ``count``: number of keys.
 
     ``latest_offset``: the last offset of the log that the map covers, initially -1. `use` sets the table.
     """
@@ -23,24 +23,24 @@ class KeyMap:
     def __init__(self, secret):
         self.secret = secret
         self._table = None
-        self.slots = self.most = self.count = 0
+        self.slots = self.max_count = self.count = 0
         self.latest_offset = -1
 
-    def use(self, table: cython.longlong[::1], slots: cython.longlong, most: cython.longlong) -> None:
+    def use(self, table: cython.longlong[::1], slots: cython.longlong, max_count: cython.longlong) -> None:
         """Sets the table: int64, three a slot, all zeros.
 
         Raises ValueError if slots lie outside the buffer, or if no slot would stay free.
         """
-        if slots < 1 or slots >> 32 or len(table) < ENTRY_WIDTH * slots or most >= slots:
+        if slots < 1 or slots >> 32 or len(table) < ENTRY_WIDTH * slots or max_count >= slots:
             raise ValueError("a table has too few slots")
         self._table = table
         self.slots = slots
-        self.most = most
+        self.max_count = max_count
 
     def clear(self) -> None:
         """Releases the table."""
         self._table = None
-        self.slots = self.most = self.count = 0
+        self.slots = self.max_count = self.count = 0
 
     def put(
         self,
@@ -163,7 +163,7 @@ def put_hashes(key_map, hashes, offsets, count):
     for k in range(count):
         if k + PREFETCH_KEYS < count:
             prefetch_slot(key_map, hashes[2 * (k + PREFETCH_KEYS)])
-        if key_map.count >= key_map.most:
+        if key_map.count >= key_map.max_count:
             return k
         at = find_entry(key_map, hashes[2 * k], hashes[2 * k + 1])
         if key_map._table[at + SLOT_OFFSET] == 0:
@@ -219,7 +219,7 @@ def merge_entries(key_map, entries, least):
             continue
         at = find_entry(key_map, entries[entry + SLOT_HIGH], entries[entry + SLOT_LOW])
         if key_map._table[at + SLOT_OFFSET] == 0:
-            if key_map.count >= key_map.most:
+            if key_map.count >= key_map.max_count:
                 return False
             key_map.count += 1
             key_map._table[at + SLOT_HIGH] = entries[entry + SLOT_HIGH]

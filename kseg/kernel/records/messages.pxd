@@ -30,7 +30,7 @@ cdef class MessageWalk:
     cdef public Py_ssize_t position, row_count
     cdef public long long count, last_offset, misfits, base
     cdef long long timestamp
-    cdef int kind, manner
+    cdef int kind, mode
     cdef bint checks_crc
 
 cdef int walk_set(

@@ -85,13 +85,13 @@ class MessageWalk:
     ``last_offset`` the offset of the last as written (0.7: where it starts), ``misfits`` the rows that are misfits.
     """
 
-    def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, manner=STRICT):
+    def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, mode=STRICT):
         self.position = self.row_count = self.count = self.last_offset = self.misfits = 0
         self.base = base
         self.kind = kind
         self.timestamp = timestamp
         self.checks_crc = checks_crc
-        self.manner = manner
+        self.mode = mode
 
     def read(
         self,
@@ -144,7 +144,7 @@ def read_frame(
     if size > end - walk.position - ENTRY_OVERHEAD:
         return CUT
     message.magic = p[walk.position + ENTRY_MAGIC]
-    if message.magic > 1 and walk.manner == STRICT:
+    if message.magic > 1 and walk.mode == STRICT:
         return UNKNOWN_MAGIC
     if message.magic and size < MIN_V1_BYTES:
         return TOO_SMALL
@@ -173,7 +173,7 @@ def read_fields(
     message.value_size = be32(p, at)
     message.value = at + SIZE_BYTES
     if message.value_size > message.after - message.value:
-        if walk.manner != SIZES_ONLY:
+        if walk.mode != SIZES_ONLY:
             return MISFIT
         walk.misfits += 1
     return END
@@ -223,9 +223,9 @@ def put_row(
     rows[row + ROW_TIMESTAMP] = timestamp
     rows[row + ROW_SEQUENCE] = -1
     rows[row + ROW_KEY] = message.key
-    rows[row + ROW_KEY_SIZE] = -1 if message.key_size < 0 and walk.manner == STRICT else message.key_size
+    rows[row + ROW_KEY_SIZE] = -1 if message.key_size < 0 and walk.mode == STRICT else message.key_size
     rows[row + ROW_VALUE] = message.value
-    rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.manner == STRICT else message.value_size
+    rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.mode == STRICT else message.value_size
     rows[row + ROW_HEADERS] = 0
     rows[row + ROW_HEADER_COUNT] = 0
     rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after) | (

@@ -43,7 +43,7 @@ def write_batches(area, p, rows, headers, count, attributes):
     return at
 
 
-def most_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
+def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
     """Returns an upper bound of the size of ``count`` records without headers as batches."""
     i: cython.Py_ssize_t
     size: cython.longlong = 0

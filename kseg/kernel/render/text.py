@@ -109,11 +109,11 @@ def put_contents(line, row, o):
     return o
 
 
-def use_loops(most: cython.int) -> int:
+def use_loops(level: cython.int) -> int:
     """For tests: 0 disables the loops of shuffle.h, 1 enables them if available. Returns the available level."""
     if cython.compiled:
         escape.shuffle_setup()
         best: cython.int = escape.can_shuffle
-        escape.can_shuffle = min(best, most)
+        escape.can_shuffle = min(best, level)
         return best
     return 0

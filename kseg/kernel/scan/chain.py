@@ -254,12 +254,12 @@ def follow_plain(rows, i, count, chain):
     latest: cython.longlong = chain.latest_ms
     largest: cython.longlong = chain.largest_timestamp
     earliest: cython.longlong = chain.least_timestamp
-    most: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _LARGEST_SPAN)
+    largest_offset: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _LARGEST_SPAN)
     records: cython.longlong = 0
     compressed: cython.longlong = 0
     produced: cython.longlong = 0
     largest_at: cython.Py_ssize_t = -1
-    if last < 0 or chain.first_offset < 0 or last < chain.base or last > most:
+    if last < 0 or chain.first_offset < 0 or last < chain.base or last > largest_offset:
         return i
     while i < count:
         at = i * BATCH_WIDTH
@@ -270,7 +270,7 @@ def follow_plain(rows, i, count, chain):
             or rows[at + BATCH_ATTRIBUTES] & ~(CODEC | LOG_APPEND_TIME)
             or rows[at + BATCH_COUNT] < 1
             or rows[at + BATCH_COUNT] != difference(rows[at + BATCH_LAST_OFFSET], last)
-            or rows[at + BATCH_LAST_OFFSET] > most
+            or rows[at + BATCH_LAST_OFFSET] > largest_offset
             or rows[at + BATCH_LEADER_EPOCH] != epoch
             or rows[at + BATCH_MAX_TIMESTAMP] > latest
         ):

@@ -11,18 +11,18 @@ cpdef enum:
     NEEDS_BUFFER = 3
 
 cpdef enum:
-    # Options of a scan. WALK_RECORDS: check the records too. BELIEVE_CHECKSUMS: don't compute checksums. LONG_RUNS:
+    # Options of a scan. WALK_RECORDS: check the records too. SKIP_CHECKSUMS: don't compute checksums. LONG_RUNS:
     # count compressed bytes twofold instead of eightfold.
     WALK_RECORDS = 1
-    BELIEVE_CHECKSUMS = 2
+    SKIP_CHECKSUMS = 2
     LONG_RUNS = 4
 
 cdef class FrameScan:
     cdef readonly bint is_07
-    cdef public int manner
+    cdef public int options
     cdef public Py_ssize_t position, count
     cdef public long long budget, records, last_offset, largest
-    cdef Py_ssize_t resumed, given_up
+    cdef Py_ssize_t resumed, unexpandable
     cdef unsigned char* out
     cdef Py_ssize_t out_bytes
     cdef void* zstd

@@ -9,7 +9,7 @@ from kseg.kernel.codecs.uninitialized import allocate
 
 
 class FrameScan:
-    """``is_07``: a file of 0.7; ``manner``: WALK_RECORDS, BELIEVE_CHECKSUMS and LONG_RUNS combined by or, or 0.
+    """``is_07``: a file of 0.7; ``options``: WALK_RECORDS, SKIP_CHECKSUMS and LONG_RUNS combined by or, or 0.
 
     ``position``: the next byte to read; ``count``: frames written by the last call. ``budget``: bytes per call, 0: no
     limit; compressed bytes count eightfold, with LONG_RUNS twofold. ``records``: number of records that walks found
@@ -17,13 +17,13 @@ class FrameScan:
     frame with a wrong CRC; with 0, or without prefix CRCs, such a frame ends the scan.
     """
 
-    def __init__(self, is_07=False, manner=0, position=0):
-        self.is_07, self.manner = is_07, manner
+    def __init__(self, is_07=False, options=0, position=0):
+        self.is_07, self.options = is_07, options
         self.position = position
         self.count = 0
         self.budget = self.records = self.largest = 0
         self.last_offset = -1
-        self.resumed, self.given_up = 0, -1
+        self.resumed, self.unexpandable = 0, -1
         self.use_expansion(None)
         if not cython.compiled:
             self.prefixes = Prefixes()

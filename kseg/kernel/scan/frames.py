@@ -40,12 +40,12 @@ from cython.cimports.kseg.kernel.native.search import could_be_frame, frame_byte
 from cython.cimports.kseg.kernel.records.walk import walk_frame
 from cython.cimports.kseg.kernel.scan.frame_checksums import crc_is_right
 from cython.cimports.kseg.kernel.scan.frame_scan import (
-    BELIEVE_CHECKSUMS,
     DONE,
     FULL,
     IRREGULAR,
     LONG_RUNS,
     NEEDS_BUFFER,
+    SKIP_CHECKSUMS,
     WALK_RECORDS,
     FrameScan,
 )
@@ -105,7 +105,7 @@ def follow_intact(scan, p, i, end, rows, n, capacity):
 
     Returns the number of rows. A fast path: for small frames the other checks of `scan_frames` take as long as CRCs.
     """
-    walks: cython.bint = scan.manner & WALK_RECORDS
+    walks: cython.bint = scan.options & WALK_RECORDS
     found: cython.int = 0
     size: cython.longlong
     while n < capacity and end - i >= V2_HEADER_BYTES and p[i + ENTRY_MAGIC] == MAGIC_V2:
@@ -136,7 +136,7 @@ def is_frame(
     wrong: cython.Py_ssize_t,
 ) -> cython.bint:
     """Whether the frame of ``size`` bytes at i is intact. The CRC of the frame at ``wrong`` is known to be wrong."""
-    if scan.manner & BELIEVE_CHECKSUMS:
+    if scan.options & SKIP_CHECKSUMS:
         # An empty message of 0.7 has no field to check but its length.
         return scan.is_07 or could_be_frame(p, i, size, False)
     return i != wrong and crc_is_right(cython.address(scan.prefixes), p, i, i + size, scan.is_07)
@@ -152,7 +152,7 @@ def weight_of(
     """Returns the number of bytes that a frame takes from the budget."""
     if scan.is_07 or not is_compressed(p, i):
         return size
-    return size * (LIGHT_WEIGHT if scan.manner & LONG_RUNS else COMPRESSED_WEIGHT)
+    return size * (LIGHT_WEIGHT if scan.options & LONG_RUNS else COMPRESSED_WEIGHT)
 
 
 def scan_frames(scan, p, end, rows, capacity):
@@ -169,7 +169,7 @@ def scan_frames(scan, p, end, rows, capacity):
     judges: cython.bint = scan.largest != 0 and scan.prefixes.anchor >= 0
     intact: cython.Py_ssize_t = -1  # an intact frame whose last offset is not yet in the scan
     wrong: cython.Py_ssize_t = -1  # a frame whose CRC is known to be wrong
-    if not (v07 or scan.manner & BELIEVE_CHECKSUMS or scan.budget > 0 or scan.prefixes.anchor >= 0):
+    if not (v07 or scan.options & SKIP_CHECKSUMS or scan.budget > 0 or scan.prefixes.anchor >= 0):
         n = follow_intact(scan, p, i, end, rows, n, capacity)
         if n > scan.resumed:
             intact = rows[(n - 1) * FRAME_WIDTH + FRAME_POSITION]
@@ -181,9 +181,9 @@ def scan_frames(scan, p, end, rows, capacity):
         size = frame_bytes(p, i, end, v07)
         if size and is_frame(scan, p, i, size, wrong):
             state = CRC_RIGHT
-            if scan.manner & WALK_RECORDS and not v07:
+            if scan.options & WALK_RECORDS and not v07:
                 found = walk_frame(scan, p, i, size)
-                if found == BUFFER_FULL and i != scan.given_up:
+                if found == BUFFER_FULL and i != scan.unexpandable:
                     status = NEEDS_BUFFER
                     break
                 if found != BUFFER_FULL:
@@ -217,7 +217,7 @@ def scan_frames(scan, p, end, rows, capacity):
     scan.count = n
     scan.resumed = n if status == NEEDS_BUFFER else 0
     if status != NEEDS_BUFFER:
-        scan.given_up = -1
+        scan.unexpandable = -1
     return status
 
 
@@ -320,7 +320,7 @@ def scan(
 def extend_expansion(scan, codec, expansion):
     """Extends the expansion buffer for the frame at the position; marks the frame as skipped if that is impossible."""
     if not expansion.extend(codec):
-        scan.given_up = scan.position
+        scan.unexpandable = scan.position
 
 
 def all_proven(rows, count):

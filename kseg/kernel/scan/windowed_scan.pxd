@@ -28,4 +28,4 @@ cdef class WindowedScan:
 cdef long long wanted_bytes(WindowedScan windows, long long rest) noexcept nogil
 cdef long long fill(WindowedScan windows) noexcept nogil
 cdef void append_headers(WindowedScan windows, const unsigned char* data) noexcept nogil
-cdef long long follow_windows(WindowedScan windows, long long most) noexcept nogil
+cdef long long follow_windows(WindowedScan windows, long long end_position) noexcept nogil

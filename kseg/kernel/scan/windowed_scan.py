@@ -30,19 +30,19 @@ class WindowedScan:
 
     All positions are relative to ``base``, the start of the segment in the file of the descriptor.
 
-    ``manner`` and ``scan``: `kseg.kernel.scan.frame_scan`. The window starts at ``origin`` and has ``filled`` bytes;
+    ``options`` and ``scan``: `kseg.kernel.scan.frame_scan`. The window starts at ``origin`` and has ``filled`` bytes;
     ``position`` is the next byte to scan. ``frame_count``: frames found in the last window. ``header_count``: header
     rows written; the caller resets it to 0.
     """
 
-    def __init__(self, descriptor, origin, end, manner, base=0):
+    def __init__(self, descriptor, origin, end, options, base=0):
         self.descriptor = descriptor
         self.base = base
         self.origin = origin
         self.end = end
         self.filled = self.frame_count = self.header_count = 0
         self.has_more = False
-        self.scan = FrameScan(False, manner)
+        self.scan = FrameScan(False, options)
 
     @property
     def position(self):
@@ -55,7 +55,7 @@ class WindowedScan:
 
     def follow(
         self,
-        most: cython.longlong,
+        end_position: cython.longlong,
         window: cython.uchar[::1],
         frames: cython.longlong[::1],
         headers: cython.longlong[::1],
@@ -63,10 +63,10 @@ class WindowedScan:
     ) -> int:
         """Finds intact frames, and writes their rows to ``frames`` and their header rows to ``headers``.
 
-        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``most``), NEEDS_CHECK
-        (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then call again) or
-        STUCK (no intact frame begins at the position, or it does not fit into the window). Without ``headers`` every
-        window ends with NEEDS_CHECK. Raises OSError.
+        Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``end_position``),
+        NEEDS_CHECK (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
+        call again) or STUCK (no intact frame begins at the position, or it does not fit into the window). Without
+        ``headers`` every window ends with NEEDS_CHECK. Raises OSError.
         """
         status: cython.longlong = NEEDS_MORE
         self.window_bytes = len(window)
@@ -82,7 +82,7 @@ class WindowedScan:
         while status == NEEDS_MORE:
             self.scan.use_expansion(expansion)
             with cython.nogil:
-                status = follow_windows(self, most)
+                status = follow_windows(self, end_position)
             if status == NEEDS_MORE:
                 extend_expansion(self.scan, window[self.scan.position + V2_FLAGS] & CODEC, expansion)
         if status < 0:
@@ -141,7 +141,7 @@ def append_headers(windows, data):
     windows.header_count += windows.frame_count
 
 
-def follow_windows(windows, most):
+def follow_windows(windows, end_position):
     """`WindowedScan.follow` without the GIL. Returns its result, NEEDS_MORE, or a negated errno."""
     data: cython.pointer[cython.const[cython.uchar]]
     capacity: cython.Py_ssize_t
@@ -151,7 +151,7 @@ def follow_windows(windows, most):
         if not windows.has_more:
             if windows.filled and windows.scan.position == 0:
                 return STUCK
-            if windows.origin + windows.scan.position >= most:
+            if windows.origin + windows.scan.position >= end_position:
                 return PAUSED
             got = fill(windows)
             if got < 0:
@@ -178,6 +178,6 @@ def follow_windows(windows, most):
         if windows.header_capacity:
             append_headers(windows, data)
         if not windows.header_capacity or (
-            windows.scan.manner & WALK_RECORDS and not all_proven(windows.frames, windows.frame_count)
+            windows.scan.options & WALK_RECORDS and not all_proven(windows.frames, windows.frame_count)
         ):
             return NEEDS_CHECK

@@ -21,13 +21,13 @@ class _Walk:
         self.lines, self.data, self.at, self.end, self.position = lines, data, at, end, position
         self.shown = at
 
-    def varint(self, most: int = 5) -> tuple[bytes, int]:
-        """Reads a zigzag varint. Returns its bytes and value. ``most``: 5 bytes, 10 for a varlong."""
-        raw = bytes(self.data[self.at : min(self.at + most, self.end)])
+    def varint(self, max_bytes: int = 5) -> tuple[bytes, int]:
+        """Reads a zigzag varint. Returns its bytes and value. ``max_bytes``: 5 bytes, 10 for a varlong."""
+        raw = bytes(self.data[self.at : min(self.at + max_bytes, self.end)])
         used = next((i + 1 for i, byte in enumerate(raw) if byte < 128), 0)
         if not used:
             raise _BrokenError("no varint")
-        value = sum((byte & 127) << 7 * i for i, byte in enumerate(raw[:used])) & ((1 << (32 if most == 5 else 64)) - 1)
+        value = sum((byte & 127) << 7 * i for i, byte in enumerate(raw[:used])) % (1 << (32 if max_bytes == 5 else 64))
         self.at += used
         return raw[:used], value >> 1 ^ -(value & 1)
 
@@ -36,8 +36,8 @@ class _Walk:
         self.shown = self.at
         self.lines.field(self.position + self.at - len(raw), raw, name, value, is_record=True)
 
-    def number(self, name: str, most: int = 5) -> int:
-        raw, value = self.varint(most)
+    def number(self, name: str, max_bytes: int = 5) -> int:
+        raw, value = self.varint(max_bytes)
         self.show(raw, name, str(value))
         return value
 

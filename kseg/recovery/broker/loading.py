@@ -39,6 +39,7 @@ from kseg.releases.recovery import SWAP_RECOVERED
 from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
 
 _INDEXES = SUFFIXES[1:]
 
@@ -425,7 +426,9 @@ class PartitionLoad:
             manager.load_names()
         self._replay.rebuild(manager, self._log_start, self.next_offset, self.start.was_clean)
         self._replay.find_first_unstable(manager, self._log_start, self.next_offset)
-        if not era.keeps_snapshot_of_each_segment and not (self.start.was_clean and era.snapshot_form == 0):
+        if not era.keeps_snapshot_of_each_segment and not (
+            self.start.was_clean and era.marker_effect == MARKER_SETS_OFFSET
+        ):
             manager.forget_before(sorted(self.segments)[-2:][0])
 
     def _read_epochs(self) -> LeaderEpochs:

@@ -104,7 +104,7 @@ class ProducerStateManager:
         if self.end_offset <= self.snapshot_offset:
             return
         name = segment_stem(self.end_offset) + SUFFIX
-        entries = {entry.producer_id: entry for entry in self.state.entries(self._era.snapshot_form)}
+        entries = {entry.producer_id: entry for entry in self.state.entries(self._era.marker_effect)}
         ordered = _ORDERS[self._era.snapshot_order]
         content = build_producer_snapshot(entries[producer_id] for producer_id in ordered(entries))
         self._workspace.write(name, [content], SNAPSHOT_REASON)

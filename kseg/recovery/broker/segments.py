@@ -247,8 +247,8 @@ class BrokerSegment:
 
         Raises BadFrameError at a length that is none of a batch.
         """
-        end, most, taken = self.size if end is None else end, 1, 1
-        while taken == most:
+        end, max_frames, taken = self.size if end is None else end, 1, 1
+        while taken == max_frames:
             for headers in self.headers(position):
                 count = headers.count
                 while count and self.end_of(headers, count) > end:
@@ -258,18 +258,19 @@ class BrokerSegment:
                     position = self.end_of(headers, count)
                 if count < headers.count:
                     return
-            most, taken = min(2 * most, _FRAMES_AT_ONCE), 0  # so that a run of batches with wrong checksums is not slow
-            for headers in self._unproven(position, end, most):
+            # Ever more frames, so that a run of batches with wrong checksums is not slow.
+            max_frames, taken = min(2 * max_frames, _FRAMES_AT_ONCE), 0
+            for headers in self._unproven(position, end, max_frames):
                 yield headers
                 position, taken = self.end_of(headers), taken + 1
 
-    def _unproven(self, position: int, end: int, most: int) -> Iterator[Headers]:
-        """Yields the next batches one by one, without verifying checksums; ``most``: their largest number."""
+    def _unproven(self, position: int, end: int, max_frames: int) -> Iterator[Headers]:
+        """Yields the next batches one by one, without verifying checksums; ``max_frames``: their largest number."""
         if position >= end - _UP_TO_MAGIC:
             return
         frame = int64s(FRAME_WIDTH)
         with self._opened() as (source, start):
-            for _ in range(most):
+            for _ in range(max_frames):
                 if position >= end - _UP_TO_MAGIC:
                     return
                 head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])

@@ -65,7 +65,7 @@ def reset_epochs(path: str, buffers: Buffers) -> None:
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     try:
         with open_source(path) as source:
-            reader = SegmentReader(source, scratch=buffers.scratch, manner=SegmentSurvey.manner(FULL))
+            reader = SegmentReader(source, scratch=buffers.scratch, scan_options=SegmentSurvey.scan_options(FULL))
             for item in SegmentSurvey(reader, FULL, buffers=buffers):
                 if not isinstance(item, Headers):
                     continue

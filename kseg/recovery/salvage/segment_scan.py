@@ -76,7 +76,7 @@ def scan_segment(
     runs; ``next_base``: base offset of the next segment, None for the last."""
     scan = _Scan(source, base, next_base, scratch, evidence)
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
-    reader = SegmentReader(source, False, base or 0, scratch=scratch, manner=SegmentSurvey.manner(level))
+    reader = SegmentReader(source, False, base or 0, scratch=scratch, scan_options=SegmentSurvey.scan_options(level))
     for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
         if isinstance(item, Damage):
             scan.damage(item)
@@ -297,7 +297,7 @@ class _Scan:
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
         fill a gap elsewhere (`kseg.recovery.salvage.overlap_resolution`)."""
-        if not self._is_holed:
+        if not self._has_compacted_batches:
             return False
         at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
         claims = [(rows[k + BATCH_FIRST_OFFSET], rows[k + BATCH_LAST_OFFSET]) for k in beside]
@@ -319,7 +319,7 @@ class _Scan:
         """
         parts = self.contents.parts
         shift = self._shift
-        if self._is_holed:  # the cleaner has left gaps
+        if self._has_compacted_batches:  # the cleaner has left gaps
             return False
         if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[len(parts) - 1].head:
             return False
@@ -428,14 +428,14 @@ class _Scan:
         return start - position
 
     @property
-    def _is_holed(self) -> bool:
+    def _has_compacted_batches(self) -> bool:
         """Whether a batch has fewer records than offsets, which only the cleaner leaves."""
         return self._chain.sparse > 0 or self._compressed.has_holes
 
     def finish(self) -> SegmentContents:
         """Returns the parts in their places, the misplaced runs and the cuts."""
         kept = self.contents
-        kept.is_sparse = self._is_holed or self._plain_gaps > _PLAIN_GAPS
+        kept.is_sparse = self._has_compacted_batches or self._plain_gaps > _PLAIN_GAPS
         kept.has_repaired = kept.parts.special > 0
         if disproven := self._disproven():
             self._set_misplaced(disproven)

@@ -22,12 +22,12 @@ class SpoolFullError(KsegError):
 
 
 class Spool:
-    """``directory``: where the file is made (default: that of temporary files); ``most_bytes``: the bound of all
+    """``directory``: where the file is made (default: that of temporary files); ``max_bytes``: the bound of all
     processes together (default: half of what is free there)."""
 
-    def __init__(self, directory: str | None = None, most_bytes: int | None = None) -> None:
+    def __init__(self, directory: str | None = None, max_bytes: int | None = None) -> None:
         self._directory = directory
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._file, self._end, self._owner = -1, 0, 0
         # Each process adds to a counter of its own: no lock is needed, and a collision only makes the bound laxer.
         self._used = mmap.mmap(-1, _COUNTERS * _COUNTER_BYTES)
@@ -68,7 +68,7 @@ class Spool:
         """Returns the descriptor of a sparse file, which its user closes. Raises SpoolFullError, KsegError."""
         with self._lock:
             self._begin()
-            if size > (self._most_bytes or 0):
+            if size > (self._max_bytes or 0):
                 raise self._full()
             descriptor = self._temporary_file()
         os.ftruncate(descriptor, size)
@@ -87,17 +87,17 @@ class Spool:
         if self._owner != os.getpid():
             self._file = self._temporary_file()
             self._end, self._owner = 0, os.getpid()
-        if self._most_bytes is None:
+        if self._max_bytes is None:
             import shutil
 
-            self._most_bytes = shutil.disk_usage(self._file).free // 2
+            self._max_bytes = shutil.disk_usage(self._file).free // 2
         return self._end
 
     def _write(self, data: bytes, position: int) -> None:
         slot = self._owner % _COUNTERS
         counters = memoryview(self._used).cast("q")
         counters[slot] += len(data)
-        if sum(counters) > (self._most_bytes or 0):
+        if sum(counters) > (self._max_bytes or 0):
             raise self._full()
         view = memoryview(data)
         try:
@@ -109,7 +109,7 @@ class Spool:
 
     def _full(self) -> SpoolFullError:
         return SpoolFullError(
-            f"more than {self._most_bytes} bytes of temporary files would be needed: --spool-bytes sets the limit, "
+            f"more than {self._max_bytes} bytes of temporary files would be needed: --spool-bytes sets the limit, "
             "--spool-dir the directory"
         )
 

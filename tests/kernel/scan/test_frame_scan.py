@@ -33,9 +33,9 @@ def batch(records, **fields):
     return framed(records, base_timestamp=TIMESTAMP_MS, **{"max_timestamp": TIMESTAMP_MS} | fields)
 
 
-def scanned(data, manner=WALK_RECORDS, budget=0, expansion=None):
+def scanned(data, options=WALK_RECORDS, budget=0, expansion=None):
     """(status, states of the frames, records walked, position reached)."""
-    rows, scan = int64s(64 * FRAME_WIDTH), FrameScan(manner=manner)
+    rows, scan = int64s(64 * FRAME_WIDTH), FrameScan(options=options)
     scan.budget = budget
     status = frames.scan(scan, data, len(data), rows, expansion)
     states = [rows[i * FRAME_WIDTH + FRAME_STATE] for i in range(scan.count)]
@@ -159,7 +159,7 @@ def test_an_area_that_is_no_stream_is_left(codec):
 
 
 def test_records_are_walked_only_on_request():
-    assert scanned(batch(records(5)), manner=0)[1:3] == ([CRC_RIGHT], 0)
+    assert scanned(batch(records(5)), options=0)[1:3] == ([CRC_RIGHT], 0)
 
 
 def test_a_budget_ends_a_scan_between_frames():

@@ -20,9 +20,9 @@ from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spa
 LAST = "00000000000000000116.log"
 
 
-def written(place: Path, manifest: Path, **manner: bool) -> list[dict[str, object]]:
+def written(place: Path, manifest: Path, **mode: bool) -> list[dict[str, object]]:
     with manifest.open("wb") as stream:
-        write_manifest([str(place)], ReadOptions(**manner), stream.write)
+        write_manifest([str(place)], ReadOptions(**mode), stream.write)
     return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
 
 

@@ -2,23 +2,31 @@
 
 import os
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
+from moto.server import DomainDispatcherApplication, ThreadedMotoServer
 from s3fs import S3FileSystem
 from werkzeug.serving import WSGIRequestHandler
 
+PAUSE = 3.5
+"""More than the 3 seconds after which Amazon's library gives up a request."""
+
 
 class Store:
-    """The bucket named bucket, and the requests that its server got."""
+    """The bucket named bucket, and the requests that its server got.
+
+    It answers the next ``failures`` requests with 503, and the next ``slow`` ones after `PAUSE` seconds.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
+        self.failures = self.slow = 0
         self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         self.client.create_bucket(Bucket="bucket")
 
@@ -37,6 +45,22 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+def _at_times_busy(store: Store) -> Any:
+    whole = DomainDispatcherApplication.__call__
+
+    def answer(self: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if store.slow:
+            store.slow -= 1
+            time.sleep(PAUSE)
+        if store.failures:
+            store.failures -= 1
+            start_response("503 Slow Down", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"]
+        return whole(self, environ, start_response)
+
+    return answer
+
+
 @contextmanager
 def s3_server() -> Iterator[Store]:
     """Starts the server, to which the environment leads clients inside the block."""
@@ -49,6 +73,7 @@ def s3_server() -> Iterator[Store]:
         server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
         server.start()
         store = Store(os.environ["AWS_ENDPOINT_URL"])
+        patch.setattr(DomainDispatcherApplication, "__call__", _at_times_busy(store))
         patch.setattr(
             WSGIRequestHandler, "log_request",
             lambda self, *_: store.requests.append((self.command, self.path, self.headers.get("Range"))),

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["reason", "register"]
+
+
+def reason(error: BaseException) -> str:
+    """Returns the cause of an error that Spark has raised, also of a stream, as one line.
+
+    Spark's own text has the stack traces of Python and Java, and of a stream its plan.
+    """
+    from kseg.spark.session import reason_of
+
+    return str(reason_of(error))
 
 
 def register(spark: "SparkSession") -> None:

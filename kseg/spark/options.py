@@ -96,29 +96,37 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The options of a write to ``paths``: sizes in bytes, the codec as in `kseg convert`."""
+    """The options of a write to ``paths``: sizes in bytes, the codec as in `kseg convert`; ``storage``: as in
+    `Options`.
+    """
 
     paths: tuple[str, ...] = ()
     codec: str = "none"
     batch_bytes: int = 16 << 10
     segment_bytes: int = 1 << 30
     interval_bytes: int = 4096
+    storage: tuple[tuple[str, str], ...] = ()
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
     """Returns the options of a read. Raises KsegError for an unknown option or invalid value."""
-    storage = sorted((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
     found = _parsed(given, _OPTIONS)
     groups = {
         group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
         for group, kind in _GROUPS.items()
     }
-    return Options(storage=tuple(storage), **found, **groups)
+    return Options(storage=_storage(given), **found, **groups)
 
 
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     """Returns the options of a write. Raises KsegError for an unknown option or invalid value."""
-    return WriteOptions(**_parsed(given, _WRITE_OPTIONS))
+    return WriteOptions(storage=_storage(given), **_parsed(given, _WRITE_OPTIONS))
+
+
+def _storage(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Returns the options that start with ``storage.``, without it."""
+    found = ((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
+    return tuple(sorted(found))
 
 
 def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[str, Any]:

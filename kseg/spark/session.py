@@ -22,6 +22,8 @@ MEMORY = "1g"
 
 _OWN_ERROR = re.compile(r"^kseg\.errors\.\w+: (.*)$", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+_JAVA_CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 @contextmanager
@@ -150,7 +152,7 @@ def _last_error(log: str) -> str | None:
 
 
 def reason_of(error: BaseException) -> KsegError:
-    """Returns an error of Spark as a KsegError: the original message, without the stack trace."""
+    """Returns an error of Spark, also of a stream, as a KsegError: the original message, without the stack trace."""
     if isinstance(error, KsegError):
         return error
     text = str(error)
@@ -159,4 +161,12 @@ def reason_of(error: BaseException) -> KsegError:
             return KsegError(found[-1])
     java = getattr(error, "java_exception", None)
     first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-    return KsegError(f"Spark: {java.getMessage() if java is not None else first}".splitlines()[0])
+    message = str(java.getMessage() if java is not None else first).splitlines()[0]
+    # Of an error of the JVM, such as a full disk of another format, the message names the step and not the cause.
+    causes = [cause for cause in _JAVA_CAUSE.findall(f"{text}\n{_java_trace_of(error)}") if cause not in message]
+    return KsegError(_STATE.sub("", ": ".join([f"Spark: {message}", *causes[-1:]])))
+
+
+def _java_trace_of(error: BaseException) -> str:
+    """Returns the stack trace of the JVM, which is not in the text of a stream's error."""
+    return getattr(error, "_stackTrace", None) or ""

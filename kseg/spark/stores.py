@@ -28,6 +28,12 @@ Storage = tuple[tuple[str, str], ...]
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
 _NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
 _WORDS = {"true": True, "false": False}
+_NUMBERS = {"request_timeout": float, "connect_timeout": float, "load_frequency": int}
+"""Parameters of pyarrow's file systems that are no strings."""
+_ATTEMPTS = 6
+"""Requests to S3 before an error is reported: the pause between two grows to seconds, which a busy store asks for."""
+_REQUEST_SECONDS = 30.0
+"""Pause in an answer of S3 after which a request is repeated; pyarrow's own 3 seconds are short for a busy store."""
 _OPEN_FILES = 16
 
 
@@ -60,8 +66,7 @@ def forget_listing(path: str) -> None:
 
 
 def _objects(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
-    options: dict[str, Any] = {name: _WORDS.get(value, value) for name, value in storage}
-    root = root_of(url)
+    options, root = _options(storage), root_of(url)
     check_credentials(root)
     if _scheme(url) in _NATIVE:
         return ArrowObjects(root, *file_system(root, options))
@@ -102,9 +107,40 @@ def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
     if scheme == "abfs" and host:
         options = {"account_name": host.partition(".")[0]} | options
     try:
+        options = {name: _NUMBERS.get(name, _as_is)(value) for name, value in options.items()}
+        if scheme == "s3":
+            attempts = int(options.pop("max_attempts", _ATTEMPTS))
+            options.setdefault("request_timeout", _REQUEST_SECONDS)
+            options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=attempts)
         return getattr(fs, _NATIVE[scheme])(**options), f"{container if scheme == 'abfs' else parts.netloc}{parts.path}"
     except (AttributeError, TypeError, ValueError, OSError) as error:
         raise KsegError(f"{shown(url)}: {error}") from error
+
+
+def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]":
+    """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
+    from pyarrow import fs
+
+    options = _options(storage)
+    if _scheme(url) in _NATIVE:
+        system, path = file_system(url, options)
+        return system, path.rstrip("/")
+    _check_scheme(url)
+    import fsspec
+
+    try:
+        inner, path = fsspec.core.url_to_fs(url, **options)
+    except (ImportError, ValueError, TypeError, OSError) as error:
+        raise KsegError(f"{shown(url)}: {type(error).__name__}") from error  # the text may repeat the URL
+    return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
+
+
+def _options(storage: Storage) -> dict[str, Any]:
+    return {name: _WORDS.get(value, value) for name, value in storage}
+
+
+def _as_is(value: Any) -> Any:
+    return value
 
 
 class ArrowObjects:

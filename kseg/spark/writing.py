@@ -1,32 +1,28 @@
 """Writes rows as partitions: ``df.write.format("kseg")``. Each task writes the segments of a range of offsets.
 
-A partition appears completely or not at all: tasks write beside it, each attempt to its own folder, and the driver
-assembles the reported results. Existing files are not changed.
+A partition appears completely or not at all (`kseg.spark.outputs`). Existing files are not changed.
 """
 
 import os
-import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
-from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import OffsetRange, RowsWriter, write_side_files
-from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.conversion.rows_writer import OffsetRange, RowsWriter
+from kseg.errors import KsegError, text_of
 from kseg.export.arrow_rows import batchable_rows
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
+from kseg.spark.outputs import output_at
 from kseg.spark.paths import without_scheme
 from kseg.spark.schemas import RECORDS
-from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, shown
 
 if TYPE_CHECKING:
@@ -42,9 +38,6 @@ class Written(WriterCommitMessage):
     partitions: dict[str, OffsetRange] = field(default_factory=dict)
 
 
-REMOVALS, REMOVAL_SECONDS = 20, 0.1
-
-
 class KsegWriter(DataSourceArrowWriter):
     """Writes rows with the columns of mode records. Raises KsegError for rows that cannot form a partition."""
 
@@ -53,49 +46,47 @@ class KsegWriter(DataSourceArrowWriter):
             raise KsegError("format kseg removes nothing: mode('append') writes partitions that are not there yet")
         if len(options.paths) != 1:
             raise KsegError("format kseg writes to one path: save('orders-0')")
-        if is_url(options.paths[0]):
-            raise UnsupportedError(f"{shown(options.paths[0])}: writing takes local paths")
         self._options = options
         self._names = _checked(schema)
-        path = os.path.abspath(without_scheme(options.paths[0]))
+        path = options.paths[0].rstrip("/")
+        if not is_url(path):
+            path = os.path.abspath(without_scheme(path))
         self._partition: str | None = None
-        self._output = path = resolved(path)
         if "topic" not in self._names:
-            self._output, self._partition = os.path.split(path)
+            path, self._partition = os.path.split(path)
             if parse_partition_name(self._partition) is None:
                 raise KsegError(
-                    f"{path}: is named like no partition, such as orders-0; or give columns topic, partition"
+                    f"{shown(path)}/{self._partition}: is named like no partition, such as orders-0; or give columns "
+                    "topic, partition"
                 )
-            if os.path.lexists(path):
-                raise PathError(f"{path}: already exists; nothing was written")
-        self._folder = os.path.join(self._output, f".kseg-{uuid4().hex}.rows")
-        os.makedirs(self._folder)  # not in tasks: a late task must not recreate a folder that `abort` has removed
+        self._output = output_at(path, options.storage)
+        self._output.begin(self._partition)
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
         """Runs one task."""
-        folder = os.path.join(self._folder, uuid4().hex)
-        try:
-            Disk().make_directory(folder)
-        except FileNotFoundError as error:
-            raise PathError(
-                f"{self._folder}: is not there: the job was given up, or this machine has no such disk"
-            ) from error
+        attempt = self._output.task()
         ranges: dict[str, RowsWriter] = {}
         try:
-            for batch in iterator:
-                for name, part in self._by_partition(batch):
-                    if name not in ranges:
-                        inner = os.path.join(folder, name)
-                        Disk().make_directory(inner)
-                        ranges[name] = self._writer(name, inner)
-                    _add(ranges[name], name, part)
-            return Written({name: some.finish() for name, some in ranges.items()})
-        except BaseException:
+            return Written(attempt.staged(self._written(iterator, attempt.folder, ranges)))
+        except BaseException as error:
             for some in ranges.values():
                 some.discard()
-            if os.path.isdir(folder):
-                Disk().remove_tree(folder)
+            attempt.discard()
+            if isinstance(error, OSError):
+                raise KsegError(f"{self._output.root}: nothing was written: {text_of(error)}") from error
             raise
+
+    def _written(
+        self, iterator: Iterator["pyarrow.RecordBatch"], folder: str, ranges: dict[str, RowsWriter]
+    ) -> dict[str, OffsetRange]:
+        for batch in iterator:
+            for name, part in self._by_partition(batch):
+                if name not in ranges:
+                    inner = os.path.join(folder, name)
+                    Disk().make_directory(inner)
+                    ranges[name] = self._writer(name, inner)
+                _add(ranges[name], name, part)
+        return {name: some.finish() for name, some in ranges.items()}
 
     def _writer(self, name: str, folder: str) -> RowsWriter:
         options = self._options
@@ -132,26 +123,13 @@ class KsegWriter(DataSourceArrowWriter):
                     found[name].append(each)
             whole = {name: _joined(name, found[name]) for name in sorted(found)}
             if whole:
-                with new_directories(self._output, takes_lock=True) as made:
-                    for name, each in whole.items():
-                        _put(made, name, each)
+                self._output.put(whole)
         finally:
-            self._remove()
+            self._output.remove()
 
     def abort(self, messages: list[Any]) -> None:
         """Removes the output of all tasks."""
-        self._remove()
-
-    def _remove(self) -> None:
-        for left in reversed(range(REMOVALS)):
-            try:
-                if os.path.isdir(self._folder):
-                    Disk().remove_tree(self._folder)
-                return
-            except OSError:
-                if not left:
-                    raise
-                time.sleep(REMOVAL_SECONDS)  # a task that is still running has created or removed a file
+        self._output.remove()
 
 
 def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
@@ -194,11 +172,3 @@ def _joined(name: str, ranges: list[OffsetRange]) -> OffsetRange:
         whole.segments.extend(segments)
         whole.gaps.extend(gaps)
     return whole
-
-
-def _put(made: NewDirectories, name: str, whole: OffsetRange) -> None:
-    folder, disk, segments = made.add(name), Disk(), whole.segments
-    for segment in segments:
-        for suffix, path in segment.paths.items():
-            disk.rename(path, os.path.join(folder, segment.name(suffix)))
-    write_side_files(folder, whole)

@@ -1,5 +1,6 @@
 """Tasks write a valid partition, or nothing: the writer without a JVM, and once with one."""
 
+import os
 import pickle
 import shutil
 from datetime import datetime, timezone
@@ -14,6 +15,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
+from kseg.changes.disk import umask
 from kseg.cli.main import run
 from kseg.errors import KsegError
 from kseg.spark.schemas import arrow_schema_of, schema_of
@@ -28,7 +30,7 @@ UTC = timezone.utc  # noqa: UP017 - as Spark's own
 COLUMNS = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
 
 
-def writer_of(path: Path, columns: list[str] | None = None, schema: StructType | None = None, **options: str) -> Any:
+def writer_of(path: object, columns: list[str] | None = None, schema: StructType | None = None, **options: str) -> Any:
     whole = schema_of("records")
     given = schema or StructType([whole[name] for name in columns or COLUMNS])
     return KsegDataSource({"path": str(path)} | {k.lower(): v for k, v in options.items()}).writer(given, False)
@@ -115,8 +117,46 @@ def test_topics_and_partitions_go_to_directories_of_their_own(tmp_path: Path) ->
     assert len(rows_of(tmp_path / "logs/b-1", columns=["offset"])) == 5
     for name in ("a", "a-0/../b", "x" * 300):
         with pytest.raises(KsegError, match="no topic"):
-            write(writer_of(tmp_path / "logs2", columns), [batch([dict(rows[0], topic=name, partition=-1)], columns)])
-    assert not (tmp_path / "logs2").exists() or names(tmp_path / "logs2") == []
+            write(writer_of(tmp_path / "2/logs", columns), [batch([dict(rows[0], topic=name, partition=-1)], columns)])
+    assert names(tmp_path) == ["logs"]
+
+
+def test_missing_parents_appear_with_the_partition_only(tmp_path: Path) -> None:
+    target, rows = tmp_path / "a/b/orders-0", [batch(numbered(0, 3))]
+    with pytest.raises(KsegError, match="several tasks"):
+        write(writer_of(target), rows, rows)
+    assert names(tmp_path) == []
+    writer = writer_of(target)
+    messages = [writer.write(iter(rows))]
+    (tmp_path / "a").touch()
+    with pytest.raises(KsegError, match="nothing was written"):
+        writer.commit(messages)
+    assert names(tmp_path) == ["a"]
+    (tmp_path / "a").unlink()
+    write(writer_of(target), rows)
+    assert names(target.parent) == ["orders-0"]
+    assert names(tmp_path) == ["a"]
+
+
+def test_owner_and_mode_are_those_of_the_log_directory(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    if os.geteuid() == 0:
+        os.chown(logs, 4711, 4712)
+    logs.chmod(0o750)
+    (before,) = [logs.stat()]
+    rows = [batch([row for row in numbered(0, 9) if row["offset"] % 3])]
+    write(writer_of(logs / "orders-0"), rows)
+    written = sorted((logs / "orders-0").iterdir())
+    assert {path.suffix for path in written} >= {".log", ".index", ".timeindex"}
+    for path in (logs / "orders-0", *written):
+        found = path.stat()
+        assert (found.st_uid, found.st_gid) == (before.st_uid, before.st_gid), path
+        assert not found.st_mode & 0o027, path
+        if path.is_file():
+            assert found.st_mode & 0o777 == 0o640, path
+    write(writer_of(tmp_path / "new/orders-0"), rows)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "new/orders-0").glob("0*")} == {0o666 & ~umask()}
 
 
 def test_fields_are_those_of_the_rows(tmp_path: Path) -> None:
@@ -170,6 +210,25 @@ def test_invalid_rows_are_refused_and_leave_nothing(tmp_path: Path, tasks: Any, 
     with pytest.raises(KsegError, match=said):
         write(writer_of(tmp_path / "orders-0"), *tasks)
     assert names(tmp_path) == []
+
+
+def test_written_partitions_can_be_compacted_and_retained(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    rows = [row | {"key": b"%d" % (row["offset"] % 40)} for row in numbered(700, 900)]
+    write(writer_of(logs / "orders-0", segmentBytes="4k", batchBytes="1k"), [batch(rows[:500])], [batch(rows[500:])])
+    expected = rows_of(logs / "orders-0", columns=["offset"])
+    for command in (["retain", "--log-start-offset", "900"], ["compact"]):
+        with pytest.raises(SystemExit) as ended:
+            run([*command, "--quiet", str(logs / "orders-0")])
+        assert ended.value.code == 0
+        verify(logs)
+    found = rows_of(logs / "orders-0", columns=["offset"])
+    assert found[0]["offset"] > 700
+    assert found[-40:] == expected[-40:]
+    assert len(found) < len(expected) // 2
+    write(writer_of(tmp_path / "again/orders-0"), batches_of(logs / "orders-0"))
+    assert rows_of(tmp_path / "again/orders-0", columns=["offset"]) == found
+    verify(tmp_path / "again")
 
 
 def test_existing_files_are_not_changed(tmp_path: Path) -> None:

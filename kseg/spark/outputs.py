@@ -20,7 +20,7 @@ from kseg.conversion.rows_writer import OffsetRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
 from kseg.spark.stores import Storage, writable_file_system
 from kseg.stores.no_follow import resolved
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.stored_object import is_url, shown, without_credentials
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -189,8 +189,9 @@ class StoreOutput:
             yield system, root
         except KsegError:
             raise
-        except Exception as error:  # each library has errors of its own
-            raise KsegError(f"{self.root}: nothing was written: {text_of(error)}") from error
+        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+            text = without_credentials(text_of(error), self._url)
+            raise KsegError(f"{self.root}: nothing was written: {text}") from None
 
     def task(self) -> "StoreAttempt":
         return StoreAttempt(self, f"{self._staging}/{uuid4().hex}")

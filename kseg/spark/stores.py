@@ -122,6 +122,7 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     from pyarrow import fs
 
     options = _options(storage)
+    check_credentials(url)
     if _scheme(url) in _NATIVE:
         system, path = file_system(url, options)
         return system, path.rstrip("/")
@@ -131,7 +132,7 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     try:
         inner, path = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError, TypeError, OSError) as error:
-        raise KsegError(f"{shown(url)}: {type(error).__name__}") from error  # the text may repeat the URL
+        raise KsegError(f"{shown(url)}: {type(error).__name__}") from None  # the text may repeat the URL
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
 
 

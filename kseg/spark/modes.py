@@ -1,9 +1,12 @@
 """The modules of the modes of the data source."""
 
+import gc
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
 from kseg.spark.options import Options
@@ -21,5 +24,18 @@ def module_of(mode: str) -> Any:
 
 def record_batches(task: Any, options: Options, schema: StructType) -> Iterator["pyarrow.RecordBatch"]:
     """Yields the Arrow record batches of a task of the options' mode."""
+    mode, columns = module_of(options.mode), arrow_schema_of(schema)
+    if TaskContext.get() is not None:
+        _exempt_modules()
     with stores_at(options.paths, options.storage):
-        yield from module_of(options.mode).read(task, options, arrow_schema_of(schema))
+        yield from mode.read(task, options, columns)
+
+
+@cache
+def _exempt_modules() -> None:
+    """Exempts the imported modules from garbage collection, once in each worker.
+
+    Spark collects garbage after each task. With pandas and pyarrow imported this takes longer than many tasks.
+    """
+    gc.collect()
+    gc.freeze()

@@ -1,5 +1,7 @@
 """The help of each command besides its options: the group of each option, and examples."""
 
+from kseg.decoders import FOR_TOPIC
+
 READ, PRINT, DECIDE, CHANGE, RESOURCES, OUTPUT = (
     "Input", "Contents", "Rules", "Changes", "Resources", "Output",
 )  # fmt: skip
@@ -14,10 +16,9 @@ _OPTIONS = {
     ),
     PRINT: (
         "--deep-iteration --print-data-log --skip-record-metadata --key-format --key-decoder-class --value-format "
-        "--value-decoder-class --decode --offsets-decoder --transaction-log-decoder --cluster-metadata-decoder "
-        "--remote-log-metadata-decoder --share-group-state-decoder --redact --committed-offsets --open-transactions "
-        "--summary --sort --what-if --sample --hex --position --index-sanity-check --verify-index-only "
-        "--max-message-size --explain --records --list"
+        "--value-decoder-class --decode --redact --committed-offsets --open-transactions --summary --sort --what-if "
+        "--sample --hex --position --index-sanity-check --verify-index-only --max-message-size --explain --records "
+        "--list"
     ),
     DECIDE: (
         "--level --ignore --fail-on --now --max-batch-bytes --stop-on-damage --mode --drop-undecodable --drop-batch "
@@ -32,6 +33,7 @@ _OPTIONS = {
     OUTPUT: "--format --report --color --quiet --verbose --help",
 }
 GROUP_OF = {option: group for group, options in _OPTIONS.items() for option in options.split()}
+GROUP_OF |= {f"--{name}-decoder": PRINT for name in FOR_TOPIC.values()}
 """By the long name of an option. --output is one of OUTPUT in commands that only read."""
 
 READING = frozenset({"dump", "verify", "symptoms"})

@@ -11,12 +11,13 @@ from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
+from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.printer import Printer, Span, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
-from kseg.segment.reader import MIN_SIZE, SHORT_TAIL_BYTES
+from kseg.segment.reader import MIN_SIZE
 
 
 class KafkaTextPrinter(Printer):

@@ -43,9 +43,6 @@ _FRAMES_AHEAD = 64
 _LEADING_ZEROS = 64
 """More zeros than a frame may begin with."""
 
-SHORT_TAIL_BYTES = 17
-"""This many bytes at the end hold no magic; Kafka's readers stop there without an error (FileLogInputStream)."""
-
 UNREADABLE = "unreadable-bytes"
 
 _LARGEST_HEADER_BYTES = 61

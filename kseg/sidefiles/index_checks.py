@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
+from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
-from kseg.segment.reader import MIN_SIZE, SHORT_TAIL_BYTES
+from kseg.segment.reader import MIN_SIZE
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 

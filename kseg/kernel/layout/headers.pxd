@@ -32,6 +32,14 @@ cdef enum:
     V2_MAX_TIMESTAMP = 35
     V2_PRODUCER_EPOCH = 51
 
+    # Smallest size of a record: its length, attributes, deltas, sizes of key and value, header count.
+    MIN_RECORD_BYTES = 7
+
+    # Of a transaction marker. Key: int16 version, int16 type. Value: int16 version, int32 coordinator epoch.
+    VERSION_BYTES = 2
+    MARKER_KEY_BYTES = 4
+    MARKER_VALUE_BYTES = 6
+
     # Of a v0 or v1 message. The size of the key follows the header.
     LEGACY_CRC = 12
     LEGACY_FLAGS = 17

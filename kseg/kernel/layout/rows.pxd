@@ -1,5 +1,8 @@
 # Columns of the int64 tables that kernel modules share. rows.py explains each column.
 cdef enum:
+    INT32_MAX = 0x7FFFFFFF
+
+cdef enum:
     FRAME_POSITION = 0
     FRAME_SIZE = 1
     FRAME_MAGIC = 2

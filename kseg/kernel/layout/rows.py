@@ -161,15 +161,6 @@ def crc32(crc, p, start, end):
     return crc
 
 
-def crc32c_shift(state, n):
-    """Returns the CRC register ``state``, not finalised, after ``n`` more zero bytes. Takes O(log n) time."""
-    return _shift(_CASTAGNOLI, state, n)
-
-
-def crc32_shift(state, n):
-    return _shift(_IEEE, state, n)
-
-
 def crc32c_range(before, through, n):
     """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end."""
     return through ^ _shift(_CASTAGNOLI, before, n)

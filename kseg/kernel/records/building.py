@@ -15,6 +15,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     HEADER_VALUE,
     HEADER_VALUE_SIZE,
     HEADER_WIDTH,
+    INT32_MAX,
     ROW_HEADER_COUNT,
     ROW_HEADERS,
     ROW_KEY,
@@ -34,7 +35,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
 )
 
 # As a C variable: Cython takes literals of more than 31 bits for Python objects.
-LARGEST_DELTA = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 # Of the sizes of key and value of a v0 or v1 message.
 SIZES_BYTES = cython.declare(cython.longlong, 8)
@@ -126,7 +126,7 @@ def write_records(area, p, rows, headers, first, stop):
                 area.base_timestamp = timestamp
         time_delta = difference(timestamp, area.base_timestamp)
         offset_delta = difference(rows[row + ROW_OFFSET], area.base_offset)
-        if offset_delta < 0 or offset_delta > LARGEST_DELTA:
+        if offset_delta < 0 or offset_delta > INT32_MAX:
             return i
         size = body_size(rows, row, headers, time_delta, offset_delta)
         if area.count and o + size + varint_bytes(size) > area.limit:
@@ -177,7 +177,7 @@ def write_messages(area, p, rows, first, stop, magic, attributes, base):
             size += rows[row + ROW_KEY_SIZE]
         if rows[row + ROW_VALUE_SIZE] > 0:
             size += rows[row + ROW_VALUE_SIZE]
-        if size - ENTRY_OVERHEAD > LARGEST_DELTA or (area.count and o + size > area.limit):
+        if size - ENTRY_OVERHEAD > INT32_MAX or (area.count and o + size > area.limit):
             return i
         if size > area.capacity - o:
             area.needed = o + size

@@ -5,7 +5,7 @@ Ends are Arrow's offsets: int32, one more than there are rows. ``valid`` as in `
 
 import cython
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int32s_out, int64s_in, int64s_out
-from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
+from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, ROW_KEY, ROW_KEY_SIZE, ROW_WIDTH
 
 if cython.compiled:
     from cython.cimports.libc.string import memcmp, memcpy
@@ -13,7 +13,6 @@ if cython.compiled:
 
 DATA_FULL = cython.declare(cython.Py_ssize_t, -1)
 OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
-INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 def gather_bytes(payload, length, fields, count, width, data, capacity, ends, valid, at):

@@ -6,7 +6,14 @@ only compaction makes gaps. Rows of headers: BATCH_*, see `kseg.kernel.layout.ro
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CODEC, CONTROL, HIGHEST_CODEC, MAGIC_V2, V2_HEADER_BYTES
+from cython.cimports.kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    HIGHEST_CODEC,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    V2_HEADER_BYTES,
+)
 from cython.cimports.kseg.kernel.layout.pointers import int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -20,8 +27,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
     CRC_RIGHT,
 )
 from cython.cimports.kseg.kernel.records.columns import WANTED_FIRST, WANTED_LAST, WANTED_WIDTH
-
-MIN_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
 def is_given(rows, batch, max_batch_bytes):

@@ -31,6 +31,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     NO_TIME,
     V0_HEADER_BYTES,
     V07_ATTRIBUTES,
+    V07_CODEC,
     V07_MAGIC,
     V07_MIN_BYTES,
     V1_HEADER_BYTES,
@@ -72,7 +73,6 @@ SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an
 # What the size of an entry counts before its key: two sizes and what stands before them.
 MIN_V0_BYTES = cython.declare(cython.longlong, 14)
 MIN_V1_BYTES = cython.declare(cython.longlong, 22)
-V07_CODEC = cython.declare(cython.int, 3)
 
 
 class MessageWalk:

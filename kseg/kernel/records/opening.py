@@ -6,7 +6,7 @@ start and the end of the record's headers, as `kseg.kernel.compact.rewriting` ne
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
-from cython.cimports.kseg.kernel.layout.headers import CODEC, V2_FLAGS, V2_HEADER_BYTES
+from cython.cimports.kseg.kernel.layout.headers import CODEC, MIN_RECORD_BYTES, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_COUNT,
@@ -36,7 +36,6 @@ REASONS = {
     OUT_OF_RANGE: "an offset delta is outside the batch",
     TOO_MANY: "it counts more records than it has offsets or bytes",
 }
-MIN_RECORD_BYTES = cython.declare(cython.longlong, 7)
 
 
 def fill_window(window, data, batches, count, verdicts, rows, expansion, opened):

@@ -8,13 +8,10 @@ See `kseg.decoders` for the framings and `kseg.formats.program` for programs. Tr
 """
 
 import cython
+from cython.cimports.kseg.kernel.layout.headers import MARKER_KEY_BYTES, MARKER_VALUE_BYTES, VERSION_BYTES
 from cython.cimports.kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, be16, be32
 from cython.cimports.kseg.kernel.native.escape import put, put_int
 from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN, Job, put_name, put_struct, uvarint
-
-MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)  # int16 version, int16 type
-MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)  # int16 version, int32 coordinator epoch
-VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
 
 
 def put_message(job, place, o):

@@ -22,7 +22,7 @@ flexible. At their STRUCT, ``code`` has the number of versions, followed by the 
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
+from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, be16, be32, be64
 from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near
 
 if cython.compiled:
@@ -39,7 +39,6 @@ else:
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
 MIN_NEAR_NUMBER = cython.declare(cython.longlong, 1_000_000_000_000)  # timestamps since 2001 share their first digits
-LARGEST_INT = cython.declare(cython.longlong, 0x7FFFFFFF)
 LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 
 
@@ -70,7 +69,7 @@ def uvarint(job):
         job.at += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return value if value <= LARGEST_INT else -1
+            return value if value <= INT32_MAX else -1
         shift += 7
     return -1
 

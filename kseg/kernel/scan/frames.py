@@ -30,6 +30,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
+    INT32_MAX,
     RECORDS_RIGHT,
     be32,
     be64,
@@ -50,6 +51,7 @@ from cython.cimports.kseg.kernel.scan.frame_scan import (
     FrameScan,
 )
 from cython.cimports.kseg.kernel.scan.plausibility import (
+    SHORT_TAIL_BYTES,
     claimed_bytes,
     compressed_end,
     goes_on,
@@ -69,8 +71,6 @@ else:
 
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
-SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, 17)
-INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 

@@ -11,6 +11,8 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CONTROL,
     LEGACY_FLAGS,
     MAGIC_V2,
+    MARKER_KEY_BYTES,
+    MARKER_VALUE_BYTES,
     V07_ATTRIBUTES,
     V07_CODEC,
     V1_TIMESTAMP,
@@ -26,6 +28,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_MAX_TIMESTAMP,
     V2_PRODUCER_EPOCH,
     V2_PRODUCER_ID,
+    VERSION_BYTES,
 )
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -69,10 +72,6 @@ from cython.cimports.kseg.kernel.records.records import (
     begin_records,
     read_records_header,
 )
-
-VERSION_BYTES = cython.declare(cython.Py_ssize_t, 2)
-MARKER_KEY_BYTES = cython.declare(cython.longlong, 4)
-MARKER_VALUE_BYTES = cython.declare(cython.longlong, 6)
 
 
 def read_marker(p, at, size, out, row):

@@ -1,3 +1,8 @@
+# Checks of headers without a valid checksum.
+cpdef enum:
+    # Bytes of an entry up to its magic: a shorter rest has no header to judge.
+    SHORT_TAIL_BYTES = 17
+
 cdef long long claimed_bytes(
     const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07, long long largest
 ) noexcept nogil

@@ -15,6 +15,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     LEGACY_FLAGS,
     LZ4,
     MAGIC_V2,
+    MIN_RECORD_BYTES,
     SIZES_BYTES,
     SNAPPY,
     V0_HEADER_BYTES,
@@ -33,16 +34,11 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_PRODUCER_EPOCH,
     V2_PRODUCER_ID,
 )
-from cython.cimports.kseg.kernel.layout.rows import be16, be32, be64
+from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, be16, be32, be64
 from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 
 # Of a v0 message: its header, and the sizes of key and value.
 MIN_BYTES = cython.declare(cython.Py_ssize_t, V0_HEADER_BYTES + SIZES_BYTES)
-# Up to the magic: a rest that is no longer has no header to judge.
-SHORT_TAIL_BYTES = cython.declare(cython.Py_ssize_t, ENTRY_MAGIC + 1)
-# Of a record: its length, attributes, deltas, sizes of key and value, header count.
-MIN_RECORD_BYTES = cython.declare(cython.longlong, 7)
-INT32_MAX = cython.declare(cython.longlong, 0x7FFFFFFF)
 INT62_MAX = cython.declare(cython.longlong, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 # Bits of attributes that no release sets.

@@ -17,6 +17,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_STATE,
     BATCH_WIDTH,
     CRC_RIGHT,
+    INT32_MAX,
     be32,
     be64,
 )
@@ -25,7 +26,6 @@ from cython.cimports.kseg.kernel.scan.events import EventLog, report
 NO_ENTRY = -(1 << 63)
 """Offset and value of the last entry in order, as long as there is none."""
 
-_MAX_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 _LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
@@ -186,7 +186,7 @@ def is_believed(
         first = last
     if not rows[at + BATCH_STATE] & CRC_RIGHT or first <= walk.last_offset or first < walk.base or last < first:
         return False
-    if last - walk.base > _MAX_RELATIVE:
+    if last - walk.base > INT32_MAX:
         return False
     return i + 1 >= count or not rows[after + BATCH_STATE] & CRC_RIGHT or rows[after + BATCH_LAST_OFFSET] > last
 

@@ -20,11 +20,10 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_MAX_TIMESTAMP,
     BATCH_POSITION,
     BATCH_WIDTH,
+    INT32_MAX,
     difference,
     put_big,
 )
-
-_MAX_RELATIVE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 class IndexBuild:
@@ -57,7 +56,7 @@ def index_rows(rows, count, build, offsets, times):
         at = i * BATCH_WIDTH
         last = rows[at + BATCH_LAST_OFFSET]
         build.row = i
-        if not build.takes_any and (last < build.base or last - build.base > _MAX_RELATIVE):
+        if not build.takes_any and (last < build.base or last - build.base > INT32_MAX):
             return OUTSIDE
         if rows[at + BATCH_MAX_TIMESTAMP] > build.largest_timestamp:
             build.largest_timestamp = rows[at + BATCH_MAX_TIMESTAMP]

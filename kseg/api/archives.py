@@ -20,27 +20,31 @@ _mounted: dict[str, ExitStack] = {}
 def readable(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
 
-    Yields the paths by which they are read: URLs without credentials.
+    Yields the paths by which they are read: URLs without credentials, their globs expanded. Raises PathError for a
+    glob without a match.
     """
-    taken: list[str] = []
+    taken, found = list[str](), list[str]()
+
+    def take(path: str) -> None:
+        _take(path)
+        taken.append(path)
+
     try:
-        for path in _with_stores(paths):
-            _take(path)
-            taken.append(path)
-        yield tuple(map(shown, paths))
+        for path in paths:
+            expanded = [path]
+            if is_url(path):
+                from kseg.stores.object_urls import root_of
+                from kseg.stores.url_globs import expand_url, has_glob
+
+                take(root_of(path))  # blocks of several objects share the store
+                expanded = expand_url(path) if has_glob(path) else expanded
+            for each in expanded:
+                take(each)
+                found.append(shown(each))
+        yield tuple(found)
     finally:
         for path in reversed(taken):
             _leave(path)
-
-
-def _with_stores(paths: Sequence[str]) -> Iterator[str]:
-    """Yields the paths, each URL after that of its store: blocks of several objects share it."""
-    for path in paths:
-        if is_url(path):
-            from kseg.stores.object_urls import root_of
-
-            yield root_of(path)
-        yield path
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from kseg.export.records import Wanted
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
 from kseg.segment.times import LAST_TIMESTAMP, parse_time
+from kseg.stores.stored_object import local_path
 
 Path = str | os.PathLike[str]
 Paths = Path | Iterable[Path]
@@ -37,8 +38,8 @@ def paths_of(given: Paths) -> tuple[str, ...]:
 
 
 def one_path(given: Path) -> str:
-    """Returns the path as text."""
-    return os.fspath(given)
+    """Returns the path as text, that of a ``file:`` URL too."""
+    return local_path(os.fspath(given))
 
 
 def words_of(given: str | Iterable[str] | None) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ def scan(
     partition, offset, timestamp, timestampType (-1 none, 0 CreateTime, 1 LogAppendTime), headers; None for all. The
     other arguments are those of `Log.records`. Segments whose names show that they hold no matching record are not
     opened, and indexes show where to start. Needs pyarrow: ``pip install 'kseg[parquet]'``. Raises RequestError for
-    invalid arguments, PathError for a glob without a match.
+    invalid arguments, PathError for a glob without a match; of a URL, that is known when it is read.
     """
     names = COLUMNS if columns is None else words_of(columns)
     for name in names:

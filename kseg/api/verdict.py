@@ -1,13 +1,12 @@
 """The findings of ``kseg verify`` as data: the result of ``kseg.verify``."""
 
-import os
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Path, Paths, paths_of, words_of
+from kseg.api.arguments import Path, Paths, one_path, paths_of, words_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.limits import MAX_BATCH_BYTES
@@ -100,13 +99,15 @@ def verify(
             raise RequestError(f"ignore: no finding has the code {code!r}")
     if level not in LEVELS:
         raise RequestError(f"level={level!r}: is none of {', '.join(LEVELS)}")
-    other = None if against is None else os.fspath(against)
+    other = None if against is None else one_path(against)
     options = VerifyOptions(
         paths_of(path), level, other, ignored=ignored, now_ms=now, max_batch_bytes=max_batch_bytes, is_live=live
     )
     found = _Findings()
-    with readable(options.paths if other is None else (*options.paths, other)) as places:
-        paths, against = (places, None) if other is None else (places[:-1], places[-1])
+    with readable(options.paths) as paths, readable(() if other is None else (other,)) as others:
+        if len(others) > 1:
+            raise RequestError(f"against={other!r}: matches {len(others)} paths")
+        against = others[0] if others else None
         # A program with threads must not fork: this process checks all partitions.
         check(replace(options, paths=paths, against=against), found, open_sink, single_process=True)
     report = found.report

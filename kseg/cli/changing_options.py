@@ -8,7 +8,7 @@ import click
 
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cli.options import color_option, quiet_option, with_options
+from kseg.cli.options import LogPath, color_option, quiet_option, with_options
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.stores.no_follow import resolved
@@ -45,7 +45,7 @@ _OUTPUT_OPTION = click.option(
 
 def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """PATH..., partition or log directories."""
-    return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(readable=False))(command)
+    return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())(command)
 
 
 def common_options(command: Callable[..., Any], has_short_report: bool = True) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 """Options that several commands share, and the types of their values."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.stores import trees
+from kseg.stores.stored_object import local_path
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
@@ -88,10 +90,20 @@ class Milliseconds(click.ParamType):  # type: ignore[type-arg]
         return min(int(number) * scale, (1 << 63) - 1)
 
 
+class LogPath(click.Path):
+    """A path or URL of logs; that of a ``file:`` URL is converted to the path."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return local_path(os.fsdecode(super().convert(value, param, ctx)))
+
+
 def paths_argument(command: Command) -> Command:
     """PATH... and its kafka-dump-log name, ``--files A,B``."""
     command = click.option("--files", metavar="A,B", help="The same as PATH, separated by commas.")(command)
-    return click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))(command)
+    return click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())(command)
 
 
 def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:

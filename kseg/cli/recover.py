@@ -14,7 +14,7 @@ from kseg.cli.changing_options import changing_options
 from kseg.cli.eras import era_option
 from kseg.cli.from_remote import check_options, recover_from_remote
 from kseg.cli.help import Command
-from kseg.cli.options import ByteCount, interval_option, jobs_option, server_option
+from kseg.cli.options import ByteCount, LogPath, interval_option, jobs_option, server_option
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
@@ -44,7 +44,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
 
 
 @click.command("recover", cls=Command)
-@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())
 @click.option(
     "--mode",
     type=click.Choice(["broker", "salvage"]),

@@ -10,7 +10,7 @@ from kseg.cli.archives import mounted, spool_options
 from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
-from kseg.cli.options import as_presentation, batch_limit_option, era_07_option, output_options, server_option
+from kseg.cli.options import LogPath, as_presentation, batch_limit_option, era_07_option, output_options, server_option
 from kseg.cli.remote_options import remote_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
@@ -34,7 +34,7 @@ from kseg.verification.run import verify
 
 
 @click.command("verify", cls=Command)
-@click.argument("paths", nargs=-1, metavar="PATH...", type=click.Path(readable=False))
+@click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())
 @click.option(
     "--level",
     type=click.Choice(LEVELS),
@@ -52,7 +52,7 @@ from kseg.verification.run import verify
 )
 @click.option(
     "--against",
-    type=click.Path(readable=False),
+    type=LogPath(),
     metavar="DIR",
     help="Also compare with another replica: a partition, a log directory or a segment.",
 )
@@ -145,6 +145,8 @@ def command(
     ):
         remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
         takes_census = _takes_census(tuple(found), sort, presentation.form)
+        if len(replicas) > 1:
+            raise click.UsageError(f"--against matches {len(replicas)} paths")
         against = replicas[0] if replicas else None
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
         return _verify(options, output, presentation, spark, sort)

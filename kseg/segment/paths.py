@@ -18,12 +18,13 @@ from kseg.segment.files import (
 from kseg.segment.passed_over import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.regular_files import expect_named
+from kseg.stores.stored_object import local_path
 
 
 def expand_globs(paths: Iterable[str]) -> list[str]:
-    """Expands globs; a path that exists or is a URL is no glob. Raises PathError for a glob without a match."""
+    """Expands globs; a path that exists or is a URL is no glob, except ``file:``. Raises PathError without a match."""
     found: list[str] = []
-    for path in paths:
+    for path in map(local_path, paths):
         if "://" in path or os.path.lexists(path) or not glob.has_magic(path):
             found.append(path)
             continue

@@ -1,12 +1,11 @@
 """Resolves the paths of a DataFrame: files, partition and log directories, and globs."""
 
 from collections.abc import Iterable, Iterator
-from urllib.parse import unquote, urlsplit
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.segment.paths import expand_globs, expand_path
-from kseg.spark.stores import expand_url
-from kseg.stores.stored_object import is_url
+from kseg.stores.stored_object import is_url, local_path
+from kseg.stores.url_globs import expand_url
 
 _DATABRICKS = "dbfs:/"
 
@@ -16,21 +15,13 @@ def expanded_paths(paths: Iterable[str]) -> list[str]:
     or only Spark itself can open it.
     """
     found = []
-    for path in map(without_scheme, paths):
+    for path in map(local_path, paths):
         if path.startswith(_DATABRICKS):
             raise UnsupportedError(f"{path}: give its local path, /dbfs/{path.removeprefix(_DATABRICKS).lstrip('/')}")
         found += expand_url(path) if is_url(path) else expand_globs([path])
     if not found:
         raise KsegError("format kseg needs a path: load('orders-0'); a table needs one, and no columns of its own")
     return found
-
-
-def without_scheme(path: str) -> str:
-    """Returns the path of a file URL: file:/a, file:///a and /a are the same file."""
-    parts = urlsplit(path)
-    if parts.scheme == "file":
-        return unquote(parts.path)
-    return path
 
 
 def places(paths: Iterable[str]) -> Iterator[str]:

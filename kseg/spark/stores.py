@@ -4,9 +4,7 @@ s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anywa
 segment are fetched to a temporary file when they are needed.
 """
 
-import fnmatch
 import os
-import posixpath
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -198,52 +196,6 @@ class ArrowObjects:
             raise PathError(f"{self.path(name)}: {text_of(error)}") from error
         except Exception as error:  # some of pyarrow's are no OSError
             raise PathError(f"{self.path(name)}: {error}") from error
-
-
-def expand_url(url: str) -> list[str]:
-    """Expands the globs of a URL in a mounted store. Raises PathError if nothing matches, or the store fails."""
-    url = shown(url)
-    root = shown(root_of(url))
-    patterns = [part for part in url.removeprefix(root).split("/") if part]
-    if not any(map(_is_magic, patterns)):
-        _ask(url)
-        return [url.rstrip("/")]
-    found = [root]
-    for pattern in patterns:
-        if _is_magic(pattern):
-            found = [posixpath.join(place, name) for place in found for name in _names(place, pattern)]
-        else:
-            found = [posixpath.join(place, pattern) for place in found]
-    found = [path for path in found if trees.lexists(path)]
-    if not found:
-        raise PathError(f"{url}: matches nothing")
-    return found
-
-
-def _ask(url: str) -> None:
-    """Raises PathError if the store cannot tell whether there is something: not that there is nothing."""
-    place = trees.find(url)
-    try:
-        if place is not None:
-            place.node()
-    except OSError as error:
-        raise PathError(error.strerror or str(error)) from error
-
-
-def _is_magic(part: str) -> bool:
-    return any(sign in part for sign in "*?[")
-
-
-def _names(directory: str, pattern: str) -> list[str]:
-    _ask(directory)
-    if not trees.isdir(directory):
-        return []
-    try:
-        return sorted(name for name in trees.listdir(directory) if fnmatch.fnmatchcase(name, pattern))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise PathError(f"{directory}: {error.strerror}") from error
 
 
 def is_stored(path: str) -> bool:

@@ -21,9 +21,8 @@ from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
 from kseg.spark.outputs import output_at
-from kseg.spark.paths import without_scheme
 from kseg.spark.schemas import RECORDS
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.stored_object import is_url, local_path, shown
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,7 +49,7 @@ class KsegWriter(DataSourceArrowWriter):
         self._names = _checked(schema)
         path = options.paths[0].rstrip("/")
         if not is_url(path):
-            path = os.path.abspath(without_scheme(path))
+            path = os.path.abspath(local_path(path))
         self._partition: str | None = None
         if "topic" not in self._names:
             path, self._partition = os.path.split(path)

@@ -20,6 +20,12 @@ def is_url(path: str) -> bool:
     return "://" in path and urlsplit(path).scheme not in ("", "file")
 
 
+def local_path(path: str) -> str:
+    """Returns the path of a file URL: ``file:/a``, ``file:///a`` and ``/a`` are the same file. Others are unchanged."""
+    parts = urlsplit(path) if path.startswith("file:/") else None
+    return path if parts is None else unquote(parts.path)
+
+
 def credentials_of(url: str) -> str:
     """Returns the user and password in a URL, as written; "" without them.
 

@@ -25,16 +25,17 @@ from kseg.stores.unreadable import is_disk_error
 def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
     """Mounts packed files and archives that are at the paths or contain them, and stores at URLs.
 
-    Yields the paths; URLs are without credentials. `trees.check` raises the error of a path that could not be opened.
+    Yields the paths; URLs are without credentials, their globs are expanded. `trees.check` raises the error of a path
+    that could not be opened.
     """
-    made: list[str] = []
-    paths = list(paths)
+    made, found = list[str](), list[str]()
     with use_spool(spool):
         try:
             for path in paths:
                 if is_url(path):
-                    made += _mounted_url(path, spool)
+                    found += _mounted_urls(path, spool, made)
                     continue
+                found.append(path)
                 root = _file_of(path)
                 if root is None or trees.find(root) is not None:
                     continue
@@ -43,26 +44,41 @@ def archives_at(paths: Iterable[str], spool: Spool) -> Iterator[list[str]]:
                     if tree is not None:
                         trees.mount(root, tree)
                         made.append(root)
-            yield [shown(path) for path in paths]
+            yield found
         finally:
             for root in made:
                 trees.unmount(root)
             trees.forget_failures()
 
 
-def _mounted_url(url: str, spool: Spool) -> list[str]:
-    """Mounts the store of a URL, and its object if that is packed or an archive. Returns the mounted paths."""
-    path, made = shown(url), list[str]()
+def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
+    """Mounts the store of a URL, and objects at the URL that are packed or archives. Returns the paths at the URL.
+
+    Adds the mounted paths to ``made``, objects first.
+    """
+    from kseg.stores.url_globs import expand_url, has_glob
+
+    path = shown(url)
+    found = [path]
     with _failures_of(path):
-        place = trees.find(path)
-        if place is None:
+        if trees.find(path) is None:
             from kseg.stores.object_urls import UrlObjects, root_of  # imports fsspec
             from kseg.stores.url_tree import UrlTree
 
             root = root_of(url)
             trees.mount(shown(root), UrlTree(UrlObjects(root), spool))
             made.append(shown(root))
-            place = trees.find(path)
+        if has_glob(url):
+            found = expand_url(url)
+    for each in found:
+        _mount_object(each, spool, made)
+    return found
+
+
+def _mount_object(path: str, spool: Spool, made: list[str]) -> None:
+    """Mounts an object of a mounted store if it is packed or an archive."""
+    with _failures_of(path):
+        place = trees.find(path)
         node = None if place is None or place.tree.is_archive else place.node()
         if place is not None and node is not None and node.kind == FILE:
             with place.tree.source(place.inner, path) as source:
@@ -71,7 +87,6 @@ def _mounted_url(url: str, spool: Spool) -> list[str]:
             if form is not None and (tree := _opened(place.open(), spool)) is not None:
                 trees.mount(path, tree)
                 made.insert(0, path)
-    return made
 
 
 @contextmanager

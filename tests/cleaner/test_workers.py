@@ -127,5 +127,8 @@ def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: boo
         assert kinds == [magic == 1 and row[0] % 2 == 1 for row in stay]
     assert counts["records"] == len(rows)  # type: ignore[index]
     assert counts["kept"] == len(stay)  # type: ignore[index]
+    # Each message is a batch: it is dropped with its record, or kept.
+    assert counts["dropped"] == len(rows) - len(stay)  # type: ignore[index]
+    assert counts["copied"] + counts["rewritten"] == len(stay)  # type: ignore[index]
     assert counts["no_key"] == sum(row[1] is None for row in rows)  # type: ignore[index]
     assert set(counts) <= set(judging.COUNTS)  # type: ignore[arg-type]

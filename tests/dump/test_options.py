@@ -126,6 +126,15 @@ def test_stop_on_damage_ends_behind_a_batch_with_a_wrong_checksum(kseg: Kseg) ->
     assert [line.endswith("isvalid: false") for line in done.lines[2:]] == [False, False, False, True]
 
 
+def test_a_message_of_0_7_with_a_wrong_checksum_is_not_valid(tmp_path: Path, kseg: Kseg) -> None:
+    data = bytearray(next((TESTDATA / "kafka-0.7.2/direct/codecs-0").glob("*.kafka")).read_bytes())
+    second = 4 + int.from_bytes(data[:4], "big")
+    data[second + 4 + int.from_bytes(data[second : second + 4], "big") - 1] ^= 1
+    (tmp_path / f"{0:020d}.kafka").write_bytes(data)
+    lines = [line for line in kseg("dump", tmp_path / f"{0:020d}.kafka").lines if "isvalid" in line]
+    assert [line.rpartition(" ")[2] for line in lines] == ["true", "false", *["true"] * (len(lines) - 2)]
+
+
 def test_era_reads_a_file_of_any_name(tmp_path: Path, kseg: Kseg) -> None:
     source = next((TESTDATA / "kafka-0.7.2/direct/nested-0").glob("*.kafka"))
     odd = tmp_path / "saved"

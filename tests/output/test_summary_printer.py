@@ -63,6 +63,16 @@ def test_what_if() -> None:
     assert "would stay as they are" in text
 
 
+def test_an_estimate_shows_its_error() -> None:
+    paths = [MIXED] * 30
+    objects = list(map(json.loads, run(*paths, as_json=True, what_if=[parse_target("zstd")], sample=60)[1]))
+    found = objects[-1]["whatIf"]
+    text = "\n".join(run(*paths, what_if=[parse_target("zstd")], sample=60)[1])
+    assert 0 < found["sampledBatches"] < found["batches"]
+    bound = f", off by {shown_bytes(found['error'])} at most in 19 cases of 20"
+    assert f"from {found['sampledBatches']:,} of {found['batches']:,} batches{bound}\n" in text
+
+
 def test_damage_and_exit_status() -> None:
     printer, lines = run(ZEROS, paint=Paint("always"))
     assert printer.errors == 1

@@ -44,6 +44,13 @@ def test_80_columns_are_enough(path: Path) -> None:
     assert [line for line in lines if cells(line) > 80 and line != str(path)] == []
 
 
+@pytest.mark.parametrize("width", range(60, 120, 4))
+def test_columns_leave_room_for_numbers_that_grow(width: int) -> None:
+    """A table that is wider than the terminal drops columns, so that longer numbers of later batches fit, too."""
+    title = show(TRANSACTIONS, width=width)[0]
+    assert cells(title) <= width - table.SLACK
+
+
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_the_footer_adds_up(path: Path) -> None:
     items = list(items_at(path))

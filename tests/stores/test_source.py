@@ -1,8 +1,13 @@
 """Byte sources of segments."""
 
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
-from kseg.stores.source import open_source
+import pytest
+
+from kseg.stores.regular_files import open_extent
+from kseg.stores.source import FileBytes, open_source
 
 
 def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) -> None:
@@ -15,3 +20,17 @@ def test_a_source_may_be_closed_while_its_bytes_are_looked_at(tmp_path: Path) ->
     del view
     with open_source(str(path)) as source:
         assert len(source.buffer) == 100
+
+
+@pytest.mark.parametrize("start", [0, 1000, 5000])
+def test_bytes_around_a_bad_sector_are_read(start: int, tmp_path: Path, fail_disk: Callable[..., None]) -> None:
+    path = tmp_path / "0.log"
+    data = bytes(range(1, 255)) * 100
+    path.write_bytes(data)
+    fail_disk(path, 4096, 8192)
+    expected = data[:4096] + bytes(4096) + data[8192:]
+    with closing(open_extent(str(path))) as extent:
+        found = FileBytes(extent, len(data))
+        assert found[start : start + 12_000] == expected[start : start + 12_000]
+        assert found.has_failed
+        assert found[20_000:] == data[20_000:]

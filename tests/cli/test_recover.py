@@ -28,6 +28,14 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in found}
 
 
+def test_a_cut_says_how_many_intact_records_it_removes(kseg: Kseg, tmp_path: Path) -> None:
+    """Headers of compressed messages of v0 and v1 have no count."""
+    old = shutil.copytree(DAMAGED / "0.8.2.2-flip-body-dz" / "dz-0", tmp_path / "dz-0")
+    plan = kseg("recover", "--dry-run", old)
+    assert "intact in the removed bytes: 11 batches, 96 records, offsets 604 to 699" in plan.err
+    assert "offsets 604..699, 96 records" in " ".join(plan.out.decode().split())
+
+
 def test_the_log_is_cut_as_a_broker_cuts_it(kseg: Kseg, partition: Path) -> None:
     whole = (partition / LAST).read_bytes()
     done = kseg("recover", "--index-interval-bytes", "1024", "--now", "1790000000000", partition)

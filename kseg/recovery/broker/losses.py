@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.rows import BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
+from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.kernel.scan import chain, headers
+from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
-from kseg.segment.reader import UNREADABLE, SegmentReader
+from kseg.segment.reader import UNREADABLE, Run, SegmentReader
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import unreadable_error
 
@@ -61,6 +62,7 @@ def lost_behind(path: str, position: int) -> Loss:
             headers.read(reader.buffer, item.rows, item.count, False, 0, rows)
             if number == 0 and not rows[BATCH_STATE] & CRC_RIGHT:
                 found.code = "crc-mismatch"
+            _open_message_sets(reader, item, rows)
             chain.follow(rows, item.count, state)
     found.batches = state.v0 + state.v1 + state.v2
     found.records = state.records
@@ -68,3 +70,14 @@ def lost_behind(path: str, position: int) -> Loss:
         found.first_offset, found.last_offset = state.first_offset, state.last_offset
     found.first_timestamp, found.last_timestamp = state.least_timestamp, state.largest_timestamp
     return found
+
+
+def _open_message_sets(reader: SegmentReader, run: Run, rows: memoryview) -> None:
+    """Fills in the first offset and count of compressed messages of v0 and v1, which their headers lack."""
+    for i in range(run.count):
+        at = i * BATCH_WIDTH
+        if rows[at + BATCH_COUNT] < 0 and rows[at + BATCH_STATE] & CRC_RIGHT:
+            seen = inspect(reader.batch(run, i, keep=False), reader.scratch)
+            rows[at + BATCH_COUNT] = seen.count
+            if seen.first_offset is not None:
+                rows[at + BATCH_FIRST_OFFSET] = seen.first_offset

@@ -63,7 +63,7 @@ from kseg.verification.run import verify
     help="Also compare with the digests in FILE; if FILE does not exist, write it.",
 )
 @click.option(
-    "--explain", metavar="CODE", shell_complete=complete_codes, help="Explain a finding, or all of them, and exit."
+    "--explain", metavar="CODE", shell_complete=complete_codes, help="Explain a finding ('all': all of them), and exit."
 )
 @click.option(
     "--ignore",

@@ -1,5 +1,6 @@
 """Adds facts of __transaction_state and __consumer_offsets in the same log directory to findings about transactions."""
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from kseg.logdir.partitions import topic_id_at
@@ -13,10 +14,8 @@ if TYPE_CHECKING:
     from kseg.logdir.transactional_ids import TransactionState
     from kseg.verification.repair_targets import RepairTarget
 
-_TEXTS = {
-    HANGING: "the coordinator does not know this transaction, so nothing ends it",
-    ENDING: "the coordinator is writing its markers",
-}
+_UNKNOWN = "hanging: the coordinator does not know this transaction, so nothing ends it"
+_NO_RECORD = "hanging by its age, unless a __transaction_state that is not here has its producer"
 
 
 def of_transaction(finding: Finding, target: "RepairTarget") -> Finding:
@@ -46,8 +45,8 @@ def _add_state(details: dict[str, Any], state: "TransactionState | None", target
     if state is not None and state.state is not None:
         timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
         texts.append(f"state {state.state}{timeout}")
-        if verdict in _TEXTS:
-            texts.append(_TEXTS[verdict])
+        if verdict == ENDING:
+            texts.append("the coordinator is writing its markers")
     if "lastStableOffset" in details:
         topic_id = topic_id_at(target.path)
         groups = waiting_groups(target.root.group_offsets, name, details["lastStableOffset"], topic_id)
@@ -56,4 +55,7 @@ def _add_state(details: dict[str, Any], state: "TransactionState | None", target
         if groups:
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
+    if verdict == HANGING:
+        texts.append(_NO_RECORD if state is None or state.state is None else _UNKNOWN)
+        texts.append("to abort it, on a live cluster: " + shlex.join(details["abort"]))
     return texts

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition, Segment
 
 
+_FIRST_OF_SEGMENT = {
+    "cleaner-hides-damage": "the first batch of this segment with a wrong checksum: the cleaner gives it a valid one",
+    "record-without-key": "the first batch of this segment with a record that has no key",
+}
+
+
 class CleanerRule(Rule):
     """Checks a partition if the topic's policy, its name or the cleaner's checkpoint shows that it is compacted."""
 
@@ -59,8 +65,8 @@ class CleanerRule(Rule):
             offset = (
                 rows[at + BATCH_FIRST_OFFSET] if rows[at + BATCH_FIRST_OFFSET] >= 0 else rows[at + BATCH_LAST_OFFSET]
             )
-            text = "the first such batch of the segment"
-            self.report.add(code, segment.path, text, rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset)
+            place = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset
+            self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], *place)
         return 1
 
     def damage(self, segment: "Segment", damage: Damage) -> None:

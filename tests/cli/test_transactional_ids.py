@@ -66,7 +66,9 @@ def test_verify_joins_open_transactions_with_their_coordinator(watched: Path, ks
     assert (forgotten["state"], forgotten["verdict"]) == ("Empty", "hanging")
     assert forgotten["abort"][-2:] == ["--start-offset", str(forgotten["firstOffset"])]
     assert "state Ongoing, timeout 13 min 20 s" in opened["txn-0", 1015]["message"]
-    assert "nothing ends it" in opened["txn-0", 5]["message"]
+    message = opened["txn-0", 5]["message"]
+    assert "hanging: the coordinator does not know this transaction, so nothing ends it" in message
+    assert message.endswith(f"on a live cluster: {' '.join(forgotten['abort'])}")
 
 
 def test_groups_wait_behind_the_last_stable_offset(watched: Path, kseg: Kseg) -> None:

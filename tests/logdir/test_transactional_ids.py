@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.findings.table import KINDS
+from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.logdir import transactional_ids
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding
@@ -23,9 +24,9 @@ def logs(tmp_path: Path) -> Path:
     return copied
 
 
-def settled(logs: Path, producer_id: int, code: str = "hanging-transaction") -> Finding:
+def settled(logs: Path, producer_id: int, code: str = "hanging-transaction", **more: int) -> Finding:
     segment = str(logs / "txn-0" / "00000000000000000435.log")
-    details = {"producerId": producer_id, "producerEpoch": 0}
+    details = {"producerId": producer_id, "producerEpoch": 0, **more}
     return Repairs().with_repair(Finding(code, KINDS[code].severity, segment, 5, None, 540, "open", details))
 
 
@@ -42,6 +43,14 @@ def test_what_is_not_known_is_null(logs: Path) -> None:
     shutil.rmtree(logs / STATE.name)
     assert settled(logs, 5).details["transactionalId"] is None
     assert "transactionalId" not in settled(logs, 5, "producer-sequence-gap").details
+
+
+def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Path) -> None:
+    old = settled(logs, 999, "open-transaction", ageMs=TRANSACTION_LIMIT_MS + 1, firstOffset=540)
+    assert "hanging by its age, unless a __transaction_state that is not here has its producer" in old.message
+    assert old.message.endswith("abort --topic txn --partition 0 --start-offset 540")
+    young = settled(logs, 999, "open-transaction", ageMs=TRANSACTION_LIMIT_MS, firstOffset=540)
+    assert young.message == "open"
 
 
 def test_damage_hides_only_what_it_destroys(logs: Path) -> None:

@@ -34,6 +34,7 @@ def test_damage_that_the_cleaner_would_hide(tmp_path: Path) -> None:
     damage(folder / f"{46:020}.log", 9312 + 100, b"\xff")
     found = check(folder).one("cleaner-hides-damage")
     assert (found.position, found.length, found.offset) == (9312, 2370, 57)
+    assert found.message.startswith("the first batch of this segment with a wrong checksum")
 
 
 def test_the_cleaner_does_not_touch_the_active_segment(tmp_path: Path) -> None:

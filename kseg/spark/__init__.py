@@ -25,13 +25,15 @@ def reason(error: BaseException) -> str:
 def register(spark: "SparkSession") -> None:
     """Registers ``spark.read.format("kseg")`` in a session.
 
+    Settings of S3 and Azure are read from the Hadoop configuration of a classic session; register again after a change.
     The session is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
     Python of this process, because the ``python3`` of the PATH may not have kseg.
     """
     import os
     import sys
 
-    from kseg.spark.source import KsegDataSource
+    from kseg.spark.source import configured
+    from kseg.spark.storage import hadoop_settings
 
     context: Any = getattr(spark, "sparkContext", None)
     chosen = None if context is None else context.pythonExec
@@ -44,7 +46,7 @@ def register(spark: "SparkSession") -> None:
     try:
         if is_unset:
             context.pythonExec = sys.executable
-        spark.dataSource.register(KsegDataSource)
+        spark.dataSource.register(configured(hadoop_settings(spark)))
     finally:
         if is_unset:
             context.pythonExec = chosen

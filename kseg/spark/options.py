@@ -17,6 +17,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Positions, parse_word_or_offsets
+from kseg.spark.storage import Settings, Storage, storage_options
 
 MODES = ("records", "counts", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
@@ -63,8 +64,7 @@ class Options:
     """The options of a read. Ranges are inclusive; ``now_ms`` None: the time when the read is planned.
 
     ``split_bytes`` None: the size of a task grows with the total. ``start`` and ``end``: where Spark's Kafka source
-    would begin and end; both they and the ranges hold. ``storage``: options for the file system of URLs, without their
-    prefix.
+    would begin and end; both they and the ranges hold. ``storage``: settings of the file systems of URLs.
     """
 
     paths: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ class Options:
     end: Positions = field(default_factory=Positions)
     subscription: Subscription = field(default_factory=Subscription)
     stream: StreamOptions = field(default_factory=StreamOptions)
-    storage: tuple[tuple[str, str], ...] = ()
+    storage: Storage = field(default_factory=Storage)
 
     def task_bytes(self, total: int) -> int:
         """Returns the size of a task if all have ``total`` bytes."""
@@ -105,28 +105,28 @@ class WriteOptions:
     batch_bytes: int = 16 << 10
     segment_bytes: int = 1 << 30
     interval_bytes: int = 4096
-    storage: tuple[tuple[str, str], ...] = ()
+    storage: Storage = field(default_factory=Storage)
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
-    """Returns the options of a read. Raises KsegError for an unknown option or invalid value."""
+def parse_options(given: Mapping[str, str], hadoop: Settings = ()) -> Options:
+    """Returns the options of a read. ``hadoop``: properties of Spark's Hadoop configuration.
+
+    Raises KsegError for an unknown option or invalid value.
+    """
     found = _parsed(given, _OPTIONS)
     groups = {
         group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
         for group, kind in _GROUPS.items()
     }
-    return Options(storage=_storage(given), **found, **groups)
+    return Options(storage=Storage(storage_options(given), hadoop), **found, **groups)
 
 
-def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Returns the options of a write. Raises KsegError for an unknown option or invalid value."""
-    return WriteOptions(storage=_storage(given), **_parsed(given, _WRITE_OPTIONS))
+def parse_write_options(given: Mapping[str, str], hadoop: Settings = ()) -> WriteOptions:
+    """Returns the options of a write. ``hadoop``: properties of Spark's Hadoop configuration.
 
-
-def _storage(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Returns the options that start with ``storage.``, without it."""
-    found = ((name[8:].lower(), text) for name, text in given.items() if name.lower().startswith("storage."))
-    return tuple(sorted(found))
+    Raises KsegError for an unknown option or invalid value.
+    """
+    return WriteOptions(storage=Storage(storage_options(given), hadoop), **_parsed(given, _WRITE_OPTIONS))
 
 
 def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[str, Any]:

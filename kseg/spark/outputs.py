@@ -18,7 +18,8 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.rows_writer import OffsetRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
-from kseg.spark.stores import Storage, writable_file_system
+from kseg.spark.storage import Storage
+from kseg.spark.stores import writable_file_system
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, shown, without_credentials
 

@@ -6,7 +6,7 @@ whose schema is exactly the one derived from the DataFrame's schema.
 
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
@@ -16,6 +16,7 @@ from kseg.spark.filters import Narrowed
 from kseg.spark.modes import module_of, record_batches
 from kseg.spark.options import Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, schema_of, table_options, with_table_options
+from kseg.spark.storage import Settings
 from kseg.spark.stores import stores_at
 
 if TYPE_CHECKING:
@@ -30,7 +31,12 @@ _IN_A_CATALOG = "provider"
 
 
 class KsegDataSource(DataSource):
-    """Reads segments, partitions and log directories as rows, and writes rows as segments."""
+    """Reads segments, partitions and log directories as rows, and writes rows as segments.
+
+    ``hadoop``: properties of Spark's Hadoop configuration, of a registered source (`configured`).
+    """
+
+    hadoop: ClassVar[Settings] = ()
 
     @classmethod
     def name(cls) -> str:
@@ -45,7 +51,7 @@ class KsegDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> "KsegWriter":
         from kseg.spark.writing import KsegWriter
 
-        return KsegWriter(parse_write_options(self.options), schema, overwrite)
+        return KsegWriter(parse_write_options(self.options, self.hadoop), schema, overwrite)
 
     def reader(self, schema: StructType) -> "KsegReader":
         """Raises KsegError for invalid options or columns."""
@@ -66,9 +72,14 @@ class KsegDataSource(DataSource):
         return KsegStreamReader(options, schema)
 
     def _options_for(self, schema: StructType) -> Options:
-        options = parse_options(table_options(schema) | dict(self.options))
+        options = parse_options(table_options(schema) | dict(self.options), self.hadoop)
         check_schema(options.mode, schema)
         return options
+
+
+def configured(settings: Settings) -> type[KsegDataSource]:
+    """Returns the source with properties of a Hadoop configuration. It is pickled with them, as no module has it."""
+    return type("ConfiguredDataSource", (KsegDataSource,), {"hadoop": settings}) if settings else KsegDataSource
 
 
 class Part(InputPartition):

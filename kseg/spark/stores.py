@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
+from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.object_urls import Folder, UrlObjects, check_credentials, root_of
@@ -20,12 +21,7 @@ from kseg.stores.url_tree import UrlTree
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-Storage = tuple[tuple[str, str], ...]
-"""Parameters of the file system: names and values of the options that start with ``storage.``."""
-
-_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
 _NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
-_WORDS = {"true": True, "false": False}
 _NUMBERS = {"request_timeout": float, "connect_timeout": float, "load_frequency": int}
 """Parameters of pyarrow's file systems that are no strings."""
 _ATTEMPTS = 6
@@ -64,15 +60,15 @@ def forget_listing(path: str) -> None:
 
 
 def _objects(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
-    options, root = _options(storage), root_of(url)
+    options, root = storage.options_for(url), root_of(url)
     check_credentials(root)
-    if _scheme(url) in _NATIVE:
+    if scheme_of(url) in _NATIVE:
         return ArrowObjects(root, *file_system(root, options))
     _check_scheme(root)
     try:
         return UrlObjects(root, options)
     except KsegError as error:
-        if _scheme(url) == "hdfs":
+        if scheme_of(url) == "hdfs":
             needed = "hdfs:// needs libhdfs of Hadoop on each machine (HADOOP_HOME, CLASSPATH); webhdfs:// does not"
             raise KsegError(f"{error}: {needed}") from error
         raise
@@ -83,24 +79,19 @@ def _check_scheme(root: str) -> None:
     import fsspec
 
     try:
-        fsspec.get_filesystem_class(_scheme(root))
+        fsspec.get_filesystem_class(scheme_of(root))
     except ImportError:
         pass  # opening it names the package
     except ValueError as error:
-        text = "fsspec has no file system of this scheme, and those of Spark's Hadoop configuration are not used"
+        text = "fsspec has no file system of this scheme, and those of Spark's JVM cannot be used"
         raise KsegError(f"{shown(root)}: {text}") from error
-
-
-def _scheme(url: str) -> str:
-    scheme = urlsplit(url).scheme
-    return _ALIASES.get(scheme, scheme)
 
 
 def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
     """Returns pyarrow's file system of a URL, and the path in it. Raises KsegError if it rejects these options."""
     from pyarrow import fs
 
-    parts, scheme = urlsplit(url), _scheme(url)
+    parts, scheme = urlsplit(url), scheme_of(url)
     container, _, host = parts.netloc.partition("@")
     if scheme == "abfs" and host:
         options = {"account_name": host.partition(".")[0]} | options
@@ -119,9 +110,9 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
     from pyarrow import fs
 
-    options = _options(storage)
+    options = storage.options_for(url)
     check_credentials(url)
-    if _scheme(url) in _NATIVE:
+    if scheme_of(url) in _NATIVE:
         system, path = file_system(url, options)
         return system, path.rstrip("/")
     _check_scheme(url)
@@ -132,10 +123,6 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     except (ImportError, ValueError, TypeError, OSError) as error:
         raise KsegError(f"{shown(url)}: {type(error).__name__}") from None  # the text may repeat the URL
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
-
-
-def _options(storage: Storage) -> dict[str, Any]:
-    return {name: _WORDS.get(value, value) for name, value in storage}
 
 
 def _as_is(value: Any) -> Any:

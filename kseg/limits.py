@@ -1,4 +1,4 @@
-"""Every bound in one place: what a corrupt or hostile file may make kseg hold, open or repeat."""
+"""All bounds of the memory, files and work that a corrupt or hostile file can cause."""
 
 MAX_BATCH_BYTES = 256 << 20
 """Bytes that one batch may decompress to (all nested sets of a message together); ``--max-batch-bytes`` moves it.

@@ -19,7 +19,7 @@ _SHOWN = 20
 
 
 class LogDirectory:
-    """A log directory at ``path`` that holds what a test writes."""
+    """A log directory at ``path``, to which a test writes records."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -68,7 +68,7 @@ def refuse_grown(root: str, moves: Iterable[DirectoryMove]) -> None:
     for move in moved_now(root, moves):
         path = os.path.join(root, move.target)
         if _log_bytes(path) != move.log_bytes:
-            raise KsegError(f"{path}: its segments have changed since it was taken back; nothing was undone")
+            raise KsegError(f"{path}: its segments have changed since it was restored; nothing was undone")
 
 
 def _rename(root: str, name: str, target: str, inode: int, disk: Disk) -> None:

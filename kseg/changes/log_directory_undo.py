@@ -35,7 +35,7 @@ class LogDirectoryUndo:
 
     ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
     files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
-    partitions that were undone earlier; ``moves``: renames of directories that are taken back.
+    partitions that were undone earlier; ``moves``: renames of directories that are undone.
     """
 
     journal: Journal
@@ -128,7 +128,7 @@ def sole_change(directory: str, group: str) -> Journal | None:
             if set(partitions_now(journal).values()) == {name}:
                 return journal
             if any(move.target == name for move in moved_now(root, journal.moves)):
-                raise KsegError(f"{directory}: was taken back together with others: kseg undo {root}")
+                raise KsegError(f"{directory}: was restored together with others: kseg undo {root}")
     return None
 
 

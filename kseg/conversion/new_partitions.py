@@ -91,12 +91,12 @@ def run_to_new(
 
 
 def check_output(output: str) -> None:
-    """Raises PathError if the output would lie in a partition or log directory, among the files of brokers."""
+    """Raises PathError if the output would be inside a partition or log directory, among the files of brokers."""
     place = os.path.realpath(output)
     folder = place if os.path.isdir(place) else os.path.dirname(place)
     if os.path.isdir(folder) and (holds_segments(folder) or LOG_DIRECTORY_FILES & set(file_names(folder))):
         kind = "partition" if holds_segments(folder) else "log directory"
-        raise PathError(f"{output}: lies in the {kind} {folder}; nothing was written: choose a place outside of it")
+        raise PathError(f"{output}: is inside the {kind} {folder}; nothing was written: choose a path outside of it")
 
 
 def plan_of_new(directory: str, files: dict[str, int], reason: str) -> Plan:

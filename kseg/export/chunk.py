@@ -49,7 +49,7 @@ class Bytes:
             self.data = wider
 
     def widen(self, capacity: int, filled: int) -> None:
-        """Enlarges the buffers to ``capacity`` entries, of which ``filled`` are set."""
+        """Enlarges the buffers to ``capacity`` entries, ``filled`` of which are set."""
         if capacity > self.capacity:
             wider = Bytes(max(capacity, 2 * self.capacity), 0)
             wider.ends[: filled + 1] = self.ends[: filled + 1]

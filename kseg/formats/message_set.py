@@ -78,9 +78,9 @@ def read_rows(
 ) -> Iterator[Rows]:
     """Yields the rows of an entry: one row for an uncompressed message, else those of its inner set.
 
-    ``data`` are the entry's bytes, beginning with its offset. With ``check_crc`` the rows tell whether each message's
-    own CRC is valid. Raises UndecodableError at the first unreadable message, after yielding the rows before it. A
-    message truncated by the end of the set is left out, as in Kafka, and reported in ``remarks`` as
+    ``data`` are the entry's bytes, beginning with its offset. With ``check_crc`` the rows include whether each
+    message's CRC is valid. Raises UndecodableError at the first unreadable message, after yielding the rows before it.
+    A message truncated by the end of the set is left out, as in Kafka, and reported in ``remarks`` as
     ``"cut-message-set"``.
 
     ``mode`` is one of `kseg.kernel.records.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what

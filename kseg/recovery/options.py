@@ -15,7 +15,7 @@ class RecoverOptions:
     ``from_replica``: another replica of the partition, or its log directory; ``drops_undecodable``, ``drop_batches``:
     batches that a salvage removes; ``scans_all``: segments below the recovery point are scanned as well; ``era``: the
     release of Kafka whose rules apply; ``interval_bytes``: index.interval.bytes; ``jobs``: threads that read a file.
-    ``undeletes``: deleted segments and directories are taken back; ``topics``: globs, of a log directory only such
+    ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
     partitions; ``name``: the topic's new name; ``new_cluster``: a log directory of the cluster that will serve the
     partitions; ``resets_epochs``: the leader epochs of all batches become 0.
     """

@@ -80,18 +80,16 @@ class Overrides:
     def _with_deleted(self, path: str, start: Start, log_start: int, first_base: int) -> tuple[Start, int, int]:
         found = deleted_segments(path)
         for file, reason in found.skipped[:_MAX_LISTED]:
-            self._messages.warning(f"{file}: not taken back: {reason}")
+            self._messages.warning(f"{file}: not restored: {reason}")
         if len(found.skipped) > _MAX_LISTED:
-            self._messages.warning(
-                f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not taken back"
-            )
+            self._messages.warning(f"{path}: {len(found.skipped) - _MAX_LISTED} more deleted segments are not restored")
         for segment in found.restored:
             if not segment.is_intact:
                 self._messages.warning(f"{path}: the segment of offset {segment.base_offset} is damaged: kseg verify")
         if found.restored and found.restored[0].base_offset < max(log_start, first_base):
             log_start = first_base = found.restored[0].base_offset
             self._messages.warning(
-                f"{path}: the log starts at offset {log_start} again; retention deletes what is too old once more: "
+                f"{path}: the log starts at offset {log_start} again; retention deletes old segments again: "
                 "change the topic's settings before a broker starts"
             )
         return replace(start, deleted=found, epochs=max(start.epochs, EPOCHS_REPAIRED)), log_start, first_base

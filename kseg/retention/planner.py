@@ -127,11 +127,12 @@ class RetentionPlanner(Planner):
         unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
         is_asked = self._options.log_start_offset is not None or self._asked != Asked()
         if not found.limits.deletes and self._asked[:2] != (None, None):
-            self._warn(f"where cleanup.policy is {found.policy or 'empty'}, nothing goes by age or size", directory)
+            policy = found.policy or "empty"
+            self._warn(f"where cleanup.policy is {policy}, nothing is deleted by age or size", directory)
         elif len(unknown) == 2 and found.limits.deletes and not is_asked:
             self._warn(
                 "neither options nor a topic's own settings name a limit, and a broker's own (log.retention...) are "
-                "not known here: only what lies below the log start goes"
+                "not known here: only segments below the log start are deleted"
             )
 
     def _warn(self, line: str, place: str = "") -> None:
@@ -172,7 +173,7 @@ class RetentionPlanner(Planner):
             return found.plan
         if (segment := first_in_future(found, request)) is not None:
             self.reporter.warning(
-                f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, lies in the future: "
+                f"{segment.file.path}: its newest time, {shown_time(segment.largest.timestamp)}, is in the future: "
                 "it and all later segments stay whatever their age (--explain shows why)"
             )
         return found.plan

@@ -20,7 +20,7 @@ Lookup = Callable[[str], str | None]
 
 
 class Asked(NamedTuple):
-    """The options; None for one that is not given."""
+    """The options; None for those not given."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None

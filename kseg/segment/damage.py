@@ -1,4 +1,4 @@
-"""Classifies damage: determines what the bytes between two batches, or after the last one, are."""
+"""Classifies damage: the bytes between two batches, or after the last one."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -26,7 +26,7 @@ _TEXT = rb"[\t\n\r\x1b -~\x80-\xff]+"
 
 def packing_of(head: bytes) -> str | None:
     """Returns how a file that begins with these bytes is packed: gzip, zstd, lz4, xz, bzip2, tar or zip; else None."""
-    from kseg.stores.archives.forms import form_of  # most files are told by their first byte
+    from kseg.stores.archives.forms import form_of  # the first byte decides for most files
 
     return None if head[:1] in _NEVER_PACKED else form_of(head)
 

@@ -18,7 +18,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_loose_time(text: str, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int] | None:
-    """Returns the first and last ms of a time: a day and a minute are all of it. None if it is malformed.
+    """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed.
 
     ``zone``: for times without one, None is the local one.
     """

@@ -73,7 +73,7 @@ def warn_passed_over(path: str, is_empty: bool, warn: Callable[[str], None], is_
         return
     packed = [name for name in names if _is_packed(os.path.join(path, name))]
     reads = f"; kseg dump {quote(os.path.join(path, packed[0]))} reads a packed segment" if packed else ""
-    text = f"passed over: {some(names)} (kseg verify {quote(path)} tells more{reads})"
+    text = f"passed over: {some(names)} (kseg verify {quote(path)} shows more{reads})"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
     warn(f"{path}: {text}")

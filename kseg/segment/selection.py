@@ -126,7 +126,7 @@ def _between(rows: Rows, wanted: list[int] | range, column: int, low: int, high:
 def _matching(
     rows: Rows, wanted: list[int] | range, pattern: re.Pattern[bytes], column: int, size_column: int
 ) -> list[int]:
-    """Returns the rows of which the key or value matches somewhere; null never does."""
+    """Returns the rows whose key or value contains a match; null never does."""
     starts, sizes = _column(rows, column), _column(rows, size_column)
     return [
         i

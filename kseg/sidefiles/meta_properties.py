@@ -20,7 +20,7 @@ _REQUIRED = {0: (), 1: ("cluster.id", "node.id")}
 
 
 class MetaProperties(NamedTuple):
-    """The properties; None for one that is missing."""
+    """The properties; None for missing ones."""
 
     version: int
     cluster_id: str | None

@@ -168,7 +168,7 @@ def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: 
 
 def test_an_output_lies_outside_of_logs(tmp_path: Path) -> None:
     path = copied(HEALTHY, tmp_path)
-    with pytest.raises(kseg.PathError, match="lies in the partition"):
+    with pytest.raises(kseg.PathError, match="is inside the partition"):
         kseg.convert(path, output=path / "new")
     with pytest.raises(kseg.RequestError, match="keep"):
         kseg.convert(path, output=tmp_path / "new", keep=False)

@@ -133,7 +133,7 @@ def test_an_undo_is_refused_once_a_broker_has_appended(tmp_path: Path) -> None:
     with open(tmp_path / "a-0" / "0.log", "ab") as log:
         log.write(b"more")
     (journal,) = journals(str(tmp_path))
-    with pytest.raises(KsegError, match="a-0: its segments have changed since it was taken back; nothing was undone"):
+    with pytest.raises(KsegError, match="a-0: its segments have changed since it was restored; nothing was undone"):
         plan_log_directory_undo(journal)
 
 

@@ -39,10 +39,10 @@ def test_other_names_and_packed_segments_are_told(command: list[str], logs: Path
     done = kseg(*command, logs)
     names = f"{SEGMENT}.gz, 00000000000000000200.log, segment-old.log.bak"
     packed = partition / f"{SEGMENT}.gz"
-    hints = f"kseg verify {partition} tells more; kseg dump {packed} reads a packed segment"
+    hints = f"kseg verify {partition} shows more; kseg dump {packed} reads a packed segment"
     assert f"{partition}: passed over: {names} ({hints})" in done.err
     assert kseg("dump", packed).status == 0
-    assert f"{logs}: passed over: evidence (kseg verify {logs} tells more)" in done.err
+    assert f"{logs}: passed over: evidence (kseg verify {logs} shows more)" in done.err
 
 
 def test_salvage_passes_over_what_it_cannot_read(logs: Path, kseg: Kseg) -> None:

@@ -87,7 +87,7 @@ def test_one_of_several_is_not_undone_alone(kseg: Kseg, logs: Path) -> None:
         (logs / name).rename(logs / f"{name}.{HEX}-stray")
     assert undelete(kseg, logs).status == 0
     done = kseg("undo", logs / "gz-0")
-    assert (done.status, "was taken back together with others: kseg undo" in done.err) == (3, True)
+    assert (done.status, "was restored together with others: kseg undo" in done.err) == (3, True)
 
 
 def test_a_dry_run_shows_the_new_name_and_changes_nothing(kseg: Kseg, logs: Path) -> None:
@@ -182,7 +182,7 @@ def test_deleted_segments_come_back(kseg: Kseg, plain: Path) -> None:
     done = undelete(kseg, "--index-interval-bytes", "1024", plain)
     assert done.status == 0, done.err
     assert files(plain) == before
-    assert "the log starts at offset 0 again; retention deletes what is too old once more" in done.err
+    assert "the log starts at offset 0 again; retention deletes old segments again" in done.err
     check_clean(kseg, plain)
     assert kseg("undo", plain).status == 0
     assert files(plain) == left
@@ -199,7 +199,7 @@ def test_segments_whose_offsets_the_log_has_stay_deleted(kseg: Kseg, plain: Path
     (partition / "00000000000000000030.log.deleted").write_bytes(old.read_bytes())
     before = {path.name: path.read_bytes() for path in partition.glob("*.log")}
     done = undelete(kseg, partition)
-    assert "30.log.deleted: not taken back: the log has these offsets" in done.err
+    assert "30.log.deleted: not restored: the log has these offsets" in done.err
     assert {path.name: path.read_bytes() for path in partition.glob("*.log")} == before
 
 
@@ -216,7 +216,7 @@ def test_segments_of_a_lost_leader_stay_deleted(kseg: Kseg, plain: Path) -> None
         at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
     middle.write_bytes(data)
     done = undelete(kseg, partition)
-    assert "116.log.deleted: not taken back: its leader epochs do not fit to the segments beside it" in done.err
+    assert "116.log.deleted: not restored: its leader epochs do not fit to the segments beside it" in done.err
     assert not last.exists()
 
 

@@ -1,6 +1,7 @@
 cpdef enum:
-    # What a walk ends with: nothing is left; the rows are full, call again; the entry at the position is a wrapper,
-    # open it and go on behind it; that entry is cut off by the end; or a key of REASONS.
+    # Results of a walk. END: no bytes are left. MORE: the rows are full, so the call must be repeated. COMPRESSED: the
+    # entry at the position is a wrapper, to be opened and skipped by the caller. CUT: the end truncates that entry.
+    # Others are keys of REASONS.
     END = 0
     MORE = 1
     COMPRESSED = 2
@@ -9,15 +10,15 @@ cpdef enum:
     MISFIT = 5
     UNKNOWN_MAGIC = 6
 
-    # How v0 and v1 are read.
+    # Modes of reading v0 and v1.
     STRICT = 0
     AS_DUMPED = 1
     SIZES_ONLY = 2
 
-    # Instead of a timestamp type: each message has its own.
+    # In place of a timestamp type: each message has its own.
     OWN = -1
 
-# Where fields of an entry lie, and its sizes as they are written.
+# Positions of the fields of an entry, and its stored sizes.
 cdef struct Message:
     Py_ssize_t after
     int magic

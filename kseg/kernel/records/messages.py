@@ -66,11 +66,11 @@ REASONS = {
     MISFIT: "a key or value does not fit its message",
     UNKNOWN_MAGIC: "the magic of a message is unknown",
 }
-# As C variables: Cython takes literals of more than 31 bits for Python objects.
+# C variables, as Cython treats literals of more than 31 bits as Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK, as the kind above it
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
-# What the size of an entry counts before its key: two sizes and what stands before them.
+# The smallest size of an entry: the fields before its key, and two sizes.
 MIN_V0_BYTES = cython.declare(cython.longlong, 14)
 MIN_V1_BYTES = cython.declare(cython.longlong, 22)
 
@@ -78,11 +78,11 @@ MIN_V1_BYTES = cython.declare(cython.longlong, 22)
 class MessageWalk:
     """A walk over one message set, from byte ``position`` on.
 
-    ``base`` is added to offsets: of 0.7, where all are that of the set, it is their offset. ``kind`` and ``timestamp``
-    (ms) are those of the wrapper; kind OWN: there is none. Without ``checks_crc`` all CRCs count as right.
+    ``base`` is added to offsets; in 0.7, whose messages all have the offset of the set, it is that offset. ``kind`` and
+    ``timestamp`` (ms) are those of the wrapper; kind OWN: there is none. Without ``checks_crc`` CRCs are not checked.
 
-    ``row_count``: rows that the last call has written; of all calls ``count`` is how many entries were seen,
-    ``last_offset`` the offset of the last as written (0.7: where it starts), ``misfits`` the rows that are misfits.
+    ``row_count``: rows written by the last call. Of all calls, ``count``: number of entries; ``last_offset``: stored
+    offset of the last entry (0.7: its position); ``misfits``: number of misfit rows.
     """
 
     def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, mode=STRICT):
@@ -235,7 +235,7 @@ def put_row(
 
 
 def walk_set(walk, p, end, rows, capacity):
-    """A ``capacity`` of 0: no rows are wanted, and none of what goes into them is looked at."""
+    """Walks a message set of v0 or v1. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
     message: Message
     status: cython.int
     if not cython.compiled:

@@ -121,9 +121,9 @@ def put_text_v2(out, o, p, at):
 
 
 def put_text_batch(line, o, p, at, frames, frame, origin):
-    """The line of the frame whose columns begin at ``frame`` and whose header lies at p[at], all 61 bytes of it.
+    """Writes the line of the frame with columns from ``frame`` on; its header of 61 bytes is at p[at].
 
-    Fewer bytes than the line's margin. ``origin`` is added to the frame's position.
+    The line is shorter than the margin. ``origin`` is added to the frame's position.
     """
     out: cython.pointer[cython.uchar] = line.out
     magic: cython.longlong = frames[frame + FRAME_MAGIC]

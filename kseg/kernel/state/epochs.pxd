@@ -1,4 +1,4 @@
-# Columns of a change of the leader epoch, and what is known of the batch before.
+# Columns of a change of the leader epoch, and the state of the previous batch.
 cpdef enum:
     # -1: a message of v0 or v1, which has none.
     CHANGE_EPOCH = 0

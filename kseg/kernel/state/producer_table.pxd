@@ -67,14 +67,14 @@ cpdef enum:
     PLAIN_MARKER_BYTES = 78
 
 cdef enum:
-    # Types of control records: those that end transactions, and those of the log of KRaft.
+    # Types of control records: transaction markers, and the types of KRaft's log.
     ABORT_MARKER = 0
     COMMIT_MARKER = 1
     FIRST_KRAFT_TYPE = 2
     LAST_KRAFT_TYPE = 6
 
 cdef enum:
-    # Of a .snapshot file, and where fields lie in its entries, whose first one is the producer id.
+    # Sizes of a .snapshot file, and positions of fields in its entries; the first field is the producer id.
     SNAPSHOT_HEADER_BYTES = 10
     SNAPSHOT_EPOCH = 8
     SNAPSHOT_LAST_SEQUENCE = 10

@@ -22,13 +22,13 @@ class ProducerTable(EventLog):
     number ``seed``, so that no file can choose its producer ids to collide. `write_to` sets the buffers for events and
     ABORT markers. Offsets, indexes and timestamps (ms) are -1 if unset.
 
-    ``producers`` in use; ``open`` transactions, their ``oldest`` and ``youngest`` entry. ``stop`` before the first
-    batch at or above this offset. ``largest_offset`` seen. ``after_hole``, ``after_damage``: first offset behind the
-    last gap, and behind what was not believed; ``is_after_damage``: something was not believed since. ``is_full``:
-    some producers did not fit. ``idle_ms`` after which a broker forgets one. Timestamps beyond ``now_ms``
-    don't count for ``newest_data`` and ``newest_marker``. ``batches`` with a producer; ``committed`` and ``aborted``
-    transactions with data; ``first_ended``: smallest first offset of those that ended. ``aborts``: rows of a call.
-    ``as_broker``: rows are taken as they are (`kseg.kernel.state.producers`).
+    ``producers``: number of entries. ``open``: number of open transactions, with the ``oldest`` and ``youngest`` entry.
+    ``stop``: the replay stops before the first batch at or above this offset. ``largest_offset``: of all batches.
+    ``after_hole``, ``after_damage``: first offset after the last gap, and after the last ignored batch;
+    ``is_after_damage``: a batch was ignored since. ``is_full``: some producers did not fit. ``idle_ms``: time until a
+    broker removes a producer. ``newest_data``, ``newest_marker``: largest timestamps up to ``now_ms``. ``batches``:
+    with a producer; ``committed``, ``aborted``: transactions with data; ``first_ended``: smallest first offset of the
+    ended transactions. ``aborts``: rows of a call. ``as_broker``: see `kseg.kernel.state.producers`.
     """
 
     def __init__(self, now_ms, idle_ms, limit, as_broker):
@@ -67,7 +67,7 @@ class ProducerTable(EventLog):
         k: cython.Py_ssize_t
         slot: cython.longlong = find(self, row[ID])
         if self.producers >= self.capacity or self.slots[slot]:
-            raise ValueError("the producer is known, or there is no room for it")
+            raise ValueError("the producer is known, or the table is full")
         for k in range(ENTRY_WIDTH):
             self.entries[self.producers * ENTRY_WIDTH + k] = row[k]
         self.producers += 1
@@ -164,7 +164,7 @@ def close_transaction(table, index):
 
 
 def index_of(table, producer_id):
-    """Index of the entry of a producer, a new one where it was not seen before; -1 where there is no room for one."""
+    """Returns the index of a producer's entry, creating it if it is missing; -1 if the table is full."""
     k: cython.Py_ssize_t
     entry: cython.longlong = table.producers * ENTRY_WIDTH
     slot: cython.longlong = find(table, producer_id)
@@ -203,9 +203,9 @@ def compare(
 ) -> int:
     """Compares entries ``start`` to ``count`` of a .snapshot file with the table.
 
-    Writes DIFFERING_NUMBER (in the file) and DIFFERING_INDEX (in the table, -1 for a producer that was not seen) of
-    those that differ to ``found``; the entry before which it stopped for want of room. ``differing`` is how many it
-    wrote, ``differing_open`` how many of all that it compared have an open transaction in the table.
+    Writes the differing entries to ``found``: DIFFERING_NUMBER (in the file) and DIFFERING_INDEX (in the table, -1 for
+    an unknown producer). Returns the entry before which it stopped because ``found`` was full. ``differing``: number of
+    rows written; ``differing_open``: number of compared entries with an open transaction in the table.
     """
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t

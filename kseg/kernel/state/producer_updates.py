@@ -114,7 +114,7 @@ def replay_data(rows, i, table, index):
 
 
 def shares_first_offset(entries, e):
-    """Whether another open transaction begins where that of the entry at ``e`` does; its neighbours tell."""
+    """Whether another open transaction has the first offset of the entry at ``e``; only neighbours can."""
     before: cython.longlong = entries[e + TXN_BEFORE]
     behind: cython.longlong = entries[e + TXN_BEHIND]
     if before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]:

@@ -124,7 +124,7 @@ def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
     if row["blockedBy"]:
         yield f"blocked by {row['blockedBy']}, which is older and has a later timestamp"
     if row["isFuture"]:
-        yield "that time lies in the future: this and all later segments do not expire by age"
+        yield "that time is in the future: this and all later segments do not expire by age"
     if row["goesAfterBytes"] is not None:
         earlier = "or " if row["goesAt"] is not None else ""
         yield f"{earlier}until the log has grown by {shown_bytes(row['goesAfterBytes'])}"

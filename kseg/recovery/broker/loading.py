@@ -113,7 +113,7 @@ class PartitionLoad:
         if self.workspace.names(".kafka") and not self.workspace.names(LOG):
             raise UnsupportedError(
                 f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
-                "positions, so nothing can be cut out of them; kseg dump shows what is intact behind damage"
+                "positions, so nothing can be cut out of them; kseg dump shows the intact batches after damage"
             )
 
     # Step 1
@@ -373,7 +373,7 @@ class PartitionLoad:
                 later = [other for other in bases if other > base]
                 for other in later:
                     self.cuts[-1].dropped.append(self.segments[other].log)
-                    self._drop(other, "lies behind the cut")
+                    self._drop(other, "is after the cut")
                 return
 
     def _learn_epochs(self, segment: BrokerSegment) -> None:
@@ -410,7 +410,7 @@ class PartitionLoad:
         at_checkpoint = start.log_start_offset
         self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
         if LEADER_EPOCHS in self.workspace or self.epochs.entries:
-            reason = "rebuilt from the batches" if self._makes_epochs else "without epochs that lie outside the log"
+            reason = "rebuilt from the batches" if self._makes_epochs else "without epochs outside the log"
             self.workspace.write(LEADER_EPOCHS, [build_leader_epochs(self.epochs.entries)], reason)
 
     @property

@@ -125,7 +125,7 @@ class ProducerStateManager:
         ``end``."""
         for offset in sorted(self.offsets):
             if offset > end or offset <= log_start:
-                self.forget_snapshot(offset, "lies outside the log")
+                self.forget_snapshot(offset, "is outside the log")
         if end != self.end_offset:
             self._load(log_start)
             return
@@ -236,7 +236,7 @@ class ProducerStateManager:
         """Clears the state and removes all snapshots (truncateFullyAndStartAt)."""
         self.state = ProducerStates(as_broker=True)
         for taken in sorted(self.offsets):
-            self.forget_snapshot(taken, "lies outside the log")
+            self.forget_snapshot(taken, "is outside the log")
         self.snapshot_offset, self.end_offset = 0, offset
 
 

@@ -105,6 +105,6 @@ def _steps(bases: list[int], scanned: Mapping[int, SegmentRemains]) -> Iterator[
             continue
         last, file = max(scanned[before].last_offset, before - 1), scanned[base].file
         if base <= last:
-            yield Remaining(file, 0, base, "segments-overlap", "lies below the end of the segment before it")
+            yield Remaining(file, 0, base, "segments-overlap", "starts below the end of the previous segment")
         elif base > last + 1:
             yield Remaining(file, 0, base, *_CODES[chain.GAP], (last + 1, base - 1))

@@ -107,7 +107,7 @@ def _message_size(reader: SegmentReader, position: int, path: str) -> int:
     if magic > 1 or size < _MIN_SIZE + magic:
         raise BrokerRefusesError(
             f"{path}: the message at position {position} has magic {magic} and {size} bytes, at which this broker does "
-            "not start; kseg dump shows what lies behind it"
+            "not start; kseg dump shows the bytes after it"
         )
     found = reader.frame_at(position)
     return _SIZE_BYTES + size if found is not None else 0

@@ -75,7 +75,7 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
         if name.endswith(DELETED) and not name.endswith(_CHECKPOINT_DELETED):
             workspace.delete(name, "was to be deleted")
         elif name.endswith((SWAP, CLEANED)):
-            workspace.delete(name, "was left by a cleaning that did not end; no batches lie in it")
+            workspace.delete(name, "was left by an unfinished cleaning, and has no batches")
         elif name.endswith(SUFFIXES[1:]) and _stem_of(name) is None:
             workspace.delete(name, "belongs to no segment")
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from kseg.releases.recovery import NEWEST, Era, era_of
+from kseg.releases.recovery import Era, era_of
+from kseg.releases.release import NEWEST
 
 
 class _Release(click.ParamType):  # type: ignore[type-arg]

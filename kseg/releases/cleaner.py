@@ -5,16 +5,15 @@ Source: LogCleaner, Cleaner and LogCleanerManager of 2.3 to 4.3.
 
 from dataclasses import dataclass
 
+from kseg.releases.release import Release
+
 OLDEST = (2, 3)
 """The first release whose rules are known."""
 
 
 @dataclass(frozen=True, slots=True)
-class CleanerRules:
-    """The rules of a release, given by its version numbers, such as (3, 9). Raises ValueError if older than
-    `OLDEST`."""
-
-    release: tuple[int, ...] = (4, 3)
+class CleanerRules(Release):
+    """Raises ValueError for a release older than `OLDEST`."""
 
     def __post_init__(self) -> None:
         if self.release < OLDEST:

@@ -6,17 +6,9 @@ compared with the files that their brokers left.
 
 from dataclasses import dataclass
 
+from kseg.releases.release import NEWEST, RELEASES, Release
 from kseg.segment.times import DAY_MS
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_OFFSET, MARKER_SETS_TIMESTAMP
-
-RELEASES = (
-    (0, 7), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0),
-    *((1, minor) for minor in range(2)), *((2, minor) for minor in range(9)), *((3, minor) for minor in range(10)),
-    *((4, minor) for minor in range(4)),
-)  # fmt: skip
-"""Version numbers, as far as rules differ: bug-fix releases of one line share their rules."""
-
-NEWEST = RELEASES[-1]
 
 SWAP_IGNORED, SWAP_LOG_RENAMED, SWAP_RECOVERED, SWAP_RENAMED = 0, 1, 2, 3
 """How a broker's start handles .swap files: it ignores them; renames the .log.swap before it loads segments; recovers
@@ -31,29 +23,12 @@ DEFAULT_MESSAGE_LIMIT_BYTES = 1_000_012
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
-    """The rules of a release, given by its version numbers, such as (0, 10, 2).
+class Era(Release):
+    """``message_limit_bytes``: max.message.bytes, for releases that treat a larger message as corrupt."""
 
-    ``message_limit_bytes``: max.message.bytes, for releases that treat a larger message as corrupt.
-    """
-
-    release: tuple[int, ...] = NEWEST
     message_limit_bytes: int = DEFAULT_MESSAGE_LIMIT_BYTES
 
-    @property
-    def name(self) -> str:
-        return ".".join(map(str, self.release))
-
     # Files
-
-    @property
-    def is_07(self) -> bool:
-        """Segments are .kafka files, without other files."""
-        return self.release < (0, 8)
-
-    @property
-    def has_time_index(self) -> bool:
-        return self.release >= (0, 10, 1)
 
     @property
     def has_producers(self) -> bool:

@@ -5,15 +5,15 @@ Source: LogManager and Log of 0.7 to 2.8, UnifiedLog and LocalLog since.
 
 from dataclasses import dataclass
 
+from kseg.releases.release import Release
+
 LOG_START, SIZE, TIME = "log start", "size", "time"
 """The rules: the segment is below the log start offset, the log is too large, the segment is too old."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules of a release, given by its version numbers, such as (0, 10, 2)."""
-
-    release: tuple[int, ...] = (4, 3)
+class RetentionRules(Release):
+    """``has_time_index``: a segment's age is that of its last time index entry; before, its modification time."""
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -21,16 +21,6 @@ class Rules:
         if self.release >= (3, 0):
             return LOG_START, SIZE, TIME
         return (TIME, SIZE, LOG_START) if self.has_log_start else (TIME, SIZE)
-
-    @property
-    def is_07(self) -> bool:
-        """Segments are .kafka files, named by byte position, without other files."""
-        return self.release < (0, 8)
-
-    @property
-    def has_time_index(self) -> bool:
-        """A segment's age is that of the last time index entry; before, that of its modification time (KIP-33)."""
-        return self.release >= (0, 10, 1)
 
     @property
     def has_log_start(self) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kseg.logdir.server_properties import ServerProperties
-from kseg.releases.recovery import NEWEST
+from kseg.releases.release import NEWEST
 from kseg.retention.settings import Asked
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
-from kseg.releases.retention import Rules
+from kseg.releases.retention import RetentionRules
 from kseg.retention.largest_timestamp import Largest, largest_timestamp
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments
 from kseg.segment.items import Damage
@@ -44,7 +44,7 @@ class PartitionLog:
         return sum(segment.size for segment in self.segments)
 
 
-def read_log(directory: str, rules: Rules) -> PartitionLog:
+def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
     """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
     kind = ".kafka" if rules.is_07 else ".log"
     names = frozenset(file_names(directory))
@@ -64,7 +64,7 @@ def read_log(directory: str, rules: Rules) -> PartitionLog:
     return PartitionLog(directory, names, tuple(found), end, damaged_at)
 
 
-def _segment(file: SegmentFile, rules: Rules) -> Segment:
+def _segment(file: SegmentFile, rules: RetentionRules) -> Segment:
     base = file.base_offset
     if base is None or file.name != f"{base:020d}{file.kind}":
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
@@ -75,7 +75,7 @@ def _segment(file: SegmentFile, rules: Rules) -> Segment:
     return Segment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
 
 
-def _end(last: Segment, rules: Rules) -> tuple[int, int | None]:
+def _end(last: Segment, rules: RetentionRules) -> tuple[int, int | None]:
     """Returns the offset after the last intact batch, and the position of damage after the last index entry."""
     if rules.is_07:
         return last.base_offset + last.size, None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
-from kseg.releases.retention import LOG_START, SIZE, Rules
+from kseg.releases.retention import LOG_START, SIZE, RetentionRules
 from kseg.retention.partition_log import PartitionLog, Segment, read_log
 from kseg.retention.selection import Limits, LogState, Selection, Span, select
 from kseg.segment.files import segment_file
@@ -39,7 +39,7 @@ class Request:
     are removed instead of renamed."""
 
     limits: Limits
-    rules: Rules
+    rules: RetentionRules
     now_ms: int
     log_start_offset: int | None = None
     keeps_active: bool = False
@@ -110,7 +110,7 @@ def _state(log: PartitionLog, known: Known, request: Request) -> LogState:
     return LogState(spans, start, watermark, end)
 
 
-def _check_end(log: PartitionLog, rules: Rules) -> None:
+def _check_end(log: PartitionLog, rules: RetentionRules) -> None:
     """Raises KsegError if a broker would recover the log before retention, and find another log end offset."""
     if log.damaged_at is not None:
         raise KsegError(
@@ -125,7 +125,7 @@ def _check_end(log: PartitionLog, rules: Rules) -> None:
         )
 
 
-def _begin_segment(plan: Plan, log: PartitionLog, rules: Rules) -> None:
+def _begin_segment(plan: Plan, log: PartitionLog, rules: RetentionRules) -> None:
     kinds = [".kafka"] if rules.is_07 else [".log", ".index", *[".timeindex"] * rules.has_time_index]
     for kind in kinds:
         plan.write(

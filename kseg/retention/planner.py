@@ -12,7 +12,7 @@ from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, c
 from kseg.errors import KsegError, RequestError
 from kseg.logdir.topic_selection import NO_SEGMENT, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.releases.retention import Rules
+from kseg.releases.retention import RetentionRules
 from kseg.retention.amounts import Amounts, amounts
 from kseg.retention.explanation import explain, first_in_future
 from kseg.retention.log_starts import LogStart, with_log_starts
@@ -37,7 +37,7 @@ class RetentionPlanner(Planner):
         self._options, self._change = options, change
         self._asked = options.asked
         self._topics = Topics(options.topics, options.explains, options.server)
-        self._rules = Rules(options.release)
+        self._rules = RetentionRules(options.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._starts: dict[TopicPartition, LogStart] = {}
         self._warned: set[str] = set()

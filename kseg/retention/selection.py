@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kseg.releases.retention import LOG_START, SIZE, Rules
+from kseg.releases.retention import LOG_START, SIZE, RetentionRules
 
 Predicate = Callable[["Span", "Span | None"], bool]
 
@@ -50,7 +50,9 @@ class Selection:
     log_start_offset: int
 
 
-def select(state: LogState, limits: Limits, rules: Rules, now_ms: int, keeps_active: bool = False) -> Selection:
+def select(
+    state: LogState, limits: Limits, rules: RetentionRules, now_ms: int, keeps_active: bool = False
+) -> Selection:
     """Applies the rules. ``keeps_active``: the last segment is never deleted."""
     left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
     for rule in rules.order:
@@ -71,7 +73,7 @@ def select(state: LogState, limits: Limits, rules: Rules, now_ms: int, keeps_act
     return Selection(tuple(why), rolls, log_start)
 
 
-def _applies(rule: str, limits: Limits, rules: Rules) -> bool:
+def _applies(rule: str, limits: Limits, rules: RetentionRules) -> bool:
     if rule == LOG_START:
         return limits.deletes or rules.starts_compacted_logs
     return limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
@@ -98,7 +100,7 @@ class _TooMuch:
         return True
 
 
-def _deletable(left: list[Span], holds: Predicate, state: LogState, rules: Rules) -> int:
+def _deletable(left: list[Span], holds: Predicate, state: LogState, rules: RetentionRules) -> int:
     """Returns the number of segments to delete, from the oldest on."""
     for i, span in enumerate(left):
         following = left[i + 1] if i + 1 < len(left) else None

@@ -14,7 +14,8 @@ from kseg.errors import KsegError, UnsupportedError
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.broker.accepted import AcceptedBatches
 from kseg.recovery.broker.partition import plan_partition
-from kseg.releases.recovery import RELEASES, Era
+from kseg.releases.recovery import Era
+from kseg.releases.release import RELEASES
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 from recovery.partitions import START, TRANSACTIONS, at_offset, make, real_batches, recover

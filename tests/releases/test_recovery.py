@@ -4,7 +4,6 @@ import pytest
 
 from kseg.releases.recovery import (
     JAVA_ORDER,
-    RELEASES,
     SCALA_2_12_ORDER,
     SCALA_2_13_ORDER,
     SWAP_IGNORED,
@@ -13,6 +12,7 @@ from kseg.releases.recovery import (
     SWAP_RENAMED,
     Era,
 )
+from kseg.releases.release import RELEASES
 
 DAY_MS = 24 * 3600 * 1000
 

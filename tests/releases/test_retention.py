@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.releases.retention import LOG_START, SIZE, TIME, Rules
+from kseg.releases.retention import LOG_START, SIZE, TIME, RetentionRules
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ from kseg.releases.retention import LOG_START, SIZE, TIME, Rules
     ],
 )
 def test_a_rule_begins_with_its_release(rule: str, last_without: tuple[int, ...], first_with: tuple[int, ...]) -> None:
-    assert not getattr(Rules(last_without), rule)
-    assert getattr(Rules(first_with), rule)
+    assert not getattr(RetentionRules(last_without), rule)
+    assert getattr(RetentionRules(first_with), rule)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_a_rule_begins_with_its_release(rule: str, last_without: tuple[int, ...]
     ],
 )
 def test_the_order_of_the_rules(release: tuple[int, ...], order: tuple[str, ...]) -> None:
-    assert Rules(release).order == order
+    assert RetentionRules(release).order == order
 
 
 def test_only_0_7_has_kafka_files() -> None:
-    assert Rules((0, 7)).is_07
-    assert not Rules((0, 8, 0)).is_07
+    assert RetentionRules((0, 7)).is_07
+    assert not RetentionRules((0, 8, 0)).is_07

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.releases.retention import Rules
+from kseg.releases.retention import RetentionRules
 from kseg.retention.explanation import explain, first_in_future
 from kseg.retention.partition_plan import Known, Request, Retention, retain
 from kseg.retention.selection import Limits
@@ -13,7 +13,7 @@ HOUR_MS = 3_600_000
 
 
 def retained(now_ms: int) -> tuple[Retention, Request]:
-    request = Request(Limits(retention_ms=HOUR_MS), Rules(), now_ms)
+    request = Request(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms)
     return retain(DIRECTORY, Known(), request), request
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
-from kseg.releases.retention import Rules
+from kseg.releases.retention import RetentionRules
 from kseg.retention.explanation import explain
 from kseg.retention.log_starts import LogStart, with_log_starts
 from kseg.retention.partition_plan import Known, Request, Retention, retain
@@ -35,7 +35,7 @@ def partition(tmp_path: Path) -> Path:
 def planned(
     directory: Path, limits: Limits = HOUR, now_ms: int = NOW_MS, known: Known = UNKNOWN, **more: object
 ) -> Retention:
-    request = Request(limits, Rules(), now_ms, **more)  # type: ignore[arg-type]
+    request = Request(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
     found = retain(str(directory), known, request)
     assert len(list(explain(found, request))) == len(found.log.segments)
     return found

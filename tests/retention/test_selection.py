@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.releases.retention import LOG_START, SIZE, TIME, Rules
+from kseg.releases.retention import LOG_START, SIZE, TIME, RetentionRules
 from kseg.retention.selection import Limits, LogState, Selection, Span, select
 
 NOW = 1000
@@ -27,7 +27,7 @@ def logs(draw: st.DrawFn) -> LogState:
 limits = st.builds(Limits, st.integers(-1, 900), st.integers(-1, 40), st.booleans())
 
 
-def model(state: LogState, limit: Limits, rules: Rules) -> tuple[list[str], int]:
+def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[str], int]:
     """The rules of each release as in its source, one segment at a time."""
     left, why, start = list(state.spans), list[str](), state.log_start_offset
     orders = {(0, 7): (TIME, SIZE), (0, 11): (TIME, SIZE, LOG_START), (3, 0): (LOG_START, SIZE, TIME)}
@@ -60,7 +60,7 @@ def model(state: LogState, limit: Limits, rules: Rules) -> tuple[list[str], int]
 
 @given(logs(), limits, st.sampled_from(RELEASES))
 def test_it_equals_a_walk_over_the_segments(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
-    rules = Rules(release)
+    rules = RetentionRules(release)
     found = select(state, limit, rules, NOW)
     assert (list(found.why), found.log_start_offset) == model(state, limit, rules)
     assert found.rolls == (len(found.why) == len(state.spans))
@@ -68,18 +68,18 @@ def test_it_equals_a_walk_over_the_segments(state: LogState, limit: Limits, rele
 
 @given(logs(), limits)
 def test_the_active_segment_is_kept_where_that_is_asked_for(state: LogState, limit: Limits) -> None:
-    free = select(state, limit, Rules(), NOW)
-    kept = select(state, limit, Rules(), NOW, keeps_active=True)
+    free = select(state, limit, RetentionRules(), NOW)
+    kept = select(state, limit, RetentionRules(), NOW, keeps_active=True)
     assert kept.why == free.why[: len(state.spans) - 1]
     assert not kept.rolls
 
 
 @given(logs(), limits)
 def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
-    found = select(state, limit, Rules(), NOW)
+    found = select(state, limit, RetentionRules(), NOW)
     left = state.spans[len(found.why) :] or (Span(state.end_offset, 0, NOW),)
     assert not select(
-        LogState(left, found.log_start_offset, state.high_watermark, state.end_offset), limit, Rules(), NOW
+        LogState(left, found.log_start_offset, state.high_watermark, state.end_offset), limit, RetentionRules(), NOW
     ).why
 
 
@@ -89,27 +89,27 @@ def three(sizes: tuple[int, ...] = (10, 10, 10), times: tuple[int, ...] = (1, 2,
 
 
 def test_what_is_left_is_never_less_than_the_limit() -> None:
-    assert select(three(), Limits(retention_bytes=20), Rules(), NOW).why == (SIZE,)
-    assert select(three(), Limits(retention_bytes=21), Rules(), NOW).why == ()
-    assert select(three(), Limits(retention_bytes=0), Rules(), NOW) == Selection((SIZE,) * 3, True, 300)
+    assert select(three(), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
+    assert select(three(), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
+    assert select(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Selection((SIZE,) * 3, True, 300)
 
 
 def test_a_segment_is_deleted_only_once_it_is_older_than_the_limit() -> None:
-    assert select(three(), Limits(retention_ms=NOW - 2), Rules(), NOW).why == (TIME,)
-    assert select(three(), Limits(retention_ms=NOW - 1), Rules(), NOW).why == ()
+    assert select(three(), Limits(retention_ms=NOW - 2), RetentionRules(), NOW).why == (TIME,)
+    assert select(three(), Limits(retention_ms=NOW - 1), RetentionRules(), NOW).why == ()
 
 
 def test_a_time_in_the_future_shields_all_that_is_later() -> None:
-    assert select(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), Rules(), NOW).why == (TIME,)
+    assert select(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), RetentionRules(), NOW).why == (TIME,)
 
 
 def test_a_compacted_log_loses_only_segments_below_its_start() -> None:
     limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
-    assert select(three(start=150), limit, Rules(), NOW) == Selection((LOG_START,), False, 150)
-    assert select(three(start=150), limit, Rules((2, 0)), NOW).why == ()
+    assert select(three(start=150), limit, RetentionRules(), NOW) == Selection((LOG_START,), False, 150)
+    assert select(three(start=150), limit, RetentionRules((2, 0)), NOW).why == ()
 
 
 def test_the_order_of_the_rules_is_that_of_the_release() -> None:
     limit = Limits(retention_ms=NOW - 2, retention_bytes=5)
-    assert select(three(start=100), limit, Rules(), NOW).why == (LOG_START, SIZE)
-    assert select(three(start=100), limit, Rules((2, 8)), NOW).why == (TIME, SIZE)
+    assert select(three(start=100), limit, RetentionRules(), NOW).why == (LOG_START, SIZE)
+    assert select(three(start=100), limit, RetentionRules((2, 8)), NOW).why == (TIME, SIZE)

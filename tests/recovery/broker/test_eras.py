@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.broker.start import Start
-from kseg.releases.recovery import NEWEST, Era, era_of
+from kseg.releases.recovery import Era, era_of
+from kseg.releases.release import NEWEST
 from recovery.partitions import TESTDATA, contents, copy_of, recover
 
 CASES = sorted(path.parent for path in (TESTDATA / "recovery").glob("*/case.json"))

@@ -1,0 +1,167 @@
+"""The examples of kseg-spark-recipes(7) run on files with known answers; those with packages in their own sessions."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kseg import writer
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TESTDATA = ROOT / "testdata"
+COMMITTED = TESTDATA / "kafka-4.3.1/committed"
+PAGE = (ROOT / "man/kseg-spark-recipes.7").read_text("utf-8")
+SETTINGS = re.findall(r"^\.Bd -literal -offset indent\n(.*?)^\.Ed$", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", PAGE, re.MULTILINE | re.DOTALL)
+pytestmark = pytest.mark.spark
+
+
+def code_of(*parts: str, archive: Path) -> str:
+    """The examples that contain one of these texts, in the order of the page."""
+    found = [example for example in EXAMPLES if any(part in example for part in parts)]
+    assert len(found) == len(parts)
+    code = "from pyspark.sql import functions as f\n" + "\n".join(found)
+    return code.replace("\\e", "\\").replace("/archive", str(archive))
+
+
+def run_here(spark: Any, code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"spark": spark}
+    exec(compile(code, "kseg-spark-recipes.7", "exec"), names)
+    return names
+
+
+def rows_of(frame: Any, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in frame.select(*columns).collect())
+
+
+def write_partition(folder: Path, *records: tuple[bytes, bytes, int]) -> None:
+    """Writes key, value and timestamp of records."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with writer(folder) as log:
+        for key, value, timestamp in records:
+            log.append(key=key, value=value, timestamp=timestamp)
+
+
+def test_partitions_with_old_formats_are_found(spark: Any, tmp_path: Path) -> None:
+    old = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0"
+    shutil.copytree(old, tmp_path / "broker-1/kafka-logs/old-0")
+    shutil.copytree(COMMITTED / "orders-0", tmp_path / "broker-2/kafka-logs/orders-0")
+    found = run_here(spark, code_of("magic < 2", archive=tmp_path))["old"]
+    assert {row[0] for row in rows_of(found, "topic")} == {"old"}
+    assert {row[0] for row in rows_of(found, "magic")} == {0, 1}
+
+
+def test_replicas_that_diverge_are_found(spark: Any, tmp_path: Path) -> None:
+    same = [(b"k", b"same", 1000)] * 3
+    for broker, last in (("broker-1", b"left"), ("broker-2", b"to the right")):
+        logs = tmp_path / broker / "kafka-logs"
+        write_partition(logs / "equal-0", *same)
+        write_partition(logs / "forked-0", (b"k", last, 1000))
+    found = run_here(spark, code_of("magic < 2", "firstOffset", archive=tmp_path))["diverged"]
+    assert rows_of(found, "topic", "partition", "firstOffset") == [("forked", 0, 0)]
+
+
+def test_records_that_were_sent_twice_are_found(spark: Any, tmp_path: Path) -> None:
+    for broker in ("broker-1", "broker-2"):
+        records = [(b"a", b"1", 1000), (b"a", b"1", 1000), (b"b", b"1", 1000), (b"a", b"1", 2000)]
+        write_partition(tmp_path / broker / "kafka-logs/orders-0", *records)
+    names = run_here(spark, code_of("copies > 1", archive=tmp_path))
+    assert names["once"].count() == 4
+    assert rows_of(names["sent_twice"], "key", "copies", "offset") == [(b"a", 2, 0)]
+
+
+def test_lags_are_those_that_the_broker_tells(spark: Any, tmp_path: Path) -> None:
+    shutil.copytree(COMMITTED, tmp_path / "broker-1/kafka-logs", ignore=shutil.ignore_patterns("truth", "*.md"))
+    names = run_here(spark, code_of("__consumer_offsets", archive=tmp_path))
+    truth = list(map(json.loads, (COMMITTED / "truth/committed-offsets.jsonl").read_text("utf-8").splitlines()))
+    expected = {(row["group"], row["topic"], row["partition"], row["offset"]) for row in truth}
+    shown = set(rows_of(names["groups"], "group", "topic", "partition", "committed"))
+    assert shown == expected
+    lags = set(rows_of(names["lags"], "group", "topic", "partition", "lag"))
+    assert lags == {
+        (row["group"], row["topic"], row["partition"], row["logEndOffset"] - row["offset"])
+        for row in truth
+        if row["logEndOffset"]
+    }
+
+
+def settings_of(package: str, archive: Path) -> dict[str, str]:
+    """The settings that the page shows with this package."""
+    (found,) = (block for block in SETTINGS if package in block)
+    shown = dict(line.split("=", 1) for line in found.splitlines())
+    return {name: value.replace("/archive", str(archive)) for name, value in shown.items()}
+
+
+def run_with(package: str, code: str, folder: Path) -> list[list[Any]]:
+    """Runs code with a package from Maven in a session of its own, and returns its ``rows``.
+
+    Skips the test, with the reason, where Maven does not have the package.
+    """
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **settings_of(package, folder),
+    }
+    start = (
+        "import json\nfrom pyspark.sql import SparkSession\nimport kseg.spark\n"
+        f"spark = SparkSession.builder.master('local[1]').config(map={settings!r}).getOrCreate()\n"
+        "kseg.spark.register(spark)\n"
+    )
+    script = folder / "recipe.py"
+    script.write_text(f"{start}{code}\nprint('rows', json.dumps([list(row) for row in rows]))\nspark.stop()\n")
+    given = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=folder, env=os.environ | given, capture_output=True, text=True, check=False
+    )
+    if "unresolved dependency" in done.stderr + done.stdout:
+        pytest.skip(f"Maven cannot be reached, or does not have {package}")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("rows "))
+    return list(json.loads(line.removeprefix("rows ")))
+
+
+def skip_unless_pyspark(release: str) -> None:
+    if not pyspark.__version__.startswith(f"{release}."):
+        pytest.skip(f"needs PySpark {release}, the newest that the package supports; this is {pyspark.__version__}")
+
+
+def test_avro_behind_the_id_of_a_registry_is_decoded(tmp_path: Path) -> None:
+    def framed(schema: int, number: int, item: str) -> bytes:
+        """A long and a string in Avro's encoding: numbers below 64 are one byte, doubled."""
+        return b"\0" + schema.to_bytes(4, "big") + bytes([2 * number, 2 * len(item)]) + item.encode()
+
+    values = [framed(7, 1, "pen"), b"no frame", framed(8, 2, "ink"), framed(7, 3, "nib")]
+    write_partition(tmp_path / "orders-0", *((b"k", value, 1000) for value in values))
+    code = code_of("from_avro", archive=tmp_path)
+    found = run_with(
+        "spark-avro", f"{code}rows = orders.orderBy('offset').select('offset', 'order.*').collect()", tmp_path
+    )
+    assert found == [[0, 1, "pen"], [3, 3, "nib"]]
+
+
+@pytest.mark.parametrize(
+    ("package", "release", "example", "table"),
+    [
+        ("delta-spark", "4.2", 'format("delta")', "spark.read.format('delta').load('{}/delta/orders')"),
+        ("iceberg", "4.1", 'using("iceberg")', "spark.table('lake.kafka.orders')"),
+    ],
+)
+def test_a_table_has_the_records_of_the_archive(
+    package: str, release: str, example: str, table: str, tmp_path: Path
+) -> None:
+    skip_unless_pyspark(release)
+    write_partition(tmp_path / "orders-0", (b"a", b"1", 1000), (b"b", b"2", 2000))
+    shown = table.format(tmp_path)
+    code = f"{code_of(example, archive=tmp_path)}rows = {shown}.selectExpr('offset', 'hex(value)').collect()"
+    assert sorted(run_with(package, code, tmp_path)) == [[0, "31"], [1, "32"]]

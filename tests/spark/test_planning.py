@@ -65,6 +65,12 @@ def test_without_an_index_the_rows_are_the_same(partition: Path, without: str) -
     assert (len(tasks) == 1) == (without == ".index")
 
 
+def test_a_segment_on_a_disk_is_divided_without_its_index(partition: Path) -> None:
+    for index in partition.glob("*.index"):
+        index.unlink()
+    assert len(reader_of([str(partition / LOG)], splitBytes="4k").partitions()) > 1
+
+
 @pytest.mark.parametrize("shift", [-7, 1, 0])
 def test_a_wrong_index_costs_no_row(partition: Path, shift: int) -> None:
     """Shift 0: the second half of the index points to batches inside values."""

@@ -64,6 +64,17 @@ def test_messages_are_counted(magic):
     assert sizes["value_sizes"] == (1, 5, 5, 5)
 
 
+@pytest.mark.parametrize(
+    ("attributes", "name"),
+    [(8, "log_append_time"), (16, "transactional"), (32, "control"), (64, "with_delete_horizon")],
+)
+def test_batches_are_counted_by_their_attributes(attributes: int, name: str) -> None:
+    data = batch([record(0)]) + batch([record(0)], attributes=attributes)
+    _, counted, _, _, _ = count(data)
+    names = ("log_append_time", "transactional", "control", "with_delete_horizon")
+    assert {one: counted[one] for one in names} == {one: int(one == name) for one in names}
+
+
 def test_messages_of_0_7_are_counted():
     data = b"\0\0\0\x07\0crc_ab" + b"\0\0\0\x08\x01\0crc_ab" + b"\0\0\0\x08\x01\x01crc_ab"
     found = int64s([0, 11, 0, 1, 11, 12, 1, 1, 23, 12, 1, 1])

@@ -72,6 +72,17 @@ def test_the_space_that_it_needs(partition: Path) -> None:
     assert space_of(plan, links=False).left == -5000
 
 
+def test_the_space_that_a_cut_needs(partition: Path) -> None:
+    """The removed bytes are kept, or freed; a file with another name is written anew."""
+    plan = Plan(str(partition))
+    plan.truncate("a.log", 1000, "damaged")
+    freed = len(FIRST) - 1000
+    assert space_of(plan) == Space(freed, 0)
+    assert space_of(plan, keeps=False) == space_of(plan, links=False) == Space(0, -freed)
+    os.link(partition / "a.log", partition.parent / "backup")
+    assert space_of(plan) == Space(freed + 1000, freed + 1000)
+
+
 @pytest.mark.parametrize("place", ["beside", "/dev/shm"])
 def test_kept_elsewhere(partition: Path, place: str) -> None:
     other = partition.parent if place == "beside" else Path(place)

@@ -235,6 +235,17 @@ def test_a_manifest_cannot_lead_out_of_the_partition(partition: Path, tmp_path: 
             complete_interrupted(str(partition))
 
 
+@pytest.mark.parametrize(
+    "name", ["meta.properties", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown", ".lock", ".kseg-quarantine"]
+)
+def test_a_manifest_changes_no_file_of_a_log_directory_and_none_of_kseg(name: str, partition: Path) -> None:
+    apply(cut(partition), "test")
+    (manifest,) = quarantine(partition).rglob("manifest.json")
+    manifest.write_text(manifest.read_text().replace('"file": "a.log"', f'"file": "{name}"'))
+    with pytest.raises(KsegError, match="is no manifest"):
+        complete_interrupted(str(partition))
+
+
 def test_unknown_files_in_the_quarantine_are_ignored(partition: Path) -> None:
     quarantine(partition).mkdir()
     (quarantine(partition) / "notes.txt").write_bytes(b"mine")

@@ -10,14 +10,20 @@ from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Compactor
+from kseg.cleaner.log import read_segments
+from kseg.cleaner.mapping import MapBuilder
+from kseg.cleaner.offset_map import OffsetMap, memory_for
 from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.workers import Workers
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target
 from kseg.kernel.compact import judging
 from kseg.kernel.compact.rewriting import seal
+from kseg.limits import FRAMES_PER_CALL
 from kseg.segment.writer import SegmentWriter
+from kseg.stores.buffers import Buffers
 from segment.reading import items_at
 
 NOW_MS = 1_700_000_000_000
@@ -56,6 +62,26 @@ def test_threads_change_nothing(tmp_path: Path, codec: int, memory_bytes: int) -
     settings = {"memory_bytes": memory_bytes, "until_clean": memory_bytes > 50_000}
     alone = cleaned(tmp_path / "t-0", tmp_path / "one", 1, **settings)
     assert cleaned(tmp_path / "t-0", tmp_path / "three", 3, **settings) == alone
+
+
+@pytest.mark.parametrize(("jobs", "windows"), [(1, 3), (3, 3), (2, 8)])
+def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, windows: int) -> None:
+    """Threads have read them already; what they found must not be taken for results of the next segment."""
+    count = windows * FRAMES_PER_CALL
+    write_log(
+        tmp_path / "t-0",
+        [build_record_batch(new_records([(b"%d" % i, b"")], i), BatchFields()) for i in range(count)],
+        1 << 30,
+    )
+    (segment,) = read_segments(str(tmp_path / "t-0"))
+    workers = Workers(jobs)
+    offset_map = OffsetMap(memory_for(FRAMES_PER_CALL // 2))
+    try:
+        assert not MapBuilder(offset_map, 0, workers).take(segment, Buffers())
+        assert list(workers.drain()) == []
+    finally:
+        workers.close()
+        offset_map.close()
 
 
 def test_damage_that_a_thread_finds_ends_it(tmp_path: Path) -> None:

@@ -72,5 +72,5 @@ def test_a_value_begins_with_its_release(rule: str) -> None:
 
 
 def test_every_rule_is_here() -> None:
-    rules = {name for name, value in vars(Era).items() if isinstance(value, property)} - {"name"}
+    rules = {name for name in dir(Era) if isinstance(getattr(Era, name), property)} - {"name"}
     assert rules == {*SINCE, *BEFORE, *BETWEEN, *VALUES}

@@ -72,6 +72,21 @@ def test_wide_lines_have_more_columns() -> None:
     assert "LEADER EPOCH" in show(TRANSACTIONS, width=160)[0]
 
 
+def test_only_batches_of_producers_with_sequences_have_them() -> None:
+    title, _, *lines = show(TRANSACTIONS, width=160)
+    at = title.index("SEQUENCES") + len("SEQUENCES")
+    found = [line[:at].split()[-1] for line in lines if re.match(r" *\d+ +\d", line)]
+    headers = [batch.header for batch in items_at(TRANSACTIONS) if not isinstance(batch, Damage)]
+    expected = [
+        "-"
+        if header.base_sequence == -1
+        else "..".join(map(str, dict.fromkeys([header.base_sequence, header.last_sequence])))
+        for header in headers
+    ]
+    assert found == expected
+    assert {"-"} < set(expected)
+
+
 def test_records_are_clipped_and_control_records_marked() -> None:
     lines = show(TRANSACTIONS, style=Style(deep=True, contents=True))
     assert any(line.endswith("endTxnMarker: ABORT coordinatorEpoch: 0") for line in lines)

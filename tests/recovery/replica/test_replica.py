@@ -267,6 +267,16 @@ def test_the_same_batch_twice_is_not_taken_for_one_at_a_wrong_offset(tmp_path: P
     assert read(here) == {0: again}
 
 
+@pytest.mark.parametrize("zeroed", [8, 16])
+def test_a_mended_header_is_that_of_the_replica(zeroed: int, tmp_path: Path) -> None:
+    """No checksum covers the leader epoch, so that it cannot be mended without a replica."""
+    batches = [batch[:12] + b"\0\0\0\x07" + batch[16:] for batch in real_batches(0)]
+    broken = batches[3][: 16 - zeroed] + bytes(zeroed) + batches[3][16:]
+    here = make(tmp_path / "a-0", {0: [*batches[:3], broken, *batches[4:]]})
+    fill(here, make(tmp_path / "b" / "a-0", {0: batches}))
+    assert read(here) == {0: batches}
+
+
 def test_a_damaged_replica_gives_what_is_intact(partition: Path, tmp_path: Path) -> None:
     replica = copy_of(PLAIN, tmp_path / "other")
     good = read(replica)

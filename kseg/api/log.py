@@ -12,7 +12,7 @@ from kseg.api.items import Batch, Damage, Record, item_of, records_of_chunk
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.chunk import NAMES
 from kseg.export.decoding import LeftOut
-from kseg.export.scanning import DamageLog, PartReader, ScanRequest, parts_of_scan, place_of_damage
+from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.cores import usable_cores
@@ -104,7 +104,7 @@ def _records(_log: Log, request: ScanRequest, reader: PartReader) -> Iterator[Re
 
 def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:
     """Raises DamageError with the item."""
-    raise DamageError(place_of_damage(file, left_out), _item_at(file, left_out))
+    raise DamageError(damage_text(file, left_out), _item_at(file, left_out))
 
 
 def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:

@@ -88,7 +88,7 @@ def _topic_id(context: click.Context, parameter: click.Parameter, value: str | N
     "--undelete",
     "undeletes",
     is_flag=True,
-    help="Take back directories that end in -delete, -stray or -future, and segments that end in .deleted.",
+    help="Restore directories that end in -delete, -stray or -future, and segments that end in .deleted.",
 )
 @click.option(
     "--rebuild-epochs",

@@ -10,8 +10,7 @@ from kseg.dump.decoding import decoder_by_topic, decoder_of, offsets_partitions
 from kseg.dump.filters import Filters
 from kseg.dump.options import JSON, TEXT, DumpOptions
 from kseg.dump.rendered import Rendered, RendererOf, text_of
-from kseg.dump.side_files import side_printer
-from kseg.dump.views import view_printer
+from kseg.dump.views import side_printer, view_printer
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.kernel import COMPILED

@@ -1,13 +1,16 @@
-"""Selects the printer of a view: table, hex, summary, committed offsets."""
+"""Selects the printer of a view (table, hex, summary, committed offsets), and that of side files."""
 
-import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.dump.options import JSON, TABLE, DumpOptions
 from kseg.formats.rows import Scratch
 from kseg.output.printer import Style
 from kseg.output.sink import Sink
+from kseg.runtime.cores import usable_cores
+
+if TYPE_CHECKING:
+    from kseg.output.side_files.printer import SidePrinter
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
@@ -43,7 +46,7 @@ def view_printer(
 
         return SummaryPrinter(
             sink, scratch, as_json=options.form == JSON, paint=paint, what_if=options.what_if, sample=options.sample,
-            jobs=options.jobs or os.cpu_count() or 1, fleet=_fleet_table(options, sink, paint, partitions),
+            jobs=options.jobs or usable_cores(), fleet=_fleet_table(options, sink, paint, partitions),
             backlog=Backlogs(options.now),
         )  # fmt: skip
     width = line_width(sink, PIPED_TABLE_WIDTH)
@@ -75,3 +78,17 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Calla
     if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MAX_SEPARATE_PARTITIONS):
         return None
     return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))
+
+
+def side_printer(options: DumpOptions, sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> "SidePrinter":
+    """Returns the printer. ``warn`` receives lines for standard error."""
+    from kseg.output.side_files.printer import SideStyle
+
+    style = SideStyle(options.verify_index_only, options.index_sanity_check, options.max_message_size, sink.is_terminal)
+    if options.form == JSON:
+        from kseg.output.side_files.json import SideJsonPrinter
+
+        return SideJsonPrinter(sink, style, scratch, warn)
+    from kseg.output.side_files.text import SideTextPrinter
+
+    return SideTextPrinter(sink, style, scratch, warn)

@@ -240,10 +240,10 @@ class DamageLog:
         self._reported += 1
         if self._reported <= _MAX_LOGGED:
             more = "; there may be more" if self._reported == _MAX_LOGGED else ""
-            self._logger.warning("left out: %s%s", place_of_damage(file, left_out), more)
+            self._logger.warning("left out: %s%s", damage_text(file, left_out), more)
 
 
-def place_of_damage(file: SegmentFile, left_out: LeftOut) -> str:
+def damage_text(file: SegmentFile, left_out: LeftOut) -> str:
     """Returns a damaged range as text."""
     return f"{file.path}: position {left_out.position}: {left_out.code}: {left_out.message}"
 

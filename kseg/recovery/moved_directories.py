@@ -41,7 +41,7 @@ def plan_restores(paths: Sequence[str], is_copy: bool) -> tuple[list[DirectoryRe
         name = own_name(path)
         target = os.path.join(os.path.dirname(os.path.abspath(path)), name)
         if names[name] > 1:
-            text = f"{path}: {names[name]} directories were {name}: name the one to take back"
+            text = f"{path}: {names[name]} directories were {name}: name the one to restore"
             errors.append((path, PathError(text)))
         elif not (target in paths if is_copy else trees.lexists(target)):
             found.append(DirectoryRestore(path, name))

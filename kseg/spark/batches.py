@@ -34,7 +34,7 @@ from kseg.segment.stop import OffsetStop
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, Part, tasks_of
 from kseg.spark.records import opened_for
-from kseg.spark.tables import place_of, record_batches
+from kseg.spark.tables import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow
@@ -66,7 +66,7 @@ def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
         file, first_offset, last_offset = part.file, part.first_offset, part.last_offset
         with opened_for(part, options) as source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
-            place = place_of(file.path, file.topic, file.partition)
+            place = location_columns(file.path, file.topic, file.partition)
             stop = OffsetStop(last_offset)
             for run in runs_of(reader, file, sought(reader, file, part.slice, first_offset)):
                 if isinstance(run, Damage):

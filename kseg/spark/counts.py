@@ -8,7 +8,7 @@ from kseg.export.chunk import OFFSET, Chunk
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, Part, tasks_of
 from kseg.spark.records import chunks_of
-from kseg.spark.tables import place_of, record_batches
+from kseg.spark.tables import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,7 +31,7 @@ def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
             count += chunk.count
             low, high = _range(chunk)
             first, last = min(first, low), max(last, high)
-        place = place_of(file.path, file.topic, file.partition)
+        place = location_columns(file.path, file.topic, file.partition)
         yield place | {"count": count, "firstOffset": first, "lastOffset": last}
 
 

@@ -11,7 +11,7 @@ from kseg.sidefiles.problems import SideFileProblem
 from kseg.spark.options import Options
 from kseg.spark.paths import places
 from kseg.spark.stores import size_of
-from kseg.spark.tables import place_of, record_batches
+from kseg.spark.tables import location_columns, record_batches
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
@@ -61,7 +61,7 @@ def read(files: Sequence[SideFile], options: Options, schema: "pyarrow.Schema") 
 def _rows(files: Sequence[SideFile]) -> Iterator[dict[str, Any]]:
     for file in files:
         named = segment_file(file.path)
-        place = place_of(file.path, named.topic, named.partition) | {"type": TYPES[file.kind]}
+        place = location_columns(file.path, named.topic, named.partition) | {"type": TYPES[file.kind]}
         with open_source(file.path) as source:
             entries = (
                 item

@@ -15,7 +15,7 @@ from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import expanded_paths
 from kseg.spark.stores import size_of
-from kseg.spark.tables import place_of, record_batches
+from kseg.spark.tables import location_columns, record_batches
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
@@ -139,4 +139,4 @@ def _row(finding: Finding, count: int, repairs: Repairs) -> dict[str, Any]:
     details = json.dumps(finding.details) if finding.details else None
     repair = shlex.join(finding.repair) if finding.repair else None
     fields = finding._asdict() | {"details": details, "repair": repair, "count": count}
-    return fields | place_of(finding.file, topic, partition)
+    return fields | location_columns(finding.file, topic, partition)

@@ -9,7 +9,7 @@ from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.records import Wanted
-from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanRequest, place_of_damage
+from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanRequest, damage_text
 from kseg.export.scanning import Part as ScanPart
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
@@ -72,4 +72,4 @@ def opened_for(part: Part, options: Options) -> Source:
 
 
 def _fail(file: SegmentFile, left_out: LeftOut) -> None:
-    raise KsegError(place_of_damage(file, left_out))
+    raise KsegError(damage_text(file, left_out))

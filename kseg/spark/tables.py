@@ -20,7 +20,7 @@ def record_batches(rows: Iterable[Mapping[str, Any]], schema: "pyarrow.Schema") 
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def place_of(path: str, topic: str | None, partition: int | None) -> dict[str, Any]:
+def location_columns(path: str, topic: str | None, partition: int | None) -> dict[str, Any]:
     """Returns the columns that locate a row: path, topic, partition. Invalid UTF-8 is shown as U+FFFD."""
     return {"file": shown_name(path), "topic": None if topic is None else shown_name(topic), "partition": partition}
 

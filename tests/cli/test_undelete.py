@@ -138,7 +138,7 @@ def test_two_directories_of_one_name_are_not_guessed(kseg: Kseg, logs: Path) -> 
     shutil.copytree(logs / f"gz-0.{HEX}-stray", logs / f"gz-0.{HEX[::-1]}-delete")
     done = undelete(kseg, logs)
     assert done.status == 3
-    assert "2 directories were gz-0: name the one to take back" in done.err
+    assert "2 directories were gz-0: name the one to restore" in done.err
     assert not (logs / "gz-0").exists()
     assert undelete(kseg, logs / f"gz-0.{HEX}-stray").status == 0
     assert (logs / "gz-0").exists()

@@ -87,11 +87,11 @@ def chunk_index_of_plain_file(size: int) -> ChunkIndex:
     return ChunkIndex(_PLAIN_CHUNK_BYTES, size, sizes)
 
 
-def positive(fields: dict[str, Any], name: str, most: int, least: int = 1) -> int:
+def positive(fields: dict[str, Any], name: str, maximum: int, minimum: int = 1) -> int:
     """Returns an integer field within bounds. Raises ManifestError."""
     value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise ManifestError(f"{name} is {str(value)[:40]}, not a number from {least} to {most}")
+    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+        raise ManifestError(f"{name} is {str(value)[:40]}, not a number from {minimum} to {maximum}")
     return value
 
 

@@ -122,8 +122,8 @@ def _parts(fields: Any) -> dict[str, Part]:
             continue
         if not isinstance(part, dict):
             raise ManifestError(f"segmentIndexes has no {name}")
-        position = positive(part, "position", 8 * MAX_INDEX_BYTES, least=0)
-        found[suffix] = Part(position, positive(part, "size", MAX_INDEX_BYTES, least=0))
+        position = positive(part, "position", 8 * MAX_INDEX_BYTES, minimum=0)
+        found[suffix] = Part(position, positive(part, "size", MAX_INDEX_BYTES, minimum=0))
     return found
 
 

@@ -59,6 +59,9 @@ LARGEST_BUFFER_BYTES = 16 << 20
 CHUNK_ROWS = 16384
 """Records in one chunk of columns."""
 
+MAX_OFFSET_ROWS = 1 << 17
+"""Records in one chunk that has only offsets."""
+
 CHUNK_BYTES = 8 << 20
 """Bytes of keys, values and headers in one chunk of columns, but for a single record that has more."""
 

@@ -62,7 +62,7 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
 
 def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
     """Returns ``count`` copies of a string or an int32."""
-    return _column_of(value, max(count, CHUNK_ROWS), kind).slice(0, count)
+    return _column_of(value, max(1 << (count - 1).bit_length(), CHUNK_ROWS), kind).slice(0, count)
 
 
 @lru_cache(maxsize=4)

@@ -13,7 +13,7 @@ from kseg.kernel.layout.rows import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_
 from kseg.kernel.records import columns as kernel
 from kseg.kernel.records.column_bytes import gather
 from kseg.kernel.records.header_offsets import HeaderOffsets
-from kseg.limits import CHUNK_BYTES, CHUNK_ROWS
+from kseg.limits import CHUNK_BYTES, CHUNK_ROWS, MAX_OFFSET_ROWS
 
 OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
 KEY, VALUE, HEADERS = "key", "value", "headers"
@@ -88,7 +88,10 @@ class Chunk:
 
 
 class Chunks:
-    """Creates chunks of at most ``rows`` records and ``chunk_bytes``; a single larger record has its own chunk."""
+    """Creates chunks of at most ``rows`` records and ``chunk_bytes``; a single larger record has its own chunk.
+
+    Chunks of offsets alone double up to MAX_OFFSET_ROWS: readers spend more time on each chunk than on its offsets.
+    """
 
     def __init__(
         self, names: Collection[str], timestamp_scale: int = 1, rows: int = CHUNK_ROWS, chunk_bytes: int = CHUNK_BYTES
@@ -175,6 +178,8 @@ class Chunks:
         if chunk.header_keys is not None and chunk.header_values is not None:
             self._expected["header keys"] = chunk.header_keys.ends[chunk.header_count] + 64
             self._expected["header values"] = chunk.header_values.ends[chunk.header_count] + 64
+        if self.needs_no_records:
+            self._rows = min(2 * self._rows, max(self._rows, MAX_OFFSET_ROWS))
         self._begin()
         return chunk
 

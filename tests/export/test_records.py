@@ -132,6 +132,16 @@ def test_offsets_of_slices_and_of_threads_are_those_of_the_rows() -> None:
     assert offsets_by_headers(LARGE, jobs=2) == expected
 
 
+def test_chunks_of_offsets_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kseg.export.chunk.MAX_OFFSET_ROWS", 64)
+    expected = [row[0] for row in expected_rows(LARGE)]
+    counts = [chunk.count for chunk in read_chunks(LARGE, names=["offset"], rows=16)]
+    assert counts[:5] == [16, 32, 64, 64, 64]
+    assert sum(counts) == len(expected)
+    assert offsets_by_headers(LARGE, rows=16) == expected
+    assert {chunk.count for chunk in read_chunks(LARGE, rows=16)[:-1]} == {16}
+
+
 def test_records_are_not_read_for_offsets(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(batch([b"not zstd"], attributes=4, base_offset=0, count=1, last_delta=0) + batch([record(0)], 1))

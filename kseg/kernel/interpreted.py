@@ -4,12 +4,15 @@ The constants and structs of a .pxd are thus defined once, for both kernels.
 """
 
 import builtins
+import errno
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from re import MULTILINE, findall
 
 import kseg.kernel.cython as cython
 
+_ABSENT = (errno.ENOENT, 0)
+"""The zip importer has no errno for a missing file."""
 _HEADERS = __file__.replace("interpreted.py", "native/{}")
 
 
@@ -20,6 +23,10 @@ class InterpretedLoader(SourceFileLoader):
         module.__builtins__ = _BUILTINS
         module.__dict__.update(definitions(self.path.removesuffix(".py") + ".pxd"))
         super().exec_module(module)
+
+    def get_data(self, path):
+        """Returns the bytes of a file beside this one, which may be in a zip file, such as Spark's --py-files."""
+        return __loader__.get_data(path)
 
 
 def _import(name, *scope):
@@ -33,9 +40,10 @@ _BUILTINS = vars(builtins) | {"__import__": _import}
 def definitions(path):
     """Returns the definitions of the .pxd at a path by name: the constants of its enums, a class for each struct."""
     try:
-        with open(path, encoding="ascii") as file:
-            text = file.read()
-    except FileNotFoundError:
+        text = __loader__.get_data(path).decode("ascii")
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
         return {}
     found = {name: int(value, 0) for name, value in findall(r"^    ([A-Z]\w*) = (-?\w+)$", text, MULTILINE)}
     for header, body in findall(r'^cdef extern from "(\S+)".*:\n((?:    .*\n|\n)+)', text, MULTILINE):
@@ -50,8 +58,8 @@ def _enumerators(header, names):
     """Values of the enumerators that a C header of kseg/kernel/native has under other ``names``."""
     if not names:
         return {}
-    with open(_HEADERS.format(header), encoding="ascii") as file:
-        values = dict(findall(r"^    (KSEG_\w+) = (-?\w+)\b", file.read(), MULTILINE))
+    text = __loader__.get_data(_HEADERS.format(header)).decode("ascii")
+    values = dict(findall(r"^    (KSEG_\w+) = (-?\w+)\b", text, MULTILINE))
     return {name: int(values[in_c], 0) for name, in_c in names.items()}
 
 

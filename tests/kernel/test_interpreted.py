@@ -1,7 +1,14 @@
 """The interpreted kernel reads the constants and structs of .pxd files, which the compiled one is built with."""
 
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
 import pytest
 
+import kseg
 from kseg.kernel.interpreted import definitions
 from kseg.kernel.layout import headers as layout
 from kseg.kernel.layout import rows
@@ -34,3 +41,22 @@ def test_structs_hold_structs_that_their_pxd_cimports(tmp_path):
 
 def test_a_module_without_declarations_defines_nothing(tmp_path):
     assert definitions(str(tmp_path / "none.pxd")) == {}
+
+
+def test_a_zip_file_has_the_interpreted_kernel(tmp_path):
+    package, segments = Path(kseg.__file__).parent, Path(__file__).resolve().parents[2] / "testdata/kafka-4.3.1/clients"
+    with zipfile.ZipFile(tmp_path / "kseg.zip", "w") as made:
+        for path in package.rglob("*"):
+            if path.suffix in (".py", ".pxd", ".h", ".so"):
+                made.write(path, path.relative_to(package.parent))
+    program = (
+        "import kseg, kseg.kernel\n"
+        "with kseg.open(%r) as log: print(kseg.kernel.COMPILED, kseg.__file__, sum(1 for _ in log.records()))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "KSEG_KERNEL"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program % str(segments / "librdkafka-gzip-0")],
+        env=environment | {"PYTHONPATH": str(tmp_path / "kseg.zip")},
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", str(tmp_path / "kseg.zip/kseg/__init__.py"), "240"]

@@ -76,6 +76,7 @@ METADATA: tuple[Symptom, ...] = (
             r"InconsistentTopicIdException",
             r"INCONSISTENT_TOPIC_ID",
             r"does not have a topic ID, which is not allowed when running in KRaft mode",
+            r"Topic I[Dd] in memory: \S+ does not match the topic I[Dd] for partition (?P<partition>[\w.-]+-\d+)",
         ),
         "The partition directory belongs to another topic of this name: the topic was deleted and created again, or "
         "the directory was copied from another cluster.",
@@ -112,6 +113,7 @@ METADATA: tuple[Symptom, ...] = (
             r"Error while reading meta\.properties file",
             r"(?:cluster\.id|node\.id) was not (?:found|specified)",
             r"Invalid meta\.properties version",
+            r"No meta\.properties file under dir",
         ),
         "meta.properties is missing or damaged: the disk is not mounted, log.dirs names another directory, or the file "
         "is lost. Do not format the directory again: kafka-storage.sh format with the old cluster id and node id "
@@ -188,8 +190,12 @@ METADATA: tuple[Symptom, ...] = (
         (
             Step(f"kseg verify {_METADATA_LOG}", "checks the metadata log and its snapshots"),
             Step(f"kseg dump --decode auto --print-data-log --all {_METADATA_LOG}", "prints its records, decoded"),
+            Step(
+                f"kseg recover --from-replica REPLICA --dry-run {_METADATA_LOG}",
+                "takes damaged records from the metadata log of another controller",
+            ),
         ),
-        ("bad-metadata-snapshot", "metadata-log-behind"),
+        ("bad-metadata-snapshot", "metadata-log-behind", "crc-mismatch", "undecodable-records"),
     ),
     Symptom(
         "disk-full",

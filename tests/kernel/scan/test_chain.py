@@ -184,6 +184,14 @@ def test_holes_in_sets_that_were_opened():
     assert state.sparse == 1, "what is not known to be right tells nothing"
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_compressed_message_counts_as_one_record_until_it_is_opened(magic):
+    state = fresh_state(0)
+    shut, opened = row(-1, 9, magic=magic, attributes=1, count=-1), row(10, 14, magic=magic, attributes=1, count=5)
+    followed([shut, opened, row(15, 15, count=-1)], state)
+    assert (state.batches, state.records) == (3, 6)
+
+
 def test_numbers():
     state = fresh_state(0)
     followed(

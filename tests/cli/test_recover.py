@@ -36,6 +36,16 @@ def test_a_cut_says_how_many_intact_records_it_removes(kseg: Kseg, tmp_path: Pat
     assert "offsets 604..699, 96 records" in " ".join(plan.out.decode().split())
 
 
+def test_a_copy_without_a_change_is_reported(kseg: Kseg, tmp_path: Path) -> None:
+    """The output is complete, so 'nothing to change' alone would be misleading."""
+    whole, new = TESTDATA / "log-directories" / "4.3.1" / "logs" / "dplain-0", tmp_path / "new"
+    ask = ("reindex", "--index-interval-bytes", "1024", "--output")
+    assert "copied without a change" not in kseg(*ask, new, "--dry-run", whole).err
+    done = kseg(*ask, new, whole)
+    assert f"kseg: {new}: copied without a change: 1 partition" in done.err
+    assert files(new / "dplain-0").keys() == files(whole).keys()
+
+
 def test_the_log_is_cut_as_a_broker_cuts_it(kseg: Kseg, partition: Path) -> None:
     whole = (partition / LAST).read_bytes()
     done = kseg("recover", "--index-interval-bytes", "1024", "--now", "1790000000000", partition)

@@ -18,6 +18,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known, known_root_files
 from kseg.changes.shutdown_marker import ShutdownMarker
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.quantities import plural
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 CLEAN_SHUTDOWN_REASON = "a log changes: a broker must recover all logs at its next start"
@@ -231,12 +232,17 @@ class CopyRun(PathRun):
         path, planner, output = self.path, self.planner, self._output
         known = known_root_files(log_directory_of(path) if self._alone else path, planner.root_names)
         found = planner.plan_partition(path, known) if self._alone else planner.plan_log_directory(path, known, [])
+        unchanged = 0
         with closing(plans_of(found)) as plans:
             for plan in plans:
                 self.state.planned(plan)
                 if not is_dry:
                     write_copy(plan, output, name=planner.name_of_copy(plan.directory, self._alone))
                     self.state.applied()
+                    unchanged += not plan
+        if unchanged:
+            copied = plural(unchanged, "partition", "partitions")
+            self.state.reporter.warning(f"{output}: copied without a change: {copied}")
         if (contents := planner.root_of_copy()) is not None:
             if not is_dry:
                 write_root_files(contents, output)

@@ -1,7 +1,8 @@
-"""Makes archives and packed files among the paths of the Python interface readable while they are used."""
+"""Makes archives, packed files and remote storage among the paths of the Python interface readable while in use."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from threading import RLock
 
 from kseg.changes.driver.reporter import Reporter
@@ -9,24 +10,30 @@ from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
+from kseg.stores.objects import open_objects
+from kseg.stores.remote.keys import PrivateKeys
+from kseg.stores.remote.storage import is_mounted_storage, is_remote_storage
 from kseg.stores.stored_object import is_url, shown
 
 _lock = RLock()
 _readers: dict[str, int] = {}
 _mounted: dict[str, ExitStack] = {}
+_keys: dict[str, PrivateKeys] = {}
+"""Those of mounted remote storage: concurrent blocks share them."""
+_REMOTE = "remote:"
 
 
 @contextmanager
-def readable(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def readable(paths: Sequence[str], keys: PrivateKeys | None = None) -> Iterator[tuple[str, ...]]:
     """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
 
-    Yields the paths by which they are read: URLs without credentials, their globs expanded. Raises PathError for a
-    glob without a match.
+    ``keys``: remote storage becomes readable too, as log directories. Yields the paths by which they are read: URLs
+    without credentials, their globs expanded. Raises PathError for a glob without a match.
     """
     taken, found = list[str](), list[str]()
 
     def take(path: str) -> None:
-        _take(path)
+        _take(path, partial(archives_at, (path,), Spool(None, None)))
         taken.append(path)
 
     try:
@@ -40,11 +47,30 @@ def readable(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
                 expanded = expand_url(path) if has_glob(path) else expanded
             for each in expanded:
                 take(each)
+                if keys is not None and trees.isdir(shown(each)):
+                    _take(_REMOTE + each, partial(_remote_storage_at, each))
+                    taken.append(_REMOTE + each)
+                    _keys[each].add(keys)
                 found.append(shown(each))
         yield tuple(found)
     finally:
         for path in reversed(taken):
             _leave(path)
+
+
+@contextmanager
+def _remote_storage_at(path: str) -> Iterator[None]:
+    keys = _keys[path] = PrivateKeys()
+    if not (is_mounted_storage(shown(path)) if is_url(path) else is_remote_storage(path)):
+        yield
+        return
+    from kseg.logdir.remote_tree import RemoteTree  # few read remote storage
+
+    trees.mount(shown(path), RemoteTree(open_objects(path), keys))
+    try:
+        yield
+    finally:
+        trees.unmount(shown(path))
 
 
 @contextmanager
@@ -57,17 +83,17 @@ def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list
             reporter.warning(f"{path}: {problem.code}{where}: {problem.message}")
 
 
-def _take(path: str) -> None:
+def _take(name: str, make: Callable[[], AbstractContextManager[object]]) -> None:
     with _lock:
-        if not _readers.get(path):
-            _mounted[path] = ExitStack()
-            _mounted[path].enter_context(archives_at((path,), Spool(None, None)))
-        _readers[path] = _readers.get(path, 0) + 1
+        if not _readers.get(name):
+            _mounted[name] = ExitStack()
+            _mounted[name].enter_context(make())
+        _readers[name] = _readers.get(name, 0) + 1
 
 
-def _leave(path: str) -> None:
+def _leave(name: str) -> None:
     with _lock:
-        _readers[path] -= 1
-        if not _readers[path]:
-            del _readers[path]
-            _mounted.pop(path).close()
+        _readers[name] -= 1
+        if not _readers[name]:
+            del _readers[name]
+            _mounted.pop(name).close()

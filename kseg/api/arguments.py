@@ -1,15 +1,16 @@
 """Checks the arguments of the Python interface, and converts them to requests for other packages."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 from kseg.errors import RequestError
 from kseg.export.records import Wanted
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
 from kseg.segment.times import LAST_TIMESTAMP, parse_time
+from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import local_path
 
 Path = str | os.PathLike[str]
@@ -19,6 +20,17 @@ Time = int | str | datetime
 """ms since the epoch; text as ``2026-11-01`` or ``2026-11-01T09:00:00Z``; a datetime, in local time if it is naive."""
 Range = tuple[int | None, int | None]
 TimeRange = tuple[Time | None, Time | None]
+
+Keys = Mapping[str, Path]
+"""The PEM files of private keys by the ids of their key pairs."""
+
+
+class Reading(TypedDict, total=False):
+    """How segments are read, as in ``kseg.open``."""
+
+    max_batch_bytes: int
+    private_keys: Keys | None
+
 
 ISOLATIONS = ("read_uncommitted", "read_committed")
 ON_DAMAGE = ("raise", "skip")
@@ -35,6 +47,11 @@ def paths_of(given: Paths) -> tuple[str, ...]:
     if not found:
         raise RequestError("no path is given")
     return tuple(found)
+
+
+def keys_of(given: Keys | None) -> PrivateKeys:
+    """Returns the private keys for remote storage; their files are read on first use."""
+    return PrivateKeys({key: os.path.abspath(path) for key, path in (given or {}).items()})
 
 
 def one_path(given: Path) -> str:

@@ -55,7 +55,7 @@ class Scan:
         wanted, request = self.schema, self._request
         report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
         reader = PartReader(request, self.columns, 1, report, usable_cores())
-        with readable(request.paths) as places:
+        with readable(request.paths, request.keys) as places:
             request = replace(request, paths=places)
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
@@ -73,7 +73,7 @@ class Scan:
         """
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")
-        with readable(self._request.paths) as places:
+        with readable(self._request.paths, self._request.keys) as places:
             request = replace(self._request, paths=places)
             parts = parts_of_scan(request, size) if self._parts is None else ((0, part) for part in self._parts)
             return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]

@@ -7,7 +7,18 @@ from types import TracebackType
 from weakref import finalize
 
 from kseg.api.archives import readable
-from kseg.api.arguments import ISOLATIONS, ON_DAMAGE, Paths, Range, TimeRange, is_second, paths_of, wanted_of
+from kseg.api.arguments import (
+    ISOLATIONS,
+    ON_DAMAGE,
+    Keys,
+    Paths,
+    Range,
+    TimeRange,
+    is_second,
+    keys_of,
+    paths_of,
+    wanted_of,
+)
 from kseg.api.items import Batch, Damage, Record, item_of, records_of_chunk
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.chunk import NAMES
@@ -21,6 +32,7 @@ from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import roots_of, walk_path
 from kseg.segment.reader import SegmentReader
+from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import open_source
 
 
@@ -31,10 +43,10 @@ class Log:
     of the object does.
     """
 
-    def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int) -> None:
+    def __init__(self, paths: tuple[str, ...], is_live: bool, max_batch_bytes: int, keys: PrivateKeys) -> None:
         self._is_live, self._max_batch_bytes = is_live, max_batch_bytes
         with ExitStack() as archives:
-            self._paths = archives.enter_context(readable(paths))
+            self._paths = archives.enter_context(readable(paths, keys))
             self._files = [file for path in self._paths for root in roots_of(path) for file in walk_path(root)]
             for file in self._files:
                 if file.kind and not file.is_segment:
@@ -116,11 +128,14 @@ def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
     return item_of(item if is_batch else segment_items.Damage(*left_out), file)
 
 
-def open_log(path: Paths, *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES) -> Log:
+def open_log(
+    path: Paths, *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES, private_keys: Keys | None = None
+) -> Log:
     """Opens segments, partitions, log directories, or ``-`` (standard input) for reading: one path, several, or globs.
 
     ``live``: a partial batch at the end of a file is being written and is not damage. ``max_batch_bytes`` limits the
-    decompressed size of one batch. Raises PathError if there is nothing to read, UnsupportedError for a file that is
-    not a segment.
+    decompressed size of one batch. Remote storage is read as the log directory of its live segments; ``private_keys``
+    has the PEM files for encrypted segments by the ids of their key pairs. Raises PathError if there is nothing to
+    read, UnsupportedError for a file that is not a segment.
     """
-    return Log(paths_of(path), live, max_batch_bytes)
+    return Log(paths_of(path), live, max_batch_bytes, keys_of(private_keys))

@@ -1,8 +1,21 @@
 """``kseg.scan``: records as Arrow columns, and as a dataset of pyarrow."""
 
 from collections.abc import Iterable
+from typing import Unpack
 
-from kseg.api.arguments import ISOLATIONS, ON_DAMAGE, Paths, Range, TimeRange, is_second, paths_of, wanted_of, words_of
+from kseg.api.arguments import (
+    ISOLATIONS,
+    ON_DAMAGE,
+    Paths,
+    Range,
+    Reading,
+    TimeRange,
+    is_second,
+    keys_of,
+    paths_of,
+    wanted_of,
+    words_of,
+)
 from kseg.api.arrow_scan import COLUMNS, Scan
 from kseg.errors import RequestError
 from kseg.export.scanning import ScanRequest
@@ -20,15 +33,16 @@ def scan(
     key: bytes | None = None,
     isolation: str = "read_uncommitted",
     on_damage: str = "raise",
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    **reading: Unpack[Reading],
 ) -> Scan:
     """Returns the records of segments, partitions and log directories as Arrow columns. Nothing is read yet.
 
     ``topics``: names or globs of topics; ``partitions``: their numbers. ``columns``: some of key, value, topic,
     partition, offset, timestamp, timestampType (-1 none, 0 CreateTime, 1 LogAppendTime), headers; None for all. The
-    other arguments are those of `Log.records`. Segments whose names show that they hold no matching record are not
-    opened, and indexes show where to start. Needs pyarrow: ``pip install 'kseg[parquet]'``. Raises RequestError for
-    invalid arguments, PathError for a glob without a match; of a URL, that is known when it is read.
+    other arguments are those of `Log.records`; ``max_batch_bytes`` and ``private_keys`` those of `kseg.open`. Segments
+    whose names show that they hold no matching record are not opened, and indexes show where to start. Needs pyarrow:
+    ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError for a glob without a match; of
+    a URL, that is known when it is read.
     """
     names = COLUMNS if columns is None else words_of(columns)
     for name in names:
@@ -39,9 +53,13 @@ def scan(
     numbers = None
     if partitions is not None:
         numbers = frozenset([partitions] if isinstance(partitions, int) else partitions)
+    if unknown := reading.keys() - Reading.__annotations__.keys():
+        raise TypeError(f"scan() got an unexpected keyword argument {min(unknown)!r}")
     request = ScanRequest(
         paths_of(path), wanted_of(offsets, time, key), words_of(topics), numbers,
-        is_second("isolation", isolation, ISOLATIONS), max_batch_bytes=max_batch_bytes,
+        is_second("isolation", isolation, ISOLATIONS),
+        max_batch_bytes=reading.get("max_batch_bytes", MAX_BATCH_BYTES),
+        keys=keys_of(reading.get("private_keys")),
     )  # fmt: skip
     return _kind()(tuple(names), request, is_second("on_damage", on_damage, ON_DAMAGE))
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Path, Paths, one_path, paths_of, words_of
+from kseg.api.arguments import Keys, Path, Paths, keys_of, one_path, paths_of, words_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
+from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.options import VerifyOptions
 from kseg.verification.replicas.comparison import Comparison
@@ -85,13 +86,15 @@ def verify(
     now: int | None = None,
     live: bool = False,
     max_batch_bytes: int = MAX_BATCH_BYTES,
+    private_keys: Keys | None = None,
 ) -> Verdict:
     """Checks segments, partitions and log directories as ``kseg verify`` does.
 
     ``level``: "quick" reads headers, "full" checksums and side files too, "deep" every record as well. ``against``:
     another replica to compare with. ``ignore``: codes of findings to omit. ``now``: the current time, in ms since the
-    epoch. ``live``: a partial batch at the end of the last segment is no damage. Raises RequestError for
-    invalid arguments, PathError if nothing could be checked.
+    epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for
+    encrypted remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could
+    be checked.
     """
     ignored = words_of(ignore)
     for code in ignored:
@@ -108,8 +111,9 @@ def verify(
         if len(others) > 1:
             raise RequestError(f"against={other!r}: matches {len(others)} paths")
         against = others[0] if others else None
+        remote = RemoteChoice(keys_of(private_keys), log_directories=paths)
         # A program with threads must not fork: this process checks all partitions.
-        check(replace(options, paths=paths, against=against), found, open_sink, single_process=True)
+        check(replace(options, paths=paths, against=against, remote=remote), found, open_sink, single_process=True)
     report = found.report
     if report.failures and not report.totals.files:
         raise PathError("; ".join(report.failures))

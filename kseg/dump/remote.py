@@ -1,10 +1,8 @@
 """The segments of remote storage for a dump: named by their objects, opened in place."""
 
-import errno
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
 
 from kseg.dump.options import DumpOptions
@@ -13,15 +11,11 @@ from kseg.logdir.lineage import lineage_of, live_segments
 from kseg.logdir.remote_partition import candidates_of
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
-from kseg.stores.given_files import GivenLog, GivenSideFile
 from kseg.stores.remote.chunk_index import ManifestError
+from kseg.stores.remote.files import files_of
 from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import RemoteSegment
-from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition, open_storage
-from kseg.stores.remote.transformation import ChunkError
-
-_INDEXES = (".index", ".timeindex")
 
 
 @dataclass(slots=True)
@@ -39,9 +33,7 @@ class RemotePlace:
         """Lets the segments and their indexes be opened under their paths inside the block."""
         files = dict[str, trees.Tree]()
         for path, segment in self._segments.items():
-            files[path] = GivenLog(partial(_size, segment), partial(self._open, path))
-            for suffix in _INDEXES:
-                files[path.removesuffix(LOG) + suffix] = GivenSideFile(partial(_side_file, segment, suffix))
+            files |= files_of(segment, path, self._is_in_place)
         return trees.given(files)
 
     def live(self) -> list[SegmentFile]:
@@ -49,14 +41,6 @@ class RemotePlace:
         candidates, _ = candidates_of(self._partition)
         pieces = live_segments(candidates, lineage_of(candidates)).pieces
         return [_file(self._partition, piece.candidate.segment) for piece in pieces]
-
-    def _open(self, path: str) -> RemoteSource:
-        """Raises KeyMissingError, PathError, UnsupportedError."""
-        segment = self._segments[path]
-        _size(segment)
-        source = RemoteSource(segment, path, self._is_in_place)
-        segment.check_key()
-        return source
 
 
 def remote_places(path: str, options: DumpOptions) -> Iterator[RemotePlace]:
@@ -95,22 +79,3 @@ def _may_match(segment: RemoteSegment, following: RemoteSegment | None, options:
 
 def _file(partition: RemotePartition, segment: RemoteSegment) -> SegmentFile:
     return SegmentFile(segment.path(), LOG, "", segment.start_offset, None, partition.topic, partition.number)
-
-
-def _size(segment: RemoteSegment) -> int:
-    """Raises PathError."""
-    try:
-        return segment.size
-    except ManifestError as error:
-        raise PathError(f"{segment.path()}: its manifest cannot be used: {error}") from error
-
-
-def _side_file(segment: RemoteSegment, suffix: str) -> bytes:
-    """Raises OSError if it cannot be restored: the log is then read without it."""
-    try:
-        content = segment.side_file(suffix)
-    except (ChunkError, ManifestError) as error:
-        raise OSError(errno.EIO, str(error)) from error
-    if content is None:
-        raise FileNotFoundError(errno.ENOENT, "no such part of the segment")
-    return content

@@ -8,7 +8,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
@@ -23,12 +23,14 @@ from kseg.export.records import RecordColumns, Wanted, begins_compressed
 from kseg.formats.rows import Scratch
 from kseg.kernel import COMPILED
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
-from kseg.segment.files import LAST_OFFSET, SegmentFile, between
+from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import PART_BYTES, is_worth_parts
 from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice, slices
+from kseg.stores import trees
+from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 
 T = TypeVar("T")
@@ -46,7 +48,7 @@ class ScanRequest:
     empty for all. ``partitions``: numbers, None for all. Files without a topic match no topic and no partition.
 
     ``wanted`` has no transactions: those of each partition are found if ``is_committed``. ``is_live``: a partial batch
-    at the end of a segment is being written and is no damage.
+    at the end of a segment is being written and is no damage. ``keys``: for encrypted remote storage.
     """
 
     paths: tuple[str, ...]
@@ -56,6 +58,7 @@ class ScanRequest:
     is_committed: bool = False
     is_live: bool = False
     max_batch_bytes: int = MAX_BATCH_BYTES
+    keys: PrivateKeys = field(default_factory=PrivateKeys)
 
     def keeps(self, file: SegmentFile) -> bool:
         """Whether the file is in a requested topic and partition."""
@@ -95,6 +98,8 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
 
 
 def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, Part]]:
+    if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
+        return
     files = [file for file in segments_at(place) if is_readable(file) and request.keeps(file)]
     chosen = matching(files, request.wanted, is_partition=[file.path for file in files] != [place])
     transactions = None
@@ -102,7 +107,16 @@ def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -
         transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
     for file in chosen:
         for size, part in _slices(file, slice_bytes):
-            yield size, Part(file, part, transactions)
+            yield size, Part(file, part, transactions, _offsets(file))
+
+
+def _offsets(file: SegmentFile) -> Offsets:
+    if trees.find(file.path) is None:
+        return Offsets()
+    from kseg.logdir.remote_tree import live_segment_at  # few read remote storage
+
+    live = live_segment_at(file.path)
+    return Offsets() if live is None else Offsets(live.log_start)
 
 
 def logs_around(place: str) -> list[SegmentFile]:

@@ -1,10 +1,12 @@
 """Lists the segments of a remote partition with their offsets and leader epochs; unreadable segments with the
 reason."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.logdir.lineage import Candidate
+from kseg.logdir.lineage import Candidate, Hole, Lineage, Piece, lineage_of, live_segments
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
@@ -23,6 +25,56 @@ class Unusable(NamedTuple):
 
     segment: RemoteSegment
     reason: str
+
+
+class LivePartition(NamedTuple):
+    """The segments that consumers read: ``pieces`` by offset; ``holes``: offsets between them that no segment has.
+
+    ``log_start``: the log start offset when the newest segment was copied.
+    """
+
+    pieces: list[Piece[RemoteSegment]]
+    holes: list[Hole]
+    unusable: list[Unusable]
+    lineage: Lineage
+    log_start: int
+
+
+def live_partition(partition: RemotePartition) -> LivePartition:
+    """Selects the live segments by the store alone. Raises KeyMissingError, PathError, UnsupportedError."""
+    candidates, unusable = candidates_of(partition)
+    lineage = lineage_of(candidates)
+    log_start = lineage[0].start_offset if lineage else 0
+    live = live_segments(candidates, lineage, log_start)
+    return LivePartition(live.pieces, live.holes, unusable, lineage, log_start)
+
+
+def newest_partitions(
+    partitions: Iterable[RemotePartition], rank: Callable[[RemotePartition], Any] | None = None
+) -> tuple[list[RemotePartition], list[RemotePartition]]:
+    """Returns one partition for each topic and number, and the others: those of earlier topics with the same name.
+
+    ``rank``: of several the one with the highest is taken; by default the one that was copied to last.
+    """
+    same: dict[tuple[str, int], list[RemotePartition]] = {}
+    for partition in partitions:
+        same.setdefault((partition.topic, partition.number), []).append(partition)
+    newest = [max(some, key=rank or last_event_ms) if len(some) > 1 else some[0] for some in same.values()]
+    kept = {id(partition) for partition in newest}
+    return newest, [partition for some in same.values() for partition in some if id(partition) not in kept]
+
+
+def last_event_ms(partition: RemotePartition) -> int:
+    """Returns when the newest segment was copied, by the manifests; -1 without one."""
+    return max(map(_event_ms, partition.segments), default=-1)
+
+
+def _event_ms(segment: RemoteSegment) -> int:
+    try:
+        metadata = segment.metadata
+    except (ManifestError, PathError):
+        return -1
+    return -1 if metadata is None else metadata.event_timestamp_ms
 
 
 def candidates_of(partition: RemotePartition) -> tuple[list[Candidate[RemoteSegment]], list[Unusable]]:

@@ -18,6 +18,7 @@ from kseg.spark.stores import size_of
 from kseg.spark.tables import location_columns, record_batches
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
+from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
 from kseg.verification.files import judge_file
 from kseg.verification.path_check import judge_path
@@ -47,7 +48,7 @@ Work = Task | FileTask | PlannedFindings
 def settings_of(options: Options) -> Settings:
     """Returns the settings, with one clock for all tasks."""
     now_ms = options.now_ms if options.now_ms is not None else int(time.time() * 1000)
-    return Settings(LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes)
+    return Settings(LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes, remote=RemoteChoice(options.keys))
 
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Work]]:
@@ -74,6 +75,8 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
                 yield Outcome(task.directory, Totals(), topic_id_at(task.directory), None)
 
         judge_path(path, settings, report, lambda _: None, postpone)
+        if report.failures:
+            raise KsegError(report.failures[0])
         planned += _unshown(report)
         if planned:
             yield 0, PlannedFindings(tuple(planned))

@@ -2,6 +2,7 @@
 
 import gc
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,17 @@ def record_batches(task: Any, options: Options, schema: StructType) -> Iterator[
     mode, columns = module_of(options.mode), arrow_schema_of(schema)
     if TaskContext.get() is not None:
         _exempt_modules()
-    with stores_at(options.paths, options.storage):
+    with stores_at(options.paths, options.storage), _remote_segments(task, options):
         yield from mode.read(task, options, columns)
+
+
+def _remote_segments(task: Any, options: Options) -> AbstractContextManager[None]:
+    found = [(part.file.path, part.remote) for part in task if getattr(part, "remote", None) is not None]
+    if not found:
+        return nullcontext()
+    from kseg.spark.remote import remote_segments_at
+
+    return remote_segments_at(found, options)
 
 
 @cache

@@ -1,5 +1,7 @@
 """Parses the values of options. Each parser raises ValueError, whose text is the expected form."""
 
+import json
+import os
 import re
 from collections.abc import Callable
 
@@ -52,6 +54,17 @@ def time(end: int) -> Callable[[str], int]:
 
 def timestamps(text: str) -> dict[Place, int]:
     return dict(parse_numbers(text, 'JSON such as {"orders": {"0": 1769850000000}}'))
+
+
+def private_keys(text: str) -> tuple[tuple[str, str], ...]:
+    """Relative paths become absolute: workers have another working directory."""
+    try:
+        given = (
+            json.loads(text) if text.lstrip().startswith("{") else dict(each.split("=", 1) for each in text.split(","))
+        )
+        return tuple((key.strip(), os.path.abspath(path.strip())) for key, path in given.items())
+    except (ValueError, AttributeError):
+        raise ValueError("keys and PEM files such as k1=/keys/k1.pem,k2=/keys/k2.pem, or JSON") from None
 
 
 def byte_count(text: str) -> int:

@@ -18,6 +18,7 @@ from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP
 from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Positions, parse_word_or_offsets
 from kseg.spark.storage import Settings, Storage, storage_options
+from kseg.stores.remote.keys import PrivateKeys
 
 MODES = ("records", "counts", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
@@ -65,6 +66,7 @@ class Options:
 
     ``split_bytes`` None: the size of a task grows with the total. ``start`` and ``end``: where Spark's Kafka source
     would begin and end; both they and the ranges hold. ``storage``: settings of the file systems of URLs.
+    ``private_keys``: PEM files for encrypted remote storage, by the ids of their key pairs.
     """
 
     paths: tuple[str, ...] = ()
@@ -88,6 +90,11 @@ class Options:
     subscription: Subscription = field(default_factory=Subscription)
     stream: StreamOptions = field(default_factory=StreamOptions)
     storage: Storage = field(default_factory=Storage)
+    private_keys: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def keys(self) -> PrivateKeys:
+        return PrivateKeys(dict(self.private_keys))
 
     def task_bytes(self, total: int) -> int:
         """Returns the size of a task if all have ``total`` bytes."""
@@ -199,6 +206,7 @@ _ALL: tuple[_Option, ...] = (
     ("splitBytes", "split_bytes", values.byte_count),
     ("maxBatchBytes", "max_batch_bytes", values.byte_count),
     ("pushFilters", "pushes_filters", values.truth),
+    ("privateKeys", "private_keys", values.private_keys),
     ("level", "level", values.one_of(*LEVELS)),
     ("now", "now_ms", values.time(0)),
 )

@@ -9,12 +9,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.export.records import Wanted
 from kseg.export.scanning import grouped, is_readable, logs_around, matching
 from kseg.formats.rows import Scratch
-from kseg.segment.files import LAST_OFFSET, SegmentFile
+from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
 from kseg.segment.paths import segments_at
 from kseg.segment.seek import Span, index_path, indexed_span
 from kseg.segment.slices import Slice
@@ -27,6 +27,9 @@ from kseg.spark.stores import forget_listing, is_stored, size_of
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
+if TYPE_CHECKING:
+    from kseg.logdir.remote_tree import LiveSegment
+
 AT_A_TIME = 32
 """Directories and indexes read at the same time: most of the time is spent waiting for a store."""
 MAX_INDEXED_SEGMENTS = 4096
@@ -37,7 +40,7 @@ Keep = Callable[[SegmentFile], bool]
 class Part(NamedTuple):
     """A part of a segment, and the first and last offset to read of it.
 
-    ``tail``: that of its partition, if only committed records are requested.
+    ``tail``: that of its partition, if only committed records are requested. ``remote``: its segment in remote storage.
     """
 
     file: SegmentFile
@@ -45,27 +48,31 @@ class Part(NamedTuple):
     first_offset: int
     last_offset: int
     tail: Tail | None = None
+    remote: "LiveSegment | None" = None
 
 
 class Whole(NamedTuple):
     """A whole segment. ``is_edge``: only some records are requested, so its indexes can reduce the bytes to read.
 
-    ``is_divisible``: a part can be read without the bytes before it; in a store this needs an index.
+    ``is_divisible``: a part can be read without the bytes before it; in a store this needs an index. ``block_bytes``:
+    parts begin at multiples of it, because a store restores such blocks as a whole.
     """
 
     part: Part
     size: int
     is_edge: bool
     is_divisible: bool
+    block_bytes: int = 1
 
 
 def tasks_of(options: Options, keep: Keep) -> list[Sequence[Part]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
-    with ThreadPoolExecutor(AT_A_TIME) as threads:
+    from kseg.spark.remote import remote_storage_at  # tasks need none of it
+
+    with remote_storage_at(options), ThreadPoolExecutor(AT_A_TIME) as threads:
         planner = Planner(options)
         found = threads.map(lambda place: _in_place(place, planner, keep), places(options.paths))
-        wholes = list(chain.from_iterable(found))
-    return cut_into_tasks(wholes, options)
+        return cut_into_tasks(list(chain.from_iterable(found)), options)
 
 
 def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]]:
@@ -105,16 +112,19 @@ def _pieces(whole: Whole, span: Span | None, limit: int) -> Iterator[tuple[int, 
     start, end = (0, whole.size) if span is None else span[:2]
     part, wanted = whole.part, max(end - start, 0)
     count = max(1, round(wanted / limit)) if whole.is_divisible else 1
-    cuts = [start + wanted * i // count for i in range(1, count)]
+    block = whole.block_bytes
+    cuts = sorted({(start + wanted * i // count) // block * block for i in range(1, count)} - {0})
     for begin, stop in zip([0, *cuts], [*cuts, None], strict=True):
-        yield wanted // count, part._replace(slice=Slice(begin, stop))
+        yield wanted // (len(cuts) + 1), part._replace(slice=Slice(begin, stop))
 
 
 def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
     """Returns the segments of a file or partition directory."""
     try:
-        files = [file for file in segments_at(place) if is_readable(file) and keep(file)]
         is_directory = trees.isdir(place)
+        if is_directory and not planner.wants(place, keep):
+            return []
+        files = [file for file in segments_at(place) if is_readable(file) and keep(file)]
         return list(planner.wholes(place, files, lambda: logs_around(place), is_directory))
     finally:
         forget_listing(place)
@@ -126,6 +136,11 @@ class Planner:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._log_starts = LogStarts(open_source)
+
+    def wants(self, directory: str, keep: Keep) -> bool:
+        """Whether rows of a partition are wanted, by the name of its directory."""
+        file = segment_file(os.path.join(directory, "0.log"))
+        return keep(file) and self._options.subscription.has(file.topic, file.partition)
 
     def wholes(
         self, place: str, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool
@@ -149,7 +164,15 @@ class Planner:
             is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
             is_divisible = file.kind == ".log" and (not is_in_store or trees.exists(index_path(file, ".index")))
             part = Part(file, Slice(), first, last, tail)
-            yield Whole(part, size_of(file.path), is_edge, is_divisible)
+            if (remote := _remote(file)) is not None:
+                yield self._remote_whole(part._replace(remote=remote), remote, is_edge)
+            else:
+                yield Whole(part, size_of(file.path), is_edge, is_divisible)
+
+    def _remote_whole(self, part: Part, remote: "LiveSegment", is_edge: bool) -> Whole:
+        if not self._options.ignores_log_start:
+            part = part._replace(first_offset=max(part.first_offset, remote.log_start))
+        return Whole(part, size_of(part.file.path), is_edge, remote.is_whole, remote.chunk_bytes)
 
     def _offsets(self, file: SegmentFile, around: Callable[[], list[SegmentFile]]) -> tuple[int, int]:
         """Returns the first and last offset to read in the partition of a segment."""
@@ -165,6 +188,14 @@ class Planner:
             first = max(first, ends.first(options.start, options.fails_without_timestamp))
             last = min(last, ends.last(options.end))
         return first, last
+
+
+def _remote(file: SegmentFile) -> "LiveSegment | None":
+    if trees.find(file.path) is None:
+        return None
+    from kseg.logdir.remote_tree import live_segment_at  # few read remote storage
+
+    return live_segment_at(file.path)
 
 
 def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:

@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
-from kseg.stores.object_urls import Folder, UrlObjects, check_credentials, root_of
+from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, root_of
 from kseg.stores.stored_object import StoredObject, is_url, shown
 from kseg.stores.url_tree import UrlTree
 
@@ -44,7 +44,7 @@ def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[None]:
             for url in filter(is_url, paths):
                 root = shown(root_of(url))
                 if trees.find(root) is None:
-                    trees.mount(root, UrlTree(_objects(url, storage), spool))
+                    trees.mount(root, UrlTree(objects_at(root_of(url), storage), spool))
                     made.append(root)
             yield
         finally:
@@ -59,14 +59,15 @@ def forget_listing(path: str) -> None:
         place.tree.forget(place.inner)
 
 
-def _objects(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
-    options, root = storage.options_for(url), root_of(url)
-    check_credentials(root)
+def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
+    """Returns the objects below a URL. Raises KsegError if it or its options are not supported."""
+    options = storage.options_for(url)
+    check_credentials(url)
     if scheme_of(url) in _NATIVE:
-        return ArrowObjects(root, *file_system(root, options))
-    _check_scheme(root)
+        return ArrowObjects(url, *file_system(url, options))
+    _check_scheme(url)
     try:
-        return UrlObjects(root, options)
+        return UrlObjects(url, options)
     except KsegError as error:
         if scheme_of(url) == "hdfs":
             needed = "hdfs:// needs libhdfs of Hadoop on each machine (HADOOP_HOME, CLASSPATH); webhdfs:// does not"
@@ -129,7 +130,7 @@ def _as_is(value: Any) -> Any:
     return value
 
 
-class ArrowObjects:
+class ArrowObjects(FolderObjects):
     """The objects of a bucket or container in a file system of pyarrow, as `UrlObjects`."""
 
     def __init__(self, root: str, system: "FileSystem", path: str) -> None:
@@ -137,17 +138,10 @@ class ArrowObjects:
         self._system, self._path = system, path.rstrip("/")
         self._files: dict[str, Any] = {}
 
-    def path(self, name: str) -> str:
-        return f"{self.root}/{name}" if name else self.root
-
     def _key(self, name: str) -> str:
         return f"{self._path}/{name}" if name else self._path
 
     def folder(self, name: str) -> Folder:
-        """Returns the objects directly in a folder, and the names of its folders, sorted.
-
-        Raises FileNotFoundError if there is no such folder, PathError for any other error.
-        """
         from pyarrow import fs
 
         infos = self._call(name, self._system.get_file_info, fs.FileSelector(self._key(name)))
@@ -155,7 +149,6 @@ class ArrowObjects:
         return sorted(files), sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
 
     def info(self, name: str) -> StoredObject | None:
-        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
         from pyarrow import fs
 
         info = self._call(name, self._system.get_file_info, self._key(name))

@@ -12,7 +12,7 @@ stream has passed: with both, the loss of an unread segment is noticed.
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -134,9 +134,13 @@ class KsegStreamReader(DataSourceStreamReader):
         """Yields the Arrow record batches of one task."""
         return record_batches(partition.value, self._options, self._schema)
 
-    def stores(self) -> AbstractContextManager[None]:
-        """Mounts the stores of URLs for the length of a block."""
-        return stores_at(self._options.paths, self._options.storage)
+    @contextmanager
+    def stores(self) -> Iterator[None]:
+        """Mounts the stores of URLs and remote storage for the length of a block."""
+        from kseg.spark.remote import remote_storage_at  # tasks need none of it
+
+        with stores_at(self._options.paths, self._options.storage), remote_storage_at(self._options):
+            yield
 
     def lose(self, what: str) -> None:
         """Raises KsegError, or with failOnDataLoss false logs a warning."""

@@ -4,6 +4,7 @@ Credentials are found by the library that fsspec uses for the scheme. `shown` re
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,29 +45,21 @@ def check_credentials(url: str) -> None:
         raise KsegError(f"{shown(url)}: its URL has a user or password, which are not read from there: {_ELSEWHERE}")
 
 
-class UrlObjects:
-    """The objects at a URL. ``settings``: parameters of its file system."""
+class FolderObjects(ABC):
+    """The objects of a store that lists one folder at a time. ``root``: its URL."""
 
-    def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
-        check_credentials(url)
-        self.root, self._url = shown(url).rstrip("/"), url
-        scheme = urlsplit(url).scheme
-        try:
-            import fsspec
+    root: str
 
-            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **(settings or {}))
-        except ImportError as error:
-            raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
-        except (ValueError, TypeError, OSError) as error:
-            raise KsegError(f"{self.root}: {type(error).__name__}") from None  # the text may repeat the URL
-        # Of http the root is the URL itself, whose query belongs to a single object.
-        self._root = str(root).rstrip("/")
+    @abstractmethod
+    def folder(self, name: str) -> Folder:
+        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted.
 
-    def _key(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        Raises FileNotFoundError if there is no such folder, PathError for any other error.
+        """
 
-    def _relative(self, path: str) -> str:
-        return path.removeprefix(self._root).lstrip("/")
+    @abstractmethod
+    def info(self, name: str) -> StoredObject | None:
+        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
 
     def path(self, name: str) -> str:
         return f"{self.root}/{name}" if name else self.root
@@ -92,11 +85,41 @@ class UrlObjects:
                     inside.append((f"{name}/", name))
             pending.extend(item for _, item in sorted(inside, key=lambda found: found[0], reverse=True))
 
-    def folder(self, name: str) -> "Folder":
-        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted.
+    def size(self, name: str) -> int:
+        try:
+            found = self.info(name)
+        except FileNotFoundError:
+            found = None
+        if found is None:
+            raise PathError(f"{self.path(name)}: no such object")
+        return found.size
 
-        Raises FileNotFoundError if there is no such folder.
-        """
+
+class UrlObjects(FolderObjects):
+    """The objects at a URL. ``settings``: parameters of its file system."""
+
+    def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
+        check_credentials(url)
+        self.root, self._url = shown(url).rstrip("/"), url
+        scheme = urlsplit(url).scheme
+        try:
+            import fsspec
+
+            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **(settings or {}))
+        except ImportError as error:
+            raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
+        except (ValueError, TypeError, OSError) as error:
+            raise KsegError(f"{self.root}: {type(error).__name__}") from None  # the text may repeat the URL
+        # Of http the root is the URL itself, whose query belongs to a single object.
+        self._root = str(root).rstrip("/")
+
+    def _key(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _relative(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
+
+    def folder(self, name: str) -> Folder:
         files, folders = [], []
         for info in self._call(name, self._system.ls, self._key(name), detail=True):
             inner = self._relative(str(info["name"]))
@@ -107,22 +130,12 @@ class UrlObjects:
         return sorted(files), sorted({folder for folder in folders if folder})
 
     def info(self, name: str) -> StoredObject | None:
-        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither."""
         info = self._call(name, self._system.info, self._key(name))
         if info["type"] == "directory":
             return None
         if info.get("size") is None:
             raise PathError(f"{self.path(name)}: the server does not report its size")
         return StoredObject(name, int(info["size"]))
-
-    def size(self, name: str) -> int:
-        try:
-            found = self.info(name)
-        except FileNotFoundError:
-            found = None
-        if found is None:
-            raise PathError(f"{self.path(name)}: no such object")
-        return found.size
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path, found = self._key(name), bytearray()

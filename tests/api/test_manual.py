@@ -25,7 +25,8 @@ EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", DESCRIPTIONS, re.MULTILINE
 
 
 def code_of(example: str) -> str:
-    return example.replace('"/archive/kafka-logs"', '"archive/kafka-logs"').replace("\\e", "\\").replace("\\-", "-")
+    example = re.sub(r'"/(archive/kafka-logs|backup/tiered)"', r'"\1"', example)
+    return example.replace("\\e", "\\").replace("\\-", "-")
 
 
 def test_every_public_name_is_explained() -> None:
@@ -46,6 +47,9 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     shutil.copytree(TESTDATA / "log-directories/4.3.1/logs", tmp_path / "archive/kafka-logs")
     for partition in COMMITTED.glob("*-[0-9]"):
         shutil.copytree(partition, tmp_path / "archive/kafka-logs" / partition.name)
+    shutil.copytree(TESTDATA / "remote/both/remote", tmp_path / "backup/tiered")
+    for key in ("k1", "k2"):
+        shutil.copy(TESTDATA / f"remote/keys/{key}-private.pem", tmp_path / f"{key}.pem")
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"kseg": kseg}
     assert len(EXAMPLES) > 7

@@ -8,8 +8,9 @@ from functools import partial
 from kseg.changes.apply import check_free
 from kseg.changes.resumable_output import ResumableOutput
 from kseg.changes.resumable_store_output import ResumableStoreOutput
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError
 from kseg.logdir.local_logs import LocalLogs
+from kseg.logdir.remote_partition import last_event_ms, newest_partitions
 from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.remote.partition_builder import PartitionBuilder, Rebuilt
 from kseg.recovery.remote.request import RemoteRequest
@@ -18,8 +19,6 @@ from kseg.recovery.segment_span import span_of
 from kseg.runtime.threads import Threads
 from kseg.segment.files import SegmentFile
 from kseg.stores.buffers import Buffers
-from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
 
 Output = ResumableOutput | ResumableStoreOutput
@@ -55,23 +54,16 @@ class Rebuild:
 
     def _chosen(self, storage: RemoteStorage) -> list[RemotePartition]:
         """Returns the requested partitions; of several topics with the same name those of the newest."""
-        wanted: dict[tuple[str, int], list[RemotePartition]] = {}
-        for partition in storage.partitions:
-            if self._request.wants(partition.topic):
-                wanted.setdefault((partition.topic, partition.number), []).append(partition)
-        chosen = []
-        for same in wanted.values():
-            kept = max(same, key=self._rank)
-            chosen.append(kept)
-            for other in same:
-                if other is not kept:
-                    reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
-                    self.left_out += [LeftOut(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
+        wanted = [partition for partition in storage.partitions if self._request.wants(partition.topic)]
+        chosen, older = newest_partitions(wanted, self._rank)
+        for other in older:
+            reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
+            self.left_out += [LeftOut(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
         return chosen
 
     def _rank(self, partition: RemotePartition) -> tuple[bool, int]:
         is_local = self._logs is not None and self._logs.partition(partition) is not None
-        return is_local, max((_event_time(segment) for segment in partition.segments), default=-1)
+        return is_local, last_event_ms(partition)
 
     def plans(self) -> Iterator[Outcome]:
         """Yields the results of a dry run."""
@@ -139,11 +131,3 @@ class Rebuild:
 
 def _is_intact(file: SegmentFile) -> bool:
     return span_of(file.path, Buffers()).is_intact
-
-
-def _event_time(segment: RemoteSegment) -> int:
-    try:
-        metadata = segment.metadata
-    except (ManifestError, PathError):
-        return -1
-    return -1 if metadata is None else metadata.event_timestamp_ms

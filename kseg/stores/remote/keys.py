@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, RequestError, UnsupportedError
 from kseg.stores.regular_files import expect_named, read_regular
-from kseg.stores.remote.oaep import decrypted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
@@ -37,6 +36,10 @@ class PrivateKeys:
     def __reduce__(self) -> tuple[object, ...]:
         return PrivateKeys, (self._files,)
 
+    def add(self, others: "PrivateKeys") -> None:
+        """Adds the keys of other ids."""
+        self._files = others._files | self._files
+
     def data_key(self, encryption: "Encryption", path: str) -> bytes:
         """Returns the data key of the segment at ``path``. Raises KeyMissingError, PathError."""
         if encryption.key_id not in self._files:
@@ -56,6 +59,8 @@ class PrivateKeys:
         return found
 
     def _decrypted(self, key_id: str, data_key: bytes) -> bytes:
+        from kseg.stores.remote.oaep import decrypted  # imports hashlib
+
         return decrypted(self._key(key_id), data_key)
 
     def _key(self, key_id: str) -> "RSAPrivateNumbers":

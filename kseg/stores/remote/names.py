@@ -64,6 +64,11 @@ def is_topic(text: object) -> bool:
     return isinstance(text, str) and text not in (".", "..") and re.fullmatch(TOPIC, text) is not None
 
 
+def is_partition(folder: str) -> bool:
+    """Whether a folder's own name is that of a partition in a log directory."""
+    return re.fullmatch(r".+-[0-9]+", folder) is not None
+
+
 def may_hold_segments(folder: str) -> bool:
     """Whether a folder's own name is that of a topic or partition in remote storage, or of its root."""
     return folder == _ROOT or re.fullmatch(rf".+-{_ID}", folder) is not None

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.limits import MAX_INDEX_BYTES, MAX_MANIFEST_OBJECT_BYTES, MAX_SEGMENT_BYTES
@@ -22,6 +23,15 @@ _NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST)}
 _NEEDED_LOCAL = (LOG, ".index", ".timeindex", ".snapshot", EPOCHS)
 
 
+class SegmentObjects(NamedTuple):
+    """Identifies a segment in its store: its objects by suffix. It can be pickled, and holds no key."""
+
+    layout: str
+    start_offset: int
+    segment_id: str
+    found: dict[str, StoredObject]
+
+
 class RemoteSegment:
     """A segment by its objects; ``found`` has them by suffix. They are read on first use."""
 
@@ -31,6 +41,10 @@ class RemoteSegment:
     ) -> None:  # fmt: skip
         self.store, self._keys = store, keys
         self.layout, self.start_offset, self.segment_id, self.found = layout, start_offset, segment_id, found
+
+    @property
+    def objects(self) -> SegmentObjects:
+        return SegmentObjects(self.layout, self.start_offset, self.segment_id, self.found)
 
     def path(self, suffix: str = LOG) -> str:
         """The path of an object, for messages; for a side file inside .indexes a path in the same folder."""

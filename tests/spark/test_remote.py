@@ -1,0 +1,183 @@
+"""Remote storage in Spark: the rows of the local partition, and tasks that read only their chunks."""
+
+import gzip
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+
+from kseg.errors import KsegError
+from kseg.spark.options import parse_options
+from kseg.spark.stores import ArrowObjects
+from kseg.stores.objects import LocalObjects
+from kseg.stores.remote.storage import storage_in
+from spark.reading import read, reader_of, rows_of
+from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, keys, storage, store_of
+
+KEYS = ",".join(KEY_OPTIONS)
+LOCAL = REMOTE / "both" / "logs" / "t-txn-0"
+SHARED = {"startOffset": "216", "endOffset": "421"}
+"""The offsets that both the store and the broker's disk have."""
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """The reads of objects, and the listings."""
+    found: list[tuple[str, int, int]] = []
+    read_object, list_objects = LocalObjects.read, LocalObjects.list
+
+    def counted(self: LocalObjects, name: str, start: int, length: int) -> bytes:
+        found.append((name, start, length))
+        return read_object(self, name, start, length)
+
+    def listed(self: LocalObjects, prefix: str = "") -> Any:
+        found.append(("", 0, 0))
+        return list_objects(self, prefix)
+
+    monkeypatch.setattr(LocalObjects, "read", counted)
+    monkeypatch.setattr(LocalObjects, "list", listed)
+    return found
+
+
+@pytest.mark.parametrize("size", ["64m", "20k", "3k"])
+@pytest.mark.parametrize("mode", ["records", "counts", "batches"])
+def test_rows_are_those_of_the_local_partition(mode: str, size: str) -> None:
+    found = rows_of(store_of("both"), privateKeys=KEYS, mode=mode, splitBytes=size, **SHARED)
+    expected = rows_of(LOCAL, mode=mode, splitBytes=size, **SHARED)
+    for row in (*found, *expected):
+        row.pop("file", None)
+    if mode == "counts":
+        assert sum(row["count"] for row in found) == sum(row["count"] for row in expected)
+    else:
+        assert found == expected
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("variant", "name", "end"),
+    [("both", "t-txn-0.ru", 422), ("local", "t-txn-0.ru", 324), ("zstd", "t-roll-0.ru", 599)],
+)
+def test_rows_are_those_of_a_consumer(variant: str, name: str, end: int) -> None:
+    with gzip.open(REMOTE / variant / "truth" / f"{name}.jsonl.gz", "rt") as lines:
+        expected = [row["offset"] for row in map(json.loads, lines) if row["offset"] < end]
+    for size in ("64m", "10k"):
+        found = rows_of(
+            store_of(variant), privateKeys=json.dumps(dict(k.split("=") for k in KEY_OPTIONS)), splitBytes=size
+        )
+        assert [row["offset"] for row in found] == expected
+
+
+@pytest.mark.parametrize("variant", ["both", "local"])
+def test_committed_records_do_not_depend_on_the_tasks(variant: str) -> None:
+    expected = rows_of(store_of(variant), privateKeys=KEYS, isolation="read_committed")
+    assert 0 < len(expected) < len(rows_of(store_of(variant), privateKeys=KEYS))
+    assert rows_of(store_of(variant), privateKeys=KEYS, isolation="read_committed", splitBytes="5k") == expected
+
+
+def test_a_task_reads_its_chunks_alone(reads: list[tuple[str, int, int]]) -> None:
+    segment = next(found for found in storage("both").partitions[0].segments if found.start_offset == 216)
+    chunks, name = segment.chunks, segment.found[".log"].name
+    bytes_of_chunk = chunks.original_chunk_bytes
+    reader = reader_of([store_of("both")], privateKeys=KEYS, splitBytes=str(8 * bytes_of_chunk), **SHARED)
+    tasks = [task for task in reader.partitions() if any(part.file.base_offset == 216 for part in task.value)]
+    assert len(tasks) > 2
+    for task in tasks[:-1]:
+        del reads[:]
+        (part,) = task.value
+        assert part.slice.start % bytes_of_chunk == 0
+        assert list(reader.read(task))
+        fetched = [(start, length) for read_name, start, length in reads if read_name == name]
+        first, last = part.slice.start // bytes_of_chunk, (part.slice.end - 1) // bytes_of_chunk
+        # The index leads to batches at most some entries before the part; the last batch may end behind it.
+        assert chunks.positions[max(first - 4, 0)] <= min(start for start, _ in fetched)
+        assert max(start + length for start, length in fetched) <= chunks.positions[min(last + 3, len(chunks))]
+        assert ("", 0, 0) not in reads
+
+
+def test_tasks_hold_paths_of_keys_and_no_key() -> None:
+    reader = reader_of([store_of("both")], privateKeys=KEYS)
+    tasks = pickle.dumps((reader, reader.partitions()))
+    secret = (REMOTE / "keys" / "k1-private.pem").read_bytes().splitlines()[1]
+    assert secret not in tasks
+    assert b"k1-private.pem" in tasks
+
+
+def test_unwanted_topics_need_no_key(tmp_path: Path) -> None:
+    store = copied("zstd", tmp_path)
+    for path in store_of("enc").rglob("*"):
+        if path.is_file():
+            target = store / path.relative_to(store_of("enc"))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    assert {row["topic"] for row in rows_of(store, subscribe="t-roll")} == {"t-roll"}
+    with pytest.raises(KsegError, match="k1"):
+        rows_of(store)
+
+
+def test_objects_at_a_url() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for path in store_of("both").rglob("*"):
+        if path.is_file():
+            memory.pipe_file(f"/remote/tier/{path.relative_to(store_of('both'))}", path.read_bytes())
+    found = rows_of("memory://remote/tier", privateKeys=KEYS, splitBytes="10k")
+    assert found == rows_of(store_of("both"), privateKeys=KEYS)
+
+
+def test_objects_of_pyarrow_are_those_of_the_files() -> None:
+    from pyarrow.fs import LocalFileSystem
+
+    store, local = ArrowObjects("s3://bucket/tier", LocalFileSystem(), str(store_of("both"))), store_of("both")
+    assert list(store.list()) == list(LocalObjects(str(local)).list())
+    (name,) = (item.name for item in store.list() if "/00000000000000000216-" in item.name and "log" in item.name)
+    assert store.read(name, 10, 20) == (local / name).read_bytes()[10:30]
+    assert store.size(name) == (local / name).stat().st_size
+    assert store.path(name) == f"s3://bucket/tier/{name}"
+    assert [found.name for found in storage_in(store, keys()).partitions] == ["t-txn-0"]
+
+
+def test_findings_are_those_of_verify() -> None:
+    assert [
+        row for row in rows_of(store_of("both"), mode="findings", privateKeys=KEYS) if row["severity"] == "error"
+    ] == []
+    assert {row["code"] for row in rows_of(store_of("plain"), mode="findings")} >= {"remote-copy-unfinished"}
+    with pytest.raises(KsegError, match="k1"):
+        rows_of(store_of("enc"), mode="findings")
+
+
+def test_the_option_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    expected = (("k1", f"{tmp_path}/a.pem"), ("k2", "/keys/b.pem"))
+    for text in ("k1=a.pem,k2=/keys/b.pem", '{"k1": "a.pem", "k2": "/keys/b.pem"}'):
+        assert parse_options({"path": "/a", "privatekeys": text}).private_keys == expected
+    for text in ("a.pem", '{"k1"', '["a.pem"]'):
+        with pytest.raises(KsegError, match="privateKeys"):
+            parse_options({"path": "/a", "privatekeys": text})
+
+
+def test_a_stream_of_a_store() -> None:
+    from kseg.spark.source import KsegDataSource
+    from kseg.spark.streams import offset_of
+
+    source = KsegDataSource({"path": str(store_of("both")), "privatekeys": KEYS, "includelast": "true"})
+    reader = source.streamReader(source.schema())
+    tasks = reader.partitions(reader.initialOffset(), offset_of(reader.closed()))
+    rows = [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
+    assert rows == rows_of(store_of("both"), privateKeys=KEYS)
+
+
+def test_a_session_reads_a_store(spark: Any) -> None:
+    frame = (
+        spark.read.format("kseg").option("privateKeys", KEYS).option("splitBytes", "10k").load(str(store_of("both")))
+    )
+    local = spark.read.format("kseg").load(str(LOCAL)).where("offset < 422")
+    columns = ["offset", "key", "value", "topic", "partition", "timestamp"]
+    found = frame.where("offset >= 216").select(*columns).orderBy("offset").collect()
+    assert found == local.select(*columns).orderBy("offset").collect()
+    assert frame.count() == len(read(reader_of([store_of("both")], privateKeys=KEYS)))

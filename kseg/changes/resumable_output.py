@@ -18,6 +18,9 @@ from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved
 
 RECORD = ".kseg-from-remote"
+OUTPUT_MARK = ".kseg-output"
+"""A file of a complete output. It is no broker's log directory: its partitions are for that of another cluster."""
+OUTPUT_TEXT = b"Partitions made by kseg, to be moved to the log directory of a broker; see kseg-recover(1).\n"
 
 
 class ResumableOutput:
@@ -88,7 +91,8 @@ class ResumableOutput:
         self.disk.sync_directory(self.directory)
 
     def close(self) -> None:
-        """Removes the record: the directory is complete."""
+        """Marks the directory as complete, and removes the record."""
+        self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
         self.disk.unlink(os.path.join(self.directory, RECORD))
         self.disk.sync_directory(self.directory)
 

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from kseg.changes.disk import Disk
-from kseg.changes.resumable_output import RECORD, parsed_record
+from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT, RECORD, parsed_record
 from kseg.errors import PathError
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.stores.no_follow import names_in
@@ -80,7 +80,8 @@ class ResumableStoreOutput:
         self._store.write(name, content)
 
     def close(self) -> None:
-        """Removes the record: the log directory is complete."""
+        """Marks the log directory as complete, and removes the record."""
+        self.write_file(OUTPUT_MARK, OUTPUT_TEXT)
         self._store.remove(RECORD)
 
 

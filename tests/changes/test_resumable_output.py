@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kseg.changes.disk import Disk
-from kseg.changes.resumable_output import RECORD, resumable_output
+from kseg.changes.resumable_output import OUTPUT_MARK, RECORD, resumable_output
 from kseg.errors import KsegError, StoppedHalfwayError
 
 
@@ -33,7 +33,7 @@ def write(output: Path, names: list[str], request: dict[str, object] | None = No
 def test_all_in_one_run(tmp_path: Path) -> None:
     output = tmp_path / "out"
     assert write(output, ["a-0", "b-0"]) == []
-    assert sorted(path.name for path in output.iterdir()) == [".lock", "a-0", "b-0", "checkpoint"]
+    assert sorted(path.name for path in output.iterdir()) == [OUTPUT_MARK, ".lock", "a-0", "b-0", "checkpoint"]
     assert (output / "a-0" / "file").read_text() == "a-0"
 
 

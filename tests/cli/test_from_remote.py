@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cli.command import Kseg
+from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.sidefiles.leader_epochs import plain_epochs
 from kseg.stores.remote import segment as remote_segment
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, digest, store_of, truth
@@ -73,7 +74,7 @@ def test_joined_with_the_disk_and_from_the_store_alone(
         assert made.status == 0, made.err
         (rebuilt,) = made.of_type("rebuilt")
         assert (rebuilt["logEndOffset"], rebuilt["directory"]) == (log_end, str(output / name))
-        assert not [entry for entry in os.listdir(output) if entry.startswith(".kseg")]
+        assert not [entry for entry in os.listdir(output) if entry.startswith(".kseg") and entry != OUTPUT_MARK]
         options = ["--offsets", f"{start}.."] if start else []
         check_records(kseg, output / name, [row for row in records if row["offset"] < log_end], *options)
         check_clean(kseg, output / name)
@@ -150,6 +151,25 @@ def test_the_next_steps_are_named(kseg: Kseg, tmp_path: Path) -> None:
     assert "leader epochs up to 4" in made.err
     quiet = kseg("recover", "-q", "--from-remote", store_of("zstd"), "--output", tmp_path / "quiet")
     assert quiet.err == ""
+
+
+def test_an_output_is_clean_without_the_files_of_a_node(kseg: Kseg, tmp_path: Path) -> None:
+    """A broker's own log directory has meta.properties; the output becomes part of one."""
+    output = tmp_path / "out"
+    assert recover(kseg, store_of("zstd"), output, "--topic-id", NEW_ID).status == 0
+    judged = kseg("verify", "--level", "deep", "--format", "json", output)
+    assert (judged.status, judged.of_type("finding")) == (0, [])
+    (output / OUTPUT_MARK).unlink()
+    codes = [row["code"] for row in kseg("verify", "--format", "json", output).of_type("finding")]
+    assert sorted(codes) == ["bad-meta-properties", "unclean-shutdown"]
+
+
+def test_a_broker_takes_an_output_for_its_log_directory(kseg: Kseg, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    recover(kseg, store_of("zstd"), output)
+    (output / "meta.properties").write_text("version=2\n")
+    codes = {row["code"] for row in kseg("verify", "--format", "json", output).of_type("finding")}
+    assert codes == {"bad-meta-properties", "unclean-shutdown"}
 
 
 def test_a_dry_run_writes_nothing(kseg: Kseg, tmp_path: Path) -> None:

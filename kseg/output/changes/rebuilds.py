@@ -183,6 +183,16 @@ def rebuild_printer(form: str, sink: Sink, notices: Notices, steps: Steps, is_dr
     return (JsonRebuilds if form == "json" else TextRebuilds)(sink, notices, steps, is_dry)
 
 
+def _log_start_step(steps: Steps) -> list[str]:
+    file = f"{steps.output}/log-start-offset-checkpoint"
+    if steps.new_cluster:
+        return [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
+    return [
+        f"  4. Add the entries of {file}, if there are any after its second line, to the",
+        "     broker's file of that name, and their number to its second line. Leave its other files as they are.",
+    ]
+
+
 def next_steps(steps: Steps, last_epoch: int) -> list[str]:
     """Returns the text about the remaining steps."""
     has_ids = bool(steps.new_cluster) or steps.has_topic_id
@@ -194,13 +204,12 @@ def next_steps(steps: Steps, last_epoch: int) -> list[str]:
             "     another --output. Brokers rename directories with the old id to -stray.",
         ]
     else:
-        lines.append("  1. Check that the topics in the new cluster have the topic ids written here.")
+        lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
     place = steps.new_cluster or "the log directory"
     lines += [
         "  2. Stop the broker cleanly.",
         f"  3. Replace the empty partition directories in {place} by those in {steps.output}.",
-        f"  4. Put the lines of {steps.output}/log-start-offset-checkpoint into the broker's file of that name"
-        + (": it already holds both." if steps.new_cluster else "."),
+        *_log_start_step(steps),
         "  5. Give all files to the broker's user, and start the broker.",
     ]
     if last_epoch and not steps.resets_epochs:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from kseg.changes.journal import OPEN, UNDOING, journals
+from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.errors import KsegError
 from kseg.findings.table import TOPIC_ID
 from kseg.logdir.log_directory import LogDirectory, is_moved
@@ -29,7 +30,7 @@ def judge_directory(directory: LogDirectory, report: Report, level: int) -> None
     _own_files(directory, report, level)
     _directory_names(directory, report)
     _absent_partitions(directory, report)
-    if not directory.was_clean:
+    if not directory.was_clean and not _is_output(directory):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
 
 
@@ -39,7 +40,7 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
         first = problems[0]
         text = first.message if len(problems) == 1 else f"{first.message}; further such problems: {len(problems) - 1}"
         report.add(code, os.path.join(directory.path, name), text, first.position, first.length)
-    if META_PROPERTIES not in directory.files and _needs_meta_properties(directory):
+    if META_PROPERTIES not in directory.files and _needs_meta_properties(directory) and not _is_output(directory):
         text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
         report.add("bad-meta-properties", directory.path, text)
     if BOOTSTRAP in directory.files:
@@ -65,6 +66,12 @@ def _pending(directory: LogDirectory, report: Report) -> None:
                 report.add("pending-change", journal.path, text)
     except KsegError as error:
         report.add("pending-change", directory.path, str(error))
+
+
+def _is_output(directory: LogDirectory) -> bool:
+    """Whether kseg has made the partitions for the log directory of another cluster, and no broker has used this
+    one."""
+    return OUTPUT_MARK in directory.files and META_PROPERTIES not in directory.files
 
 
 def _needs_meta_properties(directory: LogDirectory) -> bool:

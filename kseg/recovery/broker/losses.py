@@ -16,8 +16,7 @@ from kseg.stores.unreadable import unreadable_error
 class Loss:
     """The removed intact batches: ``first_offset`` to ``last_offset``, timestamps in ms; -1 if there are none.
 
-    ``damaged_bytes``: removed bytes that belong to no intact batch; ``code``: the damage at the start of the removed
-    range, "" if an intact batch begins there.
+    ``code``: the damage at the start of the removed range, "" if an intact batch begins there.
     """
 
     batches: int = 0
@@ -26,14 +25,12 @@ class Loss:
     last_offset: int = -1
     first_timestamp: int = -1
     last_timestamp: int = -1
-    damaged_bytes: int = 0
     code: str = ""
 
     def add(self, other: "Loss") -> None:
         """Adds a loss that follows this one."""
         self.batches += other.batches
         self.records += other.records
-        self.damaged_bytes += other.damaged_bytes
         if other.first_offset >= 0:
             self.first_offset = other.first_offset if self.first_offset < 0 else self.first_offset
             self.last_offset = max(self.last_offset, other.last_offset)
@@ -56,7 +53,6 @@ def lost_behind(path: str, position: int) -> Loss:
                 if item.code == UNREADABLE:
                     raise unreadable_error(path, source.unreadable)
                 found.code = item.code if number == 0 else found.code
-                found.damaged_bytes += item.length
                 continue
             rows = int64s(item.count * BATCH_WIDTH)
             headers.read(reader.buffer, item.rows, item.count, False, 0, rows)

@@ -119,7 +119,6 @@ def _lost(reader: SegmentReader, position: int, base: int) -> Loss:
     reader.begin_at(position)
     for item in reader.runs():
         if isinstance(item, Damage):
-            found.damaged_bytes += item.length
             continue
         for i in range(item.count):
             at = i * FRAME_WIDTH

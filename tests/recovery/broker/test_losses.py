@@ -1,33 +1,60 @@
-"""Intact records in bytes that a recovery removes, counted as Kafka's own dump lists them."""
+"""What a recovery removes: the intact batches behind a position, and the damage that begins there."""
 
-import gzip
-import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.losses import lost_behind
-from recovery.partitions import TESTDATA
+from kseg.recovery.broker.losses import Loss, lost_behind
+from recovery.partitions import last_offset, real_batches
 
-DAMAGED = TESTDATA / "damaged"
-
-
-def intact_behind(case: Path, log: str, position: int) -> list[int]:
-    """Returns the offsets of records in intact message sets behind a position, from truth and real lengths."""
-    shallow = gzip.decompress((case / "truth" / f"{log}.dump-4.3.1.shallow.txt.gz").read_bytes()).decode()
-    sets = re.findall(r"^offset: (\d+) position: (\d+) .* isvalid: (true|false)", shallow, re.MULTILINE)
-    found: list[int] = []
-    for (before, _, _), (last, start, state) in pairwise(sets):
-        if int(start) >= position and state == "true":
-            found += range(int(before) + 1, int(last) + 1)
-    return found
+BATCHES = real_batches(0)
 
 
-@pytest.mark.parametrize(("name", "position"), [("0.8.2.2-flip-body-dz", 8114), ("0.8.2.2-flip-body-dz", 9597)])
-def test_records_of_compressed_sets_are_counted_one_by_one(name: str, position: int) -> None:
-    log = next((DAMAGED / name / "dz-0").glob("*.log"))
-    offsets = intact_behind(DAMAGED / name, log.name, position)
-    loss = lost_behind(str(log), position)
-    assert (loss.records, loss.first_offset, loss.last_offset) == (len(offsets), offsets[0], offsets[-1])
-    assert loss.records > loss.batches > 0
+def broken(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+def lost(folder: Path, *behind: bytes) -> Loss:
+    """The loss behind two batches that stay."""
+    path = folder / f"{0:020d}.log"
+    path.write_bytes(b"".join([*BATCHES[:2], *behind]))
+    return lost_behind(str(path), len(b"".join(BATCHES[:2])))
+
+
+def first_offset(batch: bytes) -> int:
+    return int.from_bytes(batch[:8], "big")
+
+
+def test_intact_batches_are_counted_and_no_damage_is(tmp_path: Path) -> None:
+    found = lost(tmp_path, *BATCHES[2:5])
+    assert (found.batches, found.code) == (3, "")
+    assert (found.first_offset, found.last_offset) == (first_offset(BATCHES[2]), last_offset(BATCHES[4]))
+    assert found.records == found.last_offset - found.first_offset + 1
+    times = [int.from_bytes(batch[at : at + 8], "big") for batch in BATCHES[2:5] for at in (27, 35)]
+    assert (found.first_timestamp, found.last_timestamp) == (min(times), max(times))
+
+
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [(bytes(100), "zero-block"), (b"\xff" * 100, "nonsense-block"), (broken(BATCHES[2]), "crc-mismatch")],
+)
+def test_the_damage_is_that_at_the_beginning(first: bytes, code: str, tmp_path: Path) -> None:
+    found = lost(tmp_path, first, BATCHES[3], bytes(50), BATCHES[4])
+    assert (found.code, found.batches) == (code, 2)
+    assert (found.first_offset, found.last_offset) == (first_offset(BATCHES[3]), last_offset(BATCHES[4]))
+
+
+def test_damage_behind_an_intact_batch_is_not_at_the_beginning(tmp_path: Path) -> None:
+    found = lost(tmp_path, BATCHES[2], bytes(100), BATCHES[3])
+    assert (found.code, found.batches) == ("", 2)
+
+
+def test_losses_add_up() -> None:
+    found = Loss(batches=1, records=4, first_offset=10, last_offset=13, first_timestamp=900, last_timestamp=950)
+    found.add(Loss())
+    assert found == Loss(1, 4, 10, 13, 900, 950)
+    found.add(Loss(2, 5, 20, 24, 800, 990))
+    assert found == Loss(3, 9, 10, 24, 800, 990)
+    nothing = Loss()
+    nothing.add(Loss(2, 5, 20, 24, 800, 990))
+    assert nothing == Loss(2, 5, 20, 24, 800, 990)

@@ -58,7 +58,7 @@ def command(
     if options.is_export:
         from kseg.cli.exports import export
 
-        work = partial(export, options=options, presentation=presentation)
+        work = partial(export, options=options, presentation=presentation, engine=engine)
     return over_archives(paths, spool, presentation.notices(), work)
 
 

@@ -78,12 +78,23 @@ def convert_options(command: Command) -> Command:
     return paths_argument(with_options(command, _OPTIONS))
 
 
+def _check_spark(options: ConvertOptions) -> None:
+    if options.form != "parquet" and (options.is_export or options.from_lines):
+        other = "spark.read reads" if options.is_export else "df.write writes"
+        raise click.UsageError(
+            f"on Spark, convert writes segments or Parquet; otherwise {other} DataFrames (kseg-spark(7))"
+        )
+    if options.form == "parquet":
+        refuse({"--skip-damage": options.skips_damage}, "does not go with --to parquet on Spark")
+        if options.output in (None, "-"):
+            raise click.UsageError("--to parquet on Spark writes a directory: give -o DIR")
+
+
 def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) -> None:
     """Raises UsageError if options contradict each other."""
     form, keeping = options.form, change.keeping
-    if engine.is_spark and (options.is_export or options.from_lines):
-        other = "spark.read reads" if options.is_export else "df.write writes"
-        raise click.UsageError(f"only segments to segments is done on Spark; there, {other} DataFrames (kseg-spark(7))")
+    if engine.is_spark:
+        _check_spark(options)
     for_segments = {
         "--batch-bytes": options.batch_bytes is not None,
         "--segment-bytes": options.segment_bytes is not None,

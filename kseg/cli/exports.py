@@ -2,6 +2,7 @@
 
 import click
 
+from kseg.cli.engine import Engine, spark_session
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, PathError
 from kseg.export.record_files import GO_ON, ExportOptions, export_records
@@ -10,8 +11,10 @@ from kseg.output.presentation import Presentation
 from kseg.output.sink import open_sink
 
 
-def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation) -> int:
+def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation, engine: Engine) -> int:
     """Writes the records of all paths to a file, completely or not at all, or to standard output. Returns the status.
+
+    On Spark, Parquet is a directory.
 
     Raises UsageError for a table on a terminal.
     """
@@ -30,6 +33,12 @@ def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presen
         jobs=options.jobs,
     )
     wanted.check()
+    with spark_session(engine, options.jobs) as spark:
+        if spark is not None:
+            from kseg.spark.parquet import write_parquet
+
+            write_parquet(spark, wanted, options.output or "")
+            return 0
     with open_sink(options.output) as sink:
         if sink.is_terminal and not wanted.is_text:
             raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")

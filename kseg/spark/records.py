@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kseg.errors import KsegError
+from kseg.errors import DamageError
 from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunk
 from kseg.export.decoding import LeftOut
@@ -72,4 +72,4 @@ def opened_for(part: Part, options: Options) -> Source:
 
 
 def _fail(file: SegmentFile, left_out: LeftOut) -> None:
-    raise KsegError(damage_text(file, left_out))
+    raise DamageError(damage_text(file, left_out))

@@ -95,7 +95,7 @@ def test_the_map_of_a_compaction_on_spark_has_no_bound(kseg: Kseg) -> None:
     assert "--memory is for the local engine" in done.err
 
 
-@pytest.mark.parametrize("form", [("--to", "jsonl"), ("--to", "parquet"), ("--from", "jsonl", "--output", "out")])
+@pytest.mark.parametrize("form", [("--to", "jsonl"), ("--to", "arrow"), ("--from", "jsonl", "--output", "out")])
 def test_other_forms_are_not_converted_on_spark(form: tuple[str, ...], kseg: Kseg) -> None:
     done = kseg("convert", "--engine", "spark", *form, DAMAGED)
     assert (done.status, done.out) == (2, b"")

@@ -5,12 +5,14 @@ segments. Indexes only decide where segments are divided: the parts cover each s
 records begin. So a wrong index costs time, but no rows.
 """
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from kseg.errors import KsegError
 from kseg.export.records import Wanted
 from kseg.export.scanning import grouped, is_readable, logs_around, matching
 from kseg.formats.rows import Scratch
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 AT_A_TIME = 32
 """Directories and indexes read at the same time: most of the time is spent waiting for a store."""
 MAX_INDEXED_SEGMENTS = 4096
+
+_log = logging.getLogger("kseg.spark")
 
 Keep = Callable[[SegmentFile], bool]
 
@@ -131,10 +135,13 @@ def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
 
 
 class Planner:
-    """Chooses the segments of partitions, and the offsets to read of them. Threads may share it."""
+    """Chooses the segments of partitions, and the offsets to read of them. Threads may share it.
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    ``is_stream``: retention may have removed segments that were read before.
+    """
+
+    def __init__(self, options: Options, is_stream: bool = False) -> None:
+        self._options, self._is_stream = options, is_stream
         self._log_starts = LogStarts(open_source)
 
     def wants(self, directory: str, keep: Keep) -> bool:
@@ -181,13 +188,28 @@ class Planner:
         if file.topic is None or file.partition is None:
             return first, last
         place = (file.topic, file.partition)
+        log_start = 0
         if not options.ignores_log_start:
-            first = max(first, self._log_starts.of(os.path.dirname(os.path.dirname(file.path)), place))
+            log_start = self._log_starts.of(os.path.dirname(os.path.dirname(file.path)), place)
+            first = max(first, log_start)
         if options.start != Positions() or options.end != Positions():
-            ends = PartitionEnds(place, _logs(around()), open_source, Scratch(options.max_batch_bytes))
+            logs = _logs(around())
+            ends = PartitionEnds(place, logs, open_source, Scratch(options.max_batch_bytes))
+            if not self._is_stream and logs:
+                self._check_start(place, max(log_start, logs[0].base_offset or 0))
             first = max(first, ends.first(options.start, options.fails_without_timestamp))
             last = min(last, ends.last(options.end))
         return first, last
+
+    def _check_start(self, place: tuple[str, int], earliest: int) -> None:
+        """Raises KsegError if startingOffsets names an offset that the log no longer has, as failOnDataLoss asks."""
+        wanted = self._options.start.offset_of(place)
+        if wanted is None or wanted >= earliest:
+            return
+        text = f"{place[0]}-{place[1]}: startingOffsets begins at {wanted}, and the log at {earliest}"
+        if self._options.stream.fails_on_data_loss:
+            raise KsegError(f"{text}. With option failOnDataLoss false the read begins there")
+        _log.warning("%s", text)
 
 
 def _remote(file: SegmentFile) -> "LiveSegment | None":

@@ -40,6 +40,11 @@ class Positions:
         """Returns the timestamp of a partition in ms, None if none is given."""
         return self.timestamps.get(place) if self.timestamp is None else self.timestamp
 
+    def offset_of(self, place: Place) -> int | None:
+        """Returns the offset that is named for a partition; None for an end of its log or a timestamp."""
+        offset = self.offsets.get(place, EARLIEST)
+        return offset if offset >= 0 and self.timestamp_of(place) is None else None
+
 
 def parse_word_or_offsets(text: str, word: str, forbidden: int) -> Mapping[Place, int]:
     """Returns the offsets of ``{"topic": {"0": 23}}``; nothing for ``word``. ``forbidden``: the wrong end of the log.

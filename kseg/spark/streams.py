@@ -122,7 +122,7 @@ class KsegStreamReader(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
         before, after = places_of(start), places_of(end)
-        planner = Planner(self._options)
+        planner = Planner(self._options, is_stream=True)
         wholes: list[Whole] = []
         with self.stores():
             for directory in sorted(after):

@@ -96,6 +96,39 @@ def test_rows_begin_at_the_log_start_offset(tmp_path: Path, whole: list[dict[str
     assert len(rows_of(partition)) == len(whole)
 
 
+def test_a_start_that_the_log_no_longer_has_is_a_loss(tmp_path: Path, whole: list[dict[str, Any]]) -> None:
+    """As in Spark's Kafka source, which cannot fetch the offset."""
+    partition = tmp_path / MANY.name
+    shutil.copytree(MANY, partition)
+    second = sorted(partition.glob("*.log"))[1]
+    sorted(partition.glob("*.log"))[0].unlink()
+    left = [row for row in whole if row["offset"] >= int(second.stem)]
+    with pytest.raises(KsegError, match=rf"begins at 5, and the log at {int(second.stem)}. .*failOnDataLoss"):
+        rows_of(partition, startingOffsets=by_partition(5))
+    assert rows_of(partition, startingOffsets=by_partition(5), failOnDataLoss="false") == left
+    assert rows_of(partition, startingOffsets=by_partition(-2)) == rows_of(partition, startOffset="5") == left
+    start = left[3]["offset"]
+    (tmp_path / "log-start-offset-checkpoint").write_text(f"0\n1\n{PLACE[0]} {PLACE[1]} {start}\n")
+    with pytest.raises(KsegError, match=f"and the log at {start}"):
+        rows_of(partition, startingOffsets=by_partition(start - 1))
+    assert rows_of(partition, startingOffsets=by_partition(start)) == left[3:]
+    before = by_partition(left[2]["offset"])
+    assert rows_of(partition, startingOffsets=before, ignoreLogStart="true") == left[2:]
+
+
+def test_starts_and_ends_have_the_precedence_of_the_kafka_source() -> None:
+    whole = rows_of(PLAIN)
+    early, late = (sorted(map(milliseconds, whole))[number] for number in (0, -1))
+    first = next(row["offset"] for row in whole if milliseconds(row) >= late)
+    last = [row for row in whole if row["offset"] >= first]
+    by_time = {"startingOffsetsByTimestamp": by_partition(late, PLAIN_PLACE)}
+    assert rows_of(PLAIN, startingOffsets=by_partition(3, PLAIN_PLACE), **by_time) == last != whole
+    assert rows_of(PLAIN, startingTimestamp=str(early), **by_time) == whole
+    ending = {"endingOffsetsByTimestamp": by_partition(late, PLAIN_PLACE)}
+    assert rows_of(PLAIN, endingOffsets=by_partition(-1, PLAIN_PLACE), **ending) == whole[: -len(last)]
+    assert rows_of(PLAIN, endingTimestamp=str(late + 1), **ending) == whole
+
+
 def test_partitions_are_subscribed(tmp_path: Path) -> None:
     for name in ("orders-0", "orders-1", "payments-0"):
         shutil.copytree(MANY, tmp_path / name)

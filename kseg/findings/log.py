@@ -201,7 +201,7 @@ LOG_KINDS: dict[str, Kind] = {
     "future-timestamp": Kind(
         WARNING,
         "A timestamp is in the future.",
-        "Retention by time keeps the segment and all later ones until that time has passed.",
+        "Retention by time keeps the segment and all later ones until that time has passed: see kseg retain --explain.",
         needs=DECISION,
     ),
     "old-message-format": Kind(

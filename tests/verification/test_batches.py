@@ -62,4 +62,6 @@ def test_a_timestamp_may_be_a_day_ahead(ahead_ms: int, codes: list[str], tmp_pat
     path.write_bytes(of_records([plain_record(0)], 0, max_timestamp=10 * DAY_MS + ahead_ms))
     found: list[Finding] = []
     judge_path(str(path), Settings(FULL, 10 * DAY_MS, 1), Report(found.append), lambda _: None)
-    assert [finding.code for finding in found if finding.severity == "warning"] == codes
+    shown = [finding for finding in found if finding.severity == "warning"]
+    assert [finding.code for finding in shown] == codes
+    assert all(finding.message.endswith(" is 1 d 0 h ahead of the current time") for finding in shown)

@@ -36,6 +36,20 @@ def test_a_cut_says_how_many_intact_records_it_removes(kseg: Kseg, tmp_path: Pat
     assert "offsets 604..699, 96 records" in " ".join(plan.out.decode().split())
 
 
+def test_only_removed_bytes_are_said_to_be_kept(kseg: Kseg, tmp_path: Path) -> None:
+    partition = Path(
+        shutil.copytree(TESTDATA / "log-directories" / "4.3.1" / "logs" / "dplain-0", tmp_path / "dplain-0")
+    )
+    ask = ("reindex", "--index-interval-bytes", "1024", partition)
+    lost = partition / f"{46:020}.index"
+    before = lost.read_bytes()
+    lost.unlink()
+    made = kseg(*ask)
+    assert "no bytes were removed; kseg undo reverts the change" in made.err
+    lost.write_bytes(before[:8])
+    assert "removed bytes are kept in" in kseg(*ask).err
+
+
 def test_a_copy_without_a_change_is_reported(kseg: Kseg, tmp_path: Path) -> None:
     """The output is complete, so 'nothing to change' alone would be misleading."""
     whole, new = TESTDATA / "log-directories" / "4.3.1" / "logs" / "dplain-0", tmp_path / "new"

@@ -167,7 +167,9 @@ class TextPlans(PlanPrinter):
             notices.warning(f"partly done: {_totals_text(totals)}{rest}")
         else:
             notices.warning(f"done: {_totals_text(totals)}")
-        if totals.kept:
+        if totals.kept and not (totals.freed_bytes or totals.rewritten_bytes):
+            notices.warning("no bytes were removed; kseg undo reverts the change")
+        elif totals.kept:
             more = f" and {len(totals.kept) - 1} more" if len(totals.kept) > 1 else ""
             notices.warning(
                 f"removed bytes are kept in {totals.kept[0]}{more} (kseg undo restores them, --purge deletes them)"

@@ -59,6 +59,23 @@ def check_clean(kseg: Kseg, directory: Path) -> None:
     assert judged.status == 0
 
 
+def test_a_store_that_lost_its_first_segment(kseg: Kseg, tmp_path: Path) -> None:
+    """The log begins with the next one."""
+    store = copied("zstd", tmp_path / "store")
+    lost = sorted(path for path in store.rglob("t-roll-*/0/*") if path.is_file())
+    first, second = sorted({path.name.partition("-")[0] for path in lost})[:2]
+    for path in lost:
+        if path.name.startswith(first):
+            path.unlink()
+    made = recover(kseg, store, tmp_path / "out", "--topic", "t-roll")
+    start = int(second)
+    assert f"begins at offset {start}: nothing is left of offsets {int(first)} to {start - 1}" in made.err
+    (rebuilt,) = made.of_type("rebuilt")
+    assert rebuilt["logStartOffset"] == start
+    records = [row for row in consumed("zstd", "t-roll-0.ru") if start <= row["offset"] < 599]
+    check_records(kseg, tmp_path / "out" / "t-roll-0", records)
+
+
 @pytest.mark.parametrize(
     ("variant", "name", "start", "tiered_end", "end"),
     [("plain", "t-del-0", 300, 492, 500), ("zstd", "t-roll-0", 0, 599, 720), ("both", "t-txn-0", 0, 422, 580)],

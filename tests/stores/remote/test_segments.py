@@ -1,5 +1,6 @@
 """Segments of real stores: their bytes are those that the broker copied, by the digests beside them."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,18 @@ def test_logs_are_those_that_the_broker_copied(variant: str) -> None:
 def test_prefixes_are_no_part_of_topics(variant: str, names: list[str]) -> None:
     assert [found.name for found in storage(variant).partitions] == names
     assert is_remote_storage(str(store_of(variant)))
+
+
+@pytest.mark.parametrize(("folder", "topic"), [("backup_other", "other"), ("kept_other", "kept_other")])
+def test_a_prefix_that_a_manifest_gives_away_is_that_of_others_too(folder: str, topic: str, tmp_path: Path) -> None:
+    """The other partition has lost its manifests, which name its topic."""
+    store = copied("both", tmp_path)
+    (known,) = store.glob("backup_t-txn-*")
+    other = Path(shutil.copytree(known, store / f"{folder}-AAECAwQFBgcICQoLDA0ODw"))
+    for manifest in other.rglob("*.rsm-manifest"):
+        manifest.unlink()
+    found = open_storage(str(store), keys()).partitions
+    assert {partition.name for partition in found} == {"t-txn-0", f"{topic}-0"}
 
 
 def test_a_log_directory_is_no_remote_storage(tmp_path: Path) -> None:

@@ -59,6 +59,28 @@ def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
     assert found["repair"].startswith("kseg recover --mode salvage '")
 
 
+@pytest.mark.parametrize(
+    ("partition", "tones"),
+    [
+        (CASE, {"errors": "error", "warnings": "", "infos": ""}),
+        (TESTDATA / "kafka-0.10.2.2/codecs/compact-lz4-0", {"errors": "", "warnings": "", "infos": "info"}),
+    ],
+    ids=["damaged", "old"],
+)
+def test_a_count_has_a_color_unless_it_is_zero(
+    kseg: Kseg, tmp_path: Path, partition: Path, tones: dict[str, str]
+) -> None:
+    kseg("verify", "--format", "html", "-o", tmp_path / "report.html", partition)
+    (summary,) = kseg("verify", "--format", "json", partition).of_type("summary")
+    cards = re.findall(
+        r'<div class="card ([a-z]*)"><dt>(\w+)</dt><dd>([0-9,]+)<', (tmp_path / "report.html").read_text()
+    )
+    shown = {label: (int(value.replace(",", "")), tone) for tone, label, value in cards}
+    for label, tone in tones.items():
+        assert shown[label] == (summary[label], tone)
+        assert bool(tone) == (summary[label] > 0)
+
+
 def test_a_strip_has_segments_offsets_and_marks(page: Path) -> None:
     data = data_of(page.read_text())
     strip = next(each["strip"] for each in data["partitions"] if each["name"] == "a-0")

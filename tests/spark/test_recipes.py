@@ -1,22 +1,26 @@
 """The examples of kseg-spark-recipes(7) run on files with known answers; those with packages in their own sessions."""
 
+import gzip
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kseg import writer
+import kseg
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTDATA = ROOT / "testdata"
+TIERED = TESTDATA / "remote/both"
+NAMES = ("key", "value")
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 PAGE = (ROOT / "man/kseg-spark-recipes.7").read_text("utf-8")
 SETTINGS = re.findall(r"^\.Bd -literal -offset indent\n(.*?)^\.Ed$", PAGE, re.MULTILINE | re.DOTALL)
@@ -45,7 +49,7 @@ def rows_of(frame: Any, *columns: str) -> list[tuple[Any, ...]]:
 def write_partition(folder: Path, *records: tuple[bytes, bytes, int]) -> None:
     """Writes key, value and timestamp of records."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with writer(folder) as log:
+    with kseg.writer(folder) as log:
         for key, value, timestamp in records:
             log.append(key=key, value=value, timestamp=timestamp)
 
@@ -91,6 +95,22 @@ def test_lags_are_those_that_the_broker_tells(spark: Any, tmp_path: Path) -> Non
         for row in truth
         if row["logEndOffset"]
     }
+
+
+def test_a_backfill_has_the_committed_records_of_remote_storage_and_the_disk(spark: Any, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="cryptography is not installed")
+    shutil.copytree(TIERED / "remote", tmp_path / "remote")
+    shutil.copytree(TIERED / "logs", tmp_path / "broker-1/kafka-logs")
+    (tmp_path / "keys").mkdir()
+    for key in ("k1", "k2"):
+        shutil.copy(TESTDATA / f"remote/keys/{key}-private.pem", tmp_path / f"keys/{key}.pem")
+    run_here(spark, code_of("/archive/remote", archive=tmp_path))
+    truth = map(json.loads, gzip.decompress((TIERED / "truth/t-txn-0.rc.jsonl.gz").read_bytes()).splitlines())
+    found = [(r.offset, r.timestamp, r.key, r.value) for r in kseg.open(tmp_path / "backfilled/t-txn-0").records()]
+    assert found == [
+        (row["offset"], row["timestamp"], *(None if row[name] is None else b64decode(row[name]) for name in NAMES))
+        for row in truth
+    ]
 
 
 def settings_of(package: str, archive: Path) -> dict[str, str]:

@@ -174,16 +174,7 @@ def _step_row(change: Change, k: int, step: Step) -> dict[str, Any]:
     row["remade"] = list(change.by_delta[k]) if k in change.by_delta else None
     row["stored"] = list(change.stored[k]) if k in change.stored else None
     row["removed"] = [
-        {
-            "position": removed.position,
-            "length": removed.length,
-            "reason": removed.reason,
-            "firstOffset": removed.first_offset,
-            "lastOffset": removed.last_offset,
-            "records": removed.records,
-            "sha256": digests[i] if i < len(digests) else None,
-        }
-        for i, removed in enumerate(step.removed)
+        removed.row() | {"sha256": digests[i] if i < len(digests) else None} for i, removed in enumerate(step.removed)
     ]
     return row
 

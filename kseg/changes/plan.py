@@ -79,6 +79,17 @@ class Removed:
     last_offset: int | None = None
     records: int | None = None
 
+    def row(self) -> dict[str, Any]:
+        """Returns the range as an object of JSON, in plans and in records of changes."""
+        return {
+            "position": self.position,
+            "length": self.length,
+            "reason": self.reason,
+            "firstOffset": self.first_offset,
+            "lastOffset": self.last_offset,
+            "records": self.records,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

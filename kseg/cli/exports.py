@@ -5,7 +5,7 @@ import click
 from kseg.cli.engine import Engine, spark_session
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, PathError
-from kseg.export.record_files import GO_ON, ExportOptions, export_records
+from kseg.export.record_files import SKIP_HINT, ExportOptions, export_records
 from kseg.logdir.topic_selection import of_topics
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_sink
@@ -68,5 +68,5 @@ def _as_json_lines(paths: tuple[str, ...], options: ConvertOptions, presentation
         if run.status:
             raise PathError("some paths could not be read")
         if status and not options.skips_damage:
-            raise DamageError(f"damage found: kseg verify shows where; {GO_ON}")
+            raise DamageError(f"damage found: kseg verify shows where; {SKIP_HINT}")
     return 0

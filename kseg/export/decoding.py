@@ -23,7 +23,7 @@ from kseg.segment.reader import Run, SegmentReader
 
 _MAX_HEADERS = MAX_HEADERS * HEADER_WIDTH
 
-EVER = (-(1 << 63), (1 << 63) - 1)
+ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
 """The earliest and the latest timestamp in ms."""
 
 _Left = Callable[[int], Generator[Chunk, None, int]]
@@ -65,7 +65,7 @@ class Decoder:
             expansion_buffer(scratch.max_batch_bytes),
         )
         self._expanded_frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
-        has_time = wanted[kernel.WANTED_EARLIEST] > EVER[0] or wanted[kernel.WANTED_LATEST] < EVER[1]
+        has_time = wanted[kernel.WANTED_EARLIEST] > ALL_TIMES[0] or wanted[kernel.WANTED_LATEST] < ALL_TIMES[1]
         self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.era_07
 
     def rest(self) -> Iterator[Chunk]:

@@ -21,7 +21,7 @@ _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
 _MAX_DECODERS = {"parquet": 2, "arrow": 3, "csv": 3}
 """Largest number of decoding threads: each takes some 15 MB, and a row group of Parquet as much."""
 _MAX_DAMAGES = 20
-GO_ON = "--skip-damage goes on without these bytes"
+SKIP_HINT = "--skip-damage goes on without these bytes"
 """Addition to an error about damage."""
 
 
@@ -91,7 +91,7 @@ class _Reading:
     def _refuse_or_count(self, file: SegmentFile, left_out: LeftOut) -> None:
         place = f"{file.path}: {left_out.code} at position {left_out.position}, {left_out.length} bytes"
         if not self._options.skips_damage:
-            raise DamageError(f"{place}: {left_out.message}; {GO_ON}")
+            raise DamageError(f"{place}: {left_out.message}; {SKIP_HINT}")
         self._left_out += 1
         if self._left_out <= _MAX_DAMAGES:
             self._warn(f"{place} left out: {left_out.message}")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import EVER, Decoder, LeftOut, ReportLeftOut
+from kseg.export.decoding import ALL_TIMES, Decoder, LeftOut, ReportLeftOut
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.records import columns as kernel
@@ -38,8 +38,8 @@ class Wanted(NamedTuple):
 
     first_offset: int = -(1 << 63)
     last_offset: int = LAST_OFFSET
-    earliest_ms: int = EVER[0]
-    latest_ms: int = EVER[1]
+    earliest_ms: int = ALL_TIMES[0]
+    latest_ms: int = ALL_TIMES[1]
     transactions: Transactions | None = None
     key: bytes | None = None
 

@@ -28,7 +28,7 @@ FIRST_ROWS = 200
 """Number of rows from which column widths are chosen."""
 SLACK = 4
 """Terminal columns reserved for growing numbers."""
-WIDE = 120
+MIN_WIDE_WIDTH = 120
 _PREVIEW_BYTES = 2048
 
 
@@ -179,7 +179,7 @@ class TablePrinter(Printer):
 
     def _time(self, ms: int) -> str:
         """Returns the time, in seconds precision if the line is short."""
-        return shown_time(ms) if self._width >= WIDE else shown_time(ms)[:19]
+        return shown_time(ms) if self._width >= MIN_WIDE_WIDTH else shown_time(ms)[:19]
 
     def _records(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None) -> None:
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)

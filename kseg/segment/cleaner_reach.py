@@ -11,7 +11,7 @@ from kseg.formats.rows import UndecodableError
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.batches import Batch
 
-RECORDS_LOOKED_AT = 100_000
+MAX_CHECKED_RECORDS = 100_000
 
 
 def cleaner_reach(batches: Iterable[Batch], before: int) -> int:
@@ -24,7 +24,7 @@ def cleaner_reach(batches: Iterable[Batch], before: int) -> int:
         if key is None or (number := hash(key)) in seen:
             return offset
         seen.add(number)
-        if len(seen) >= RECORDS_LOOKED_AT:
+        if len(seen) >= MAX_CHECKED_RECORDS:
             break
     return before
 

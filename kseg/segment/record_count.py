@@ -8,7 +8,7 @@ from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, FrameScan
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
 
-LOOK_BYTES = 4 << 10
+READ_BYTES = 4 << 10
 """Size of a read: many small batches, or the beginning of a large one."""
 
 _HEADER_BYTES = 61
@@ -18,7 +18,7 @@ class RecordCounter:
     """Counts the records of segments, one after another."""
 
     def __init__(self) -> None:
-        max_frames = LOOK_BYTES // 26 + 1
+        max_frames = READ_BYTES // 26 + 1
         self._frames, self._rows = int64s(max_frames * FRAME_WIDTH), int64s(max_frames * BATCH_WIDTH)
 
     def count(self, path: str) -> int | None:
@@ -39,7 +39,7 @@ class RecordCounter:
     def _count(self, extent: Extent, end: int) -> int | None:
         position, total = 0, 0
         while position < end:
-            data = extent.pread(LOOK_BYTES, position)
+            data = extent.pread(READ_BYTES, position)
             taken, records = _first(data)
             if not taken:
                 taken, records = self._whole(data)

@@ -17,7 +17,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import seek_position
 
-_LOOKED_AT = 32
+_CHECKED_FRAMES = 32
 
 
 class Slice(NamedTuple):
@@ -82,7 +82,7 @@ def _followed(reader: SegmentReader, position: int) -> int:
         reader.source, reader.era_07, reader.base_offset, reader.live, reader.end, reader.scratch, SKIP_CHECKSUMS
     )
     headers.begin_at(0)
-    passed: deque[int] = deque(maxlen=_LOOKED_AT)
+    passed: deque[int] = deque(maxlen=_CHECKED_FRAMES)
     for item in headers.runs():
         if isinstance(item, Damage):
             break

@@ -17,7 +17,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TASKS_PER_CORE = 4
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 Judged = tuple[list[Finding], Outcome, list[tuple[str, str, int]]]
 """Findings of a partition, its outcome, and the result of `Report.unshown`."""
@@ -79,7 +79,7 @@ def collected(spark: Any, make_rdd: Callable[[Any], Any], watch: Callable[[], No
     thread.start()
     try:
         while thread.is_alive():
-            thread.join(LOOK_SECONDS)
+            thread.join(POLL_SECONDS)
             watch()
     except KeyboardInterrupt:
         context.cancelJobGroup(group)

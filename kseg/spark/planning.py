@@ -32,7 +32,7 @@ from kseg.stores.source import open_source
 if TYPE_CHECKING:
     from kseg.logdir.remote_tree import LiveSegment
 
-AT_A_TIME = 32
+PLANNING_THREADS = 32
 """Directories and indexes read at the same time: most of the time is spent waiting for a store."""
 MAX_INDEXED_SEGMENTS = 4096
 
@@ -73,7 +73,7 @@ def tasks_of(options: Options, keep: Keep) -> list[Sequence[Part]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
     from kseg.spark.remote import remote_storage_at  # tasks need none of it
 
-    with remote_storage_at(options), ThreadPoolExecutor(AT_A_TIME) as threads:
+    with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
         planner = Planner(options)
         found = threads.map(lambda place: _in_place(place, planner, keep), places(options.paths))
         return cut_into_tasks(list(chain.from_iterable(found)), options)
@@ -85,7 +85,7 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]
     edges = [whole for whole in wholes if whole.is_edge and whole.is_divisible and whole.size > limit]
     spans: dict[str, Span] = {}
     if len(edges) <= MAX_INDEXED_SEGMENTS:
-        with ThreadPoolExecutor(AT_A_TIME) as threads:
+        with ThreadPoolExecutor(PLANNING_THREADS) as threads:
             found = threads.map(lambda whole: _span(whole, options), edges)
             spans = {whole.part.file.path: span for whole, span in zip(edges, found, strict=True)}
     pieces = [piece for whole in wholes for piece in _pieces(whole, spans.get(whole.part.file.path), limit)]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from kseg.errors import KsegError, UnsupportedError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import read_regular
+from kseg.stores.regular_files import read_limited, read_regular
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -160,10 +160,7 @@ def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
         return read_regular(path, max_bytes), place.status()
     descriptor = open_file(path)
     with os.fdopen(descriptor, "rb") as file:
-        content = file.read(max_bytes + 1)
-        if len(content) > max_bytes:
-            raise OSError(errno.EFBIG, f"has more than {max_bytes} bytes", path)
-        return content, os.fstat(descriptor)
+        return read_limited(file, path, max_bytes), os.fstat(descriptor)
 
 
 def check_owner(path: str, status: os.stat_result, directory: str) -> None:

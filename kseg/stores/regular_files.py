@@ -8,6 +8,7 @@ import os
 import stat
 from contextlib import suppress
 from io import BufferedReader
+from typing import BinaryIO
 
 from kseg.stores import trees
 from kseg.stores.extent import Extent, ExtentStream
@@ -93,7 +94,12 @@ def open_regular(path: str) -> BufferedReader:
 def read_regular(path: str, max_bytes: int) -> bytes:
     """Returns the bytes of a small file. Raises OSError, EFBIG if it has more than ``max_bytes`` bytes."""
     with open_regular(path) as file:
-        content = file.read(max_bytes + 1)
+        return read_limited(file, path, max_bytes)
+
+
+def read_limited(file: BinaryIO, path: str, max_bytes: int) -> bytes:
+    """Returns the bytes of an open file. Raises OSError with EFBIG if it has more than ``max_bytes`` bytes."""
+    content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(errno.EFBIG, f"has more than {max_bytes} bytes", path)
     return content

@@ -21,7 +21,7 @@ from kseg.verification.settings import Progress, Settings
 
 SENT_AT_ONCE = 256
 """Limit of findings and outcomes in one message."""
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 """Interval at which the progress of other processes is read."""
 LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 """Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
@@ -79,7 +79,7 @@ def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], 
         while chunk not in announced:
             if not silent:
                 raise KsegError(ENDED)
-            for process in waiting(silent, LOOK_SECONDS):
+            for process in waiting(silent, POLL_SECONDS):
                 silent.remove(process)
                 try:
                     announced[_received(process)] = process
@@ -98,7 +98,7 @@ def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], 
 def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[Item]:
     """Yields the items of one chunk."""
     while True:
-        if not waiting([process], LOOK_SECONDS):
+        if not waiting([process], POLL_SECONDS):
             report_progress()
             continue
         for item in _received(process):

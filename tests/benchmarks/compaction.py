@@ -18,7 +18,7 @@ from itertools import chain
 from pathlib import Path
 
 from benchmarks.peers import Peers
-from benchmarks.process import LOOK_SECONDS, largest_bytes
+from benchmarks.process import POLL_SECONDS, largest_bytes
 from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
@@ -113,7 +113,7 @@ def measured(command: list[str]) -> tuple[str, float, float, int]:
         process = subprocess.Popen(command, stdout=printed, stderr=subprocess.DEVNULL)
         while process.poll() is None:
             memory = max(memory, largest_bytes(process.pid))
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         clock, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
         if process.returncode:
             raise SystemExit(f"{command} ended with {process.returncode}")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-LOOK_SECONDS = 0.004
+POLL_SECONDS = 0.004
 
 
 def timed(command: list[str], **environment: str) -> tuple[float, int]:
@@ -20,7 +20,7 @@ def timed(command: list[str], **environment: str) -> tuple[float, int]:
     )
     while process.poll() is None:
         peak = max(peak, anonymous_bytes(process.pid))
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     seconds = time.perf_counter() - start
     if process.returncode:
         raise SystemExit(f"{' '.join(command)}: exit status {process.returncode}")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import kseg
-from kseg.segment.record_count import LOOK_BYTES, RecordCounter
+from kseg.segment.record_count import READ_BYTES, RecordCounter
 from segment.segments import TESTDATA, entries, sample
 
 LOGS = sorted(TESTDATA.glob("kafka-*/*/*-0/*.log"))
@@ -25,7 +25,7 @@ def test_real_segments(path: Path) -> None:
 
 def test_batches_that_are_larger_than_a_look(tmp_path: Path) -> None:
     small = sample("v2", 1)
-    large = bytearray(small + bytes(3 * LOOK_BYTES))
+    large = bytearray(small + bytes(3 * READ_BYTES))
     large[8:12] = (len(large) - 12).to_bytes(4, "big")
     path = tmp_path / "0.log"
     path.write_bytes(small + large + small + large)
@@ -35,7 +35,7 @@ def test_batches_that_are_larger_than_a_look(tmp_path: Path) -> None:
     assert RecordCounter().count(str(path)) is None
 
 
-@pytest.mark.parametrize("junk", [b"\0", b"\0" * 100, b"\xff" * LOOK_BYTES])
+@pytest.mark.parametrize("junk", [b"\0", b"\0" * 100, b"\xff" * READ_BYTES])
 def test_damage_is_not_counted(tmp_path: Path, junk: bytes) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(sample("v2") + junk)

@@ -28,7 +28,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
 )
 from cython.cimports.kseg.kernel.scan.events import EventLog, report
 
-NEVER_LATE = (1 << 63) - 1
+NO_TIME_LIMIT = (1 << 63) - 1
 
 # Bits of attributes that no release sets.
 _UNUSED_V2 = cython.declare(cython.longlong, 0xFF80)
@@ -52,7 +52,7 @@ class Chain(EventLog):
     last offset of the batch that has the largest timestamp.
     """
 
-    def __init__(self, base_offset=None, latest_ms=NEVER_LATE, limit=0, rows=None):
+    def __init__(self, base_offset=None, latest_ms=NO_TIME_LIMIT, limit=0, rows=None):
         EventLog.__init__(self, KINDS, limit, rows)
         self.base = -1 if base_offset is None else base_offset
         self.latest_ms = latest_ms

@@ -249,17 +249,7 @@ def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
     }
     if step.target:
         row["target"] = name_value(os.path.join(plan.directory, step.target))
-    row["removed"] = [
-        {
-            "position": removed.position,
-            "length": removed.length,
-            "reason": removed.reason,
-            "firstOffset": removed.first_offset,
-            "lastOffset": removed.last_offset,
-            "records": removed.records,
-        }
-        for removed in step.removed
-    ]
+    row["removed"] = [removed.row() for removed in step.removed]
     return row
 
 

@@ -7,7 +7,7 @@ from kseg.logdir.index_interval import Interval
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.start import Cut, Start
-from kseg.recovery.broker.v07 import KAFKA, Load07
+from kseg.recovery.broker.v07 import LOG_SUFFIX, Load07
 
 DELETE_SUFFIX = "-delete"
 
@@ -34,7 +34,7 @@ def plan_partition(directory: str, start: Start) -> Recovery:
     Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.
     """
     workspace = start.workspace(directory)
-    if start.era.is_07 or (workspace.names(KAFKA) and not workspace.names(".log")):
+    if start.era.is_07 or (workspace.names(LOG_SUFFIX) and not workspace.names(".log")):
         old = Load07(workspace, start)
         old.run()
         return Recovery(directory, workspace.plan(), old.next_offset, old.cuts, old.scanned)

@@ -18,7 +18,7 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.source import check_readable, open_source
 
-KAFKA = ".kafka"
+LOG_SUFFIX = ".kafka"
 _SIZE_BYTES = 4
 _MIN_SIZE = 5
 _REASON = "cut at the first message that is not valid"
@@ -37,11 +37,11 @@ class Load07:
     def run(self) -> None:
         """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
         workspace = self.workspace
-        names = sorted(workspace.names(KAFKA), key=offset_of)
+        names = sorted(workspace.names(LOG_SUFFIX), key=offset_of)
         if not names and workspace.names(".log"):
             raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
         if not names:
-            names = [f"{0:020d}{KAFKA}"]
+            names = [f"{0:020d}{LOG_SUFFIX}"]
             workspace.write(names[0], [b""], "a log has at least one segment")
         for name, following in pairwise(names):
             if offset_of(name) + workspace.size(name) != offset_of(following):

@@ -8,7 +8,7 @@ from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
 from kseg.recovery.salvage.interval_scheduling import Piece, cut_at_conflicts, schedule
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of
-from kseg.recovery.salvage.segment_contents import WIDE, MisplacedRun, SegmentContents
+from kseg.recovery.salvage.segment_contents import EXCESS_OFFSETS, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.writer import LARGEST_DELTA
@@ -103,7 +103,7 @@ def _doubt_ends(kept: Sequence[SegmentContents], sources: Sequence[SegmentSource
             part, behind = run.part, run.part.first + run.records
             is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
             if is_wide and behind in begins and is_plain(one, run) and _is_v2(one.path, part):
-                run.doubt = WIDE
+                run.doubt = EXCESS_OFFSETS
 
 
 def _first_parts(kept: SegmentContents) -> list[Part]:

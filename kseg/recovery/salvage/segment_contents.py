@@ -9,10 +9,10 @@ from kseg.segment.items import Damage
 MAX_CUTS = 10_000
 """Limit of the ranges listed for a segment."""
 
-NOWHERE = -1
+NO_OFFSET = -1
 """Base and limit of a file that makes no segment."""
 
-WIDE = "are more than the batch has records, and the next batch begins where these end"
+EXCESS_OFFSETS = "are more than the batch has records, and the next batch begins where these end"
 """The reason for doubt about the offsets of a batch."""
 
 

@@ -31,7 +31,7 @@ from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict, is_one_batch
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, Parts
 from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
-from kseg.recovery.salvage.segment_contents import NOWHERE, WIDE, Cuts, MisplacedRun, SegmentContents
+from kseg.recovery.salvage.segment_contents import EXCESS_OFFSETS, NO_OFFSET, Cuts, MisplacedRun, SegmentContents
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -119,9 +119,9 @@ class _Scan:
         self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
         """Positions of batches that producer snapshots may have an entry for."""
-        highest = NOWHERE if base is None else base + LARGEST_DELTA
+        highest = NO_OFFSET if base is None else base + LARGEST_DELTA
         limit = highest if next_base is None else min(next_base - 1, highest)
-        start = NOWHERE if base is None else base
+        start = NO_OFFSET if base is None else base
         is_last = base is not None and next_base is None
         self.contents = SegmentContents(
             os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False
@@ -292,7 +292,7 @@ class _Scan:
         at = row * BATCH_WIDTH
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
         part = Part(start, start + rows[at + BATCH_SIZE], first, last)
-        self._add_misplaced(part, 1, records_in(rows, row, row + 1), doubt=WIDE)
+        self._add_misplaced(part, 1, records_in(rows, row, row + 1), doubt=EXCESS_OFFSETS)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly

@@ -9,7 +9,7 @@ from kseg.kernel.layout.rows import BATCH_STATE, BATCH_WIDTH
 from kseg.kernel.records.header_offsets import HeaderOffsets
 from kseg.kernel.scan import headers
 
-EVER = (-(1 << 63), (1 << 63) - 1)
+ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
 CONTROL, ZSTD = 32, 4
 
 
@@ -20,10 +20,10 @@ def rows_of(data):
     return rows, len(found) // 4
 
 
-def offsets_of(data, first=EVER[0], last=EVER[1], capacity=1000, limit=1 << 20):
+def offsets_of(data, first=ALL_TIMES[0], last=ALL_TIMES[1], capacity=1000, limit=1 << 20):
     """Offsets up to the first batch that does not give its own, and this batch."""
     rows, count = rows_of(data)
-    progress, wanted, out, found = HeaderOffsets(limit), int64s([first, last, *EVER]), int64s(capacity), []
+    progress, wanted, out, found = HeaderOffsets(limit), int64s([first, last, *ALL_TIMES]), int64s(capacity), []
     while True:
         end = progress.fill(rows, count, wanted, out, 0)
         found += out[:end].tolist()
@@ -63,7 +63,7 @@ def test_control_batches_have_no_records():
 def test_other_batches_are_to_be_read(other):
     rows, count = rows_of(plain(0, 2) + other + plain(50, 1))
     assert count == 3
-    progress, wanted, out = HeaderOffsets(1 << 20), int64s([*EVER, *EVER]), int64s(10)
+    progress, wanted, out = HeaderOffsets(1 << 20), int64s([*ALL_TIMES, *ALL_TIMES]), int64s(10)
     assert progress.fill(rows, count, wanted, out, 0) == 2
     assert progress.batch == 1
     assert progress.next_given(rows, count) == 2
@@ -76,7 +76,7 @@ def test_other_batches_are_to_be_read(other):
 def test_a_batch_with_a_wrong_checksum_is_to_be_read():
     rows, count = rows_of(plain(0, 2))
     rows[BATCH_STATE] = 0
-    assert HeaderOffsets(1 << 20).fill(rows, count, int64s([*EVER, *EVER]), int64s(9), 0) == 0
+    assert HeaderOffsets(1 << 20).fill(rows, count, int64s([*ALL_TIMES, *ALL_TIMES]), int64s(9), 0) == 0
     assert HeaderOffsets(1 << 20).next_given(rows, count) == count
 
 
@@ -98,7 +98,7 @@ def test_ranges_are_kept_in_columns_of_any_size(counts, first, size, capacity):
 
 def test_buffers_that_are_too_short_are_refused():
     rows, count = rows_of(plain(0, 2))
-    wanted, out = int64s([*EVER, *EVER]), int64s(4)
+    wanted, out = int64s([*ALL_TIMES, *ALL_TIMES]), int64s(4)
     for arguments in ((rows, 2, wanted, out, 0), (rows, 1, wanted[:3], out, 0), (rows, 1, wanted, out, 5)):
         with pytest.raises(ValueError, match=r"no such|too short"):
             HeaderOffsets(1 << 20).fill(*arguments)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from kseg.errors import DamageError, PathError, UnsupportedError
-from kseg.export.record_files import GO_ON, ExportOptions
+from kseg.export.record_files import SKIP_HINT, ExportOptions
 from kseg.spark import register
 from kseg.spark.session import reason_of
 
@@ -39,7 +39,7 @@ def write_parquet(spark: Any, options: ExportOptions, output: str) -> None:
     except Exception as error:  # Java's and py4j's errors have no common class
         reason = reason_of(error)
         if DamageError.__name__ in str(error):
-            raise DamageError(f"{reason}; without --engine spark, {GO_ON}") from error
+            raise DamageError(f"{reason}; without --engine spark, {SKIP_HINT}") from error
         raise reason from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)

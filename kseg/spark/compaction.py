@@ -32,8 +32,7 @@ from kseg.cleaner.transactions import CleanedTransactions
 from kseg.cleaner.workers import Workers
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_hash
-from kseg.spark.failures import Failure, failure_of
-from kseg.spark.jobs import collected, run
+from kseg.spark.jobs import Failure, collected, failure_of, run
 from kseg.stores.buffers import Buffers
 
 BUCKET_BYTES = 64 << 20

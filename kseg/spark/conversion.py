@@ -23,8 +23,7 @@ from kseg.conversion.request import Request
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.spark.failures import Failure, failure_of
-from kseg.spark.jobs import run
+from kseg.spark.jobs import Failure, failure_of, run
 from kseg.stores.source import STANDARD_INPUT
 
 

@@ -21,10 +21,9 @@ from kseg.segment.paths import segments_at
 from kseg.segment.seek import Span, index_path, indexed_span
 from kseg.segment.slices import Slice
 from kseg.spark.committed import Tail, tail_of
-from kseg.spark.log_starts import LogStarts
 from kseg.spark.options import Options
 from kseg.spark.paths import places
-from kseg.spark.positions import PartitionEnds, Positions
+from kseg.spark.positions import LogStarts, PartitionEnds, Positions
 from kseg.spark.stores import forget_listing, is_stored, size_of
 from kseg.stores import trees
 from kseg.stores.source import open_source

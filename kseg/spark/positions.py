@@ -5,15 +5,18 @@ or a later one. The start is included, the end is not. Source: Spark's Kafka sou
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import seek_time
+from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.stores.source import Source
 
 EARLIEST, LATEST = -2, -1
@@ -113,3 +116,30 @@ class PartitionEnds:
                         if record.timestamp is not None and record.timestamp >= timestamp:
                             return record.offset
         return None
+
+
+class LogStarts:
+    """The log start offsets of partitions, below which consumers see nothing.
+
+    The checkpoint of each log directory is read once. ``opened`` opens a path and raises PathError.
+    """
+
+    def __init__(self, opened: Callable[[str], Source]) -> None:
+        self._opened = opened
+        self._known: dict[str, dict[Place, int]] = {}
+        self._lock = Lock()
+
+    def of(self, log_directory: str, place: Place) -> int:
+        """Returns the log start offset of a partition, the lowest number if the checkpoint does not list it."""
+        with self._lock:
+            if log_directory not in self._known:
+                self._known[log_directory] = self._read(os.path.join(log_directory, LOG_STARTS))
+        return self._known[log_directory].get(place, FIRST_OFFSET)
+
+    def _read(self, path: str) -> dict[Place, int]:
+        try:
+            with self._opened(path) as source:
+                entries = list(read_offset_checkpoint(source.buffer[:]))
+        except PathError:
+            return {}  # archives often hold partitions alone
+        return {(each.topic, each.partition): each.offset for each in entries if isinstance(each, OffsetCheckpoint)}

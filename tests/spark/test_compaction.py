@@ -20,7 +20,7 @@ from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, writ
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
 from kseg.spark.compaction import SparkRound
-from kseg.spark.failures import RemoteError
+from kseg.spark.jobs import RemoteError
 from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
@@ -192,7 +192,7 @@ def test_another_kseg_in_a_task_is_refused(tmp_path: Path, monkeypatch: pytest.M
 def test_an_error_keeps_its_exit_status() -> None:
     import pickle
 
-    from kseg.spark.failures import failure_of
+    from kseg.spark.jobs import failure_of
 
     error = pickle.loads(pickle.dumps(failure_of(DamagedError("a", 5)))).error()
     assert isinstance(error, RemoteError)

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kseg.dump.decoding import decoder_by_topic, decoder_of, offsets_partitions
@@ -61,7 +61,7 @@ class Dump:
         self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
         self.sink = sink
         self.printer = self._make_printer(sink, style)
-        self.parts_of = offsets_partitions if options.committed_offsets else self._expanded
+        self.parts_of = offsets_partitions if options.committed_offsets else partial(_expanded, options)
         # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
         self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
@@ -75,25 +75,6 @@ class Dump:
         self._errors = 0  # in parts rendered by other processes
         self.status = 0
         self._elsewhere = renderer_of(self._files()) if renderer_of is not None else None
-
-    def _partitions(self) -> int:
-        """Number of partitions and files; paths that cannot be read are reported when they are dumped."""
-        count = 0
-        for path in self.options.paths:
-            with suppress(KsegError):
-                count += len(self._expanded(path))
-        return count
-
-    def _expanded(self, path: str) -> list[str]:
-        """Like `expand_path`; of a log directory only the partitions of topics that --topic names."""
-        parts = expand_path(path)
-        if not self.options.remote.topics or parts == [path]:
-            return parts
-        places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
-        chosen = [part for part, place in places if place is not None and self.options.remote.wants(place[0])]
-        if not chosen:
-            raise PathError(f"{path}: no partition of a topic that --topic names")
-        return chosen
 
     def _files(self) -> Iterator[tuple[SegmentFile, bool]]:
         """Yields all segments in the order of the dump, each with a flag: whether a broker is still writing to it."""
@@ -112,7 +93,8 @@ class Dump:
 
     def _make_printer(self, sink: Sink, style: Style) -> Any:
         """Returns a printer; one with several threads if batches can be rendered independently."""
-        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning, self._partitions):
+        partitions = partial(_partitions, self.options)
+        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning, partitions):
             return view
         if self.options.form == JSON:
             from kseg.output.jsonl import JsonLinesPrinter as Form
@@ -435,6 +417,27 @@ class Dump:
                 kept.append((first, stop))
                 self.left -= stop - first
         return kept
+
+
+def _partitions(options: DumpOptions) -> int:
+    """Number of partitions and files; paths that cannot be read are reported when they are dumped."""
+    count = 0
+    for path in options.paths:
+        with suppress(KsegError):
+            count += len(_expanded(options, path))
+    return count
+
+
+def _expanded(options: DumpOptions, path: str) -> list[str]:
+    """Like `expand_path`; of a log directory only the partitions of topics that --topic names."""
+    parts = expand_path(path)
+    if not options.remote.topics or parts == [path]:
+        return parts
+    places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
+    chosen = [part for part, place in places if place is not None and options.remote.wants(place[0])]
+    if not chosen:
+        raise PathError(f"{path}: no partition of a topic that --topic names")
+    return chosen
 
 
 def shrank(path: str, source: Source) -> str:

@@ -1,6 +1,8 @@
 """``kseg dump`` against what Kafka says about the same segments: its dump tool, its consumers, 0.7's own iterators."""
 
+import gc
 import re
+import weakref
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,9 @@ from typing import Any
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
+from kseg.dump.options import DumpOptions
+from kseg.dump.run import Dump
+from kseg.spark.dump import TextSink
 
 TRUTHS = truths()
 BATCH_FIELDS = ["type", "file", "position", "size", "magic", "baseOffset", "lastOffset", "count", "compression"]
@@ -24,6 +29,19 @@ def test_the_truth_is_there() -> None:
     assert {truth.variant for truth in TRUTHS} == {"", "shallow", "skip", "decoded"}
     assert sum(truth.died for truth in TRUTHS) > 20
     assert len(CONSUMED) > 30
+
+
+def test_a_run_is_freed_without_the_garbage_collector() -> None:
+    """Its buffers take megabytes, and tasks of Spark make a run for each part of a segment."""
+    gc.disable()
+    try:
+        for form in ("text", "json"):
+            run = Dump(TextSink(False), DumpOptions(form=form, jobs=1, quiet=True))
+            alive = weakref.ref(run)
+            del run
+            assert alive() is None
+    finally:
+        gc.enable()
 
 
 def as_we_judge(text: bytes) -> bytes:

@@ -36,7 +36,7 @@ def test_a_run_is_freed_without_the_garbage_collector() -> None:
     gc.disable()
     try:
         for form in ("text", "json"):
-            run = Dump(TextSink(False), DumpOptions(form=form, jobs=1, quiet=True))
+            run = Dump(TextSink(False), DumpOptions(paths=(), form=form, jobs=1, quiet=True))
             alive = weakref.ref(run)
             del run
             assert alive() is None

@@ -54,9 +54,10 @@ def test_a_zip_file_has_the_interpreted_kernel(tmp_path):
         "with kseg.open(%r) as log: print(kseg.kernel.COMPILED, kseg.__file__, sum(1 for _ in log.records()))"
     )
     environment = {name: value for name, value in os.environ.items() if name != "KSEG_KERNEL"}
+    others = [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
     done = subprocess.run(
         [sys.executable, "-P", "-c", program % str(segments / "librdkafka-gzip-0")],
-        env=environment | {"PYTHONPATH": str(tmp_path / "kseg.zip")},
+        env=environment | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "kseg.zip"), *others])},
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.split() == ["False", str(tmp_path / "kseg.zip/kseg/__init__.py"), "240"]

@@ -12,7 +12,7 @@ from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.objects import open_objects
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.storage import is_mounted_storage, is_remote_storage
+from kseg.stores.remote.storage import is_mounted_storage
 from kseg.stores.stored_object import is_url, shown
 
 _lock = RLock()
@@ -61,7 +61,7 @@ def readable(paths: Sequence[str], keys: PrivateKeys | None = None) -> Iterator[
 @contextmanager
 def _remote_storage_at(path: str) -> Iterator[None]:
     keys = _keys[path] = PrivateKeys()
-    if not (is_mounted_storage(shown(path)) if is_url(path) else is_remote_storage(path)):
+    if not is_mounted_storage(path):
         yield
         return
     from kseg.logdir.remote_tree import RemoteTree  # few read remote storage

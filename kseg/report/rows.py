@@ -110,10 +110,14 @@ def _plan(rows: list[Row]) -> Made:
     ]
     if not actions:
         return "Nothing would change.", "good", cards, []
-    harm = ", ".join(
-        [plural(damaged, "damaged range", "damaged ranges")] * bool(damaged)
-        + [plural(missing, "offset", "offsets") + " missing"] * bool(missing)
-    )
     parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
-    verdict = f"{len(actions):,} file operation{'s' * (len(actions) > 1)} would be done: {parts}."
-    return f"{harm}. {verdict}" if harm else verdict, "error" if removed or harm else "info", cards, []
+    noun = "file operation" if len(actions) == 1 else "file operations"
+    verdict = f"{len(actions):,} {noun} would be done: {parts}."
+    harm = []
+    if damaged:
+        harm.append(plural(damaged, "damaged range", "damaged ranges"))
+    if missing:
+        harm.append(f"{plural(missing, 'offset', 'offsets')} missing")
+    if harm:
+        verdict = f"{', '.join(harm)}. {verdict}"
+    return verdict, "error" if removed or harm else "info", cards, []

@@ -130,7 +130,7 @@ class _Judge:
             yield found, outcome, report.unshown()
 
 
-class RemoteError(KsegError):
+class TaskError(KsegError):
     """An error in a task, with the same exit status as on this machine."""
 
     def __init__(self, text: str, exit_status: int) -> None:
@@ -153,7 +153,7 @@ class Failure(NamedTuple):
         """Returns the exception, to be raised as if the error had occurred here."""
         if self.number is not None:
             return OSError(self.number, self.text, self.path)
-        return RemoteError(self.text, self.exit_status)
+        return TaskError(self.text, self.exit_status)
 
 
 def failure_of(error: KsegError | OSError) -> Failure:

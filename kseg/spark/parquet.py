@@ -38,7 +38,7 @@ def write_parquet(spark: Any, options: ExportOptions, output: str) -> None:
         os.rename(draft, output)
     except Exception as error:  # Java's and py4j's errors have no common class
         reason = reason_of(error)
-        if DamageError.__name__ in str(error):
+        if DamageError.__name__ in str(error):  # the traceback of the task: Spark passes on no exception
             raise DamageError(f"{reason}; without --engine spark, {SKIP_HINT}") from error
         raise reason from error
     finally:

@@ -14,7 +14,7 @@ from kseg.spark.storage import Storage
 from kseg.spark.stores import objects_at
 from kseg.stores import trees
 from kseg.stores.objects import LocalObjects, Objects
-from kseg.stores.remote.storage import is_mounted_storage, is_remote_storage
+from kseg.stores.remote.storage import is_mounted_storage
 from kseg.stores.stored_object import is_url
 
 
@@ -24,7 +24,7 @@ def remote_storage_at(options: Options) -> Iterator[None]:
     made: list[str] = []
     try:
         for path in expanded_paths(options.paths):
-            if trees.isdir(path) and (is_mounted_storage(path) if is_url(path) else is_remote_storage(path)):
+            if trees.isdir(path) and is_mounted_storage(path):
                 _mount(path, options)
                 made.append(path)
         yield

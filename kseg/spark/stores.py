@@ -61,11 +61,9 @@ def forget_listing(path: str) -> None:
 
 def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     """Returns the objects below a URL. Raises KsegError if it or its options are not supported."""
-    options = storage.options_for(url)
-    check_credentials(url)
+    options = _checked_options(url, storage)
     if scheme_of(url) in _NATIVE:
         return ArrowObjects(url, *file_system(url, options))
-    _check_scheme(url)
     try:
         return UrlObjects(url, options)
     except KsegError as error:
@@ -75,17 +73,26 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
         raise
 
 
-def _check_scheme(root: str) -> None:
+def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
+    """Returns the options for a URL. Raises KsegError if they or its scheme are not supported."""
+    options = storage.options_for(url)
+    check_credentials(url)
+    if scheme_of(url) not in _NATIVE:
+        _check_scheme(url)
+    return options
+
+
+def _check_scheme(url: str) -> None:
     """Raises KsegError if fsspec does not know the scheme."""
     import fsspec
 
     try:
-        fsspec.get_filesystem_class(scheme_of(root))
+        fsspec.get_filesystem_class(scheme_of(url))
     except ImportError:
         pass  # opening it names the package
     except ValueError as error:
         text = "fsspec has no file system of this scheme, and those of Spark's JVM cannot be used"
-        raise KsegError(f"{shown(root)}: {text}") from error
+        raise KsegError(f"{shown(url)}: {text}") from error
 
 
 def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
@@ -97,7 +104,7 @@ def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
     if scheme == "abfs" and host:
         options = {"account_name": host.partition(".")[0]} | options
     try:
-        options = {name: _NUMBERS.get(name, _as_is)(value) for name, value in options.items()}
+        options = {name: _NUMBERS[name](value) if name in _NUMBERS else value for name, value in options.items()}
         if scheme == "s3":
             attempts = int(options.pop("max_attempts", _ATTEMPTS))
             options.setdefault("request_timeout", _REQUEST_SECONDS)
@@ -111,12 +118,10 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     """Returns pyarrow's file system of any URL, and the path in it. Raises KsegError."""
     from pyarrow import fs
 
-    options = storage.options_for(url)
-    check_credentials(url)
+    options = _checked_options(url, storage)
     if scheme_of(url) in _NATIVE:
         system, path = file_system(url, options)
         return system, path.rstrip("/")
-    _check_scheme(url)
     import fsspec
 
     try:
@@ -124,10 +129,6 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     except (ImportError, ValueError, TypeError, OSError) as error:
         raise KsegError(f"{shown(url)}: {type(error).__name__}") from None  # the text may repeat the URL
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
-
-
-def _as_is(value: Any) -> Any:
-    return value
 
 
 class ArrowObjects(FolderObjects):

@@ -20,7 +20,7 @@ from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, writ
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
 from kseg.spark.compaction import SparkRound
-from kseg.spark.jobs import RemoteError
+from kseg.spark.jobs import TaskError
 from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
@@ -195,7 +195,7 @@ def test_an_error_keeps_its_exit_status() -> None:
     from kseg.spark.jobs import failure_of
 
     error = pickle.loads(pickle.dumps(failure_of(DamagedError("a", 5)))).error()
-    assert isinstance(error, RemoteError)
+    assert isinstance(error, TaskError)
     assert (str(error), error.exit_status) == (str(DamagedError("a", 5)), 1)
     error = failure_of(OSError(28, "No space left on device", "a")).error()
     assert isinstance(error, OSError)

@@ -147,3 +147,7 @@ const stack = (parts) => {
   });
   return el("div", "", bar, list);
 };
+// A section with one table, unless the table would be empty.
+const tableSection = (id, title, count, columns, rows, label) => {
+  if (rows.length) section(id, title, count, table(columns, rows, label));
+};

@@ -41,29 +41,21 @@ const summary = () => {
   const tries = rows.flatMap((row) =>
     row.whatIf ? [row.whatIfs ?? row.whatIf].flat().map((each) => ({ ...each, path: row.path })) : [],
   );
-  if (tries.length)
-    section(
-      "what-if",
-      "Recompressed",
-      null,
-      table(
-        [
-          ["path", "Partition", base],
-          ["compression", "Codec", name],
-          ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
-          ["bytesBefore", "Now", bytes, 1],
-          ["bytesAfter", "Then", bytes, 1],
-          [
-            (row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1),
-            "Of now",
-            (v) => (100 * v).toFixed(1) + " %",
-            1,
-          ],
-        ],
-        tries,
-        "recompressed",
-      ),
-    );
+  tableSection(
+    "what-if",
+    "Recompressed",
+    null,
+    [
+      ["path", "Partition", base],
+      ["compression", "Codec", name],
+      ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
+      ["bytesBefore", "Now", bytes, 1],
+      ["bytesAfter", "Then", bytes, 1],
+      [(row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1), "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
+    ],
+    tries,
+    "recompressed",
+  );
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
   const bar = (size) => {
     const piece = el("span", "before");
@@ -245,60 +237,51 @@ const plan = () => {
     groups.get(place).push(row);
   }
   const cuts = data.rows.filter((row) => row.type === "cut");
-  if (cuts.length)
-    section(
-      "cuts",
-      "Where logs are truncated",
-      number(cuts.length),
-      table(
-        [
-          ["file", "File", name],
-          ["position", "Position", number, 1],
-          ["code", "Reason", name],
-          ["length", "Bytes removed", bytes, 1],
-          ["intactBatches", "Valid batches in them", number, 1],
-          ["intactRecords", "Valid records in them", number, 1],
-          ["nextOffset", "Log ends at offset", number, 1],
-        ],
-        cuts,
-        "truncated logs",
-      ),
-    );
+  tableSection(
+    "cuts",
+    "Where logs are truncated",
+    number(cuts.length),
+    [
+      ["file", "File", name],
+      ["position", "Position", number, 1],
+      ["code", "Reason", name],
+      ["length", "Bytes removed", bytes, 1],
+      ["intactBatches", "Valid batches in them", number, 1],
+      ["intactRecords", "Valid records in them", number, 1],
+      ["nextOffset", "Log ends at offset", number, 1],
+    ],
+    cuts,
+    "truncated logs",
+  );
   const damages = data.rows.filter((row) => row.type === "damage");
-  if (damages.length)
-    section(
-      "damage",
-      "Damaged ranges",
-      number(damages.length),
-      table(
-        [
-          ["file", "File", name, "place"],
-          ["position", "Position", number, 1],
-          ["length", "Bytes", bytes, 1],
-          ["code", "Code", name],
-          ["message", "What is wrong", name],
-        ],
-        damages,
-        "damaged ranges",
-      ),
-    );
+  tableSection(
+    "damage",
+    "Damaged ranges",
+    number(damages.length),
+    [
+      ["file", "File", name, "place"],
+      ["position", "Position", number, 1],
+      ["length", "Bytes", bytes, 1],
+      ["code", "Code", name],
+      ["message", "What is wrong", name],
+    ],
+    damages,
+    "damaged ranges",
+  );
   const gaps = data.rows.findLast((row) => row.type === "summary")?.gaps ?? [];
-  if (gaps.length)
-    section(
-      "gaps",
-      "Offsets that stay missing",
-      number(gaps.length),
-      table(
-        [
-          ["directory", "Partition", name, "place"],
-          ["firstOffset", "From offset", number, 1],
-          ["lastOffset", "To offset", number, 1],
-          [(row) => BigInt(row.lastOffset) - BigInt(row.firstOffset) + 1n, "Offsets", number, 1],
-        ],
-        gaps,
-        "offsets that stay missing",
-      ),
-    );
+  tableSection(
+    "gaps",
+    "Offsets that stay missing",
+    number(gaps.length),
+    [
+      ["directory", "Partition", name, "place"],
+      ["firstOffset", "From offset", number, 1],
+      ["lastOffset", "To offset", number, 1],
+      [(row) => BigInt(row.lastOffset) - BigInt(row.firstOffset) + 1n, "Offsets", number, 1],
+    ],
+    gaps,
+    "offsets that stay missing",
+  );
   const list = el("div", "list");
   section(
     "actions",

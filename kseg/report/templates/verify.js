@@ -266,23 +266,20 @@ const verify = () => {
     app.append(
       el("p", "note", `${number(hidden)} further findings were counted; kseg verify --format json prints them.`),
     );
-  if (data.comparisons.length)
-    section(
-      "replicas",
-      "Replicas",
-      null,
-      table(
-        [
-          ["path", "Path", name],
-          ["other", "Compared with", name],
-          ["same", "Equal", number, 1],
-          ["different", "Different", number, 1],
-          ["onlyHere", "Only here", number, 1],
-          ["onlyThere", "Only there", number, 1],
-          ["divergeAt", "Diverge at", number, 1],
-        ],
-        data.comparisons,
-        "replicas",
-      ),
-    );
+  tableSection(
+    "replicas",
+    "Replicas",
+    null,
+    [
+      ["path", "Path", name],
+      ["other", "Compared with", name],
+      ["same", "Equal", number, 1],
+      ["different", "Different", number, 1],
+      ["onlyHere", "Only here", number, 1],
+      ["onlyThere", "Only there", number, 1],
+      ["divergeAt", "Diverge at", number, 1],
+    ],
+    data.comparisons,
+    "replicas",
+  );
 };

@@ -13,7 +13,7 @@ from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.names import is_partition, is_topic, may_hold_segments, parse_object_name
 from kseg.stores.remote.segment import RemoteSegment
-from kseg.stores.stored_object import StoredObject, is_url
+from kseg.stores.stored_object import StoredObject, is_url, shown
 
 if TYPE_CHECKING:
     from kseg.stores.object_urls import UrlObjects
@@ -104,9 +104,11 @@ def is_remote_storage(path: str) -> bool:
         return False  # a file, or nothing that can be listed
 
 
-def is_mounted_storage(url: str) -> bool:
-    """As `is_remote_storage`, for a URL in a mounted store, which keeps the listings for its readers."""
-    return _holds_segments(partial(_mounted_names, url), _MAX_REQUESTS)
+def is_mounted_storage(path: str) -> bool:
+    """As `is_remote_storage`, but a URL is of a mounted store, which keeps the listings for its readers."""
+    if not is_url(path):
+        return is_remote_storage(path)
+    return _holds_segments(partial(_mounted_names, shown(path)), _MAX_REQUESTS)
 
 
 def _holds_segments(names_in: Callable[[str], tuple[list[str], list[str]]], most: int) -> bool:

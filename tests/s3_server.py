@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import boto3
 import pytest
@@ -72,7 +73,10 @@ def s3_server() -> Iterator[Store]:
         patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
         server.start()
-        store = Store(os.environ["AWS_ENDPOINT_URL"])
+        endpoint = os.environ["AWS_ENDPOINT_URL"]
+        # The servers of a process share their objects: those of earlier tests go.
+        urlopen(Request(f"{endpoint}/moto-api/reset", method="POST")).close()
+        store = Store(endpoint)
         patch.setattr(DomainDispatcherApplication, "__call__", _at_times_busy(store))
         patch.setattr(
             WSGIRequestHandler, "log_request",

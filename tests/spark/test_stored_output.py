@@ -39,7 +39,7 @@ def storage(url: str) -> dict[str, str]:
 
 
 def objects(url: str, store: Store) -> dict[str, bytes]:
-    """Returns the objects at a URL by name, and removes them. Other modules have objects in the bucket, too."""
+    """Returns the objects at a URL by name, and removes them."""
     system, path = fsspec.core.url_to_fs(url)
     system.invalidate_cache()
     if not url.startswith("s3:"):
@@ -48,7 +48,7 @@ def objects(url: str, store: Store) -> dict[str, bytes]:
             system.rm(path, recursive=True)
         return found
     found = {}
-    for each in store.client.list_objects_v2(Bucket="bucket", Prefix="new/").get("Contents", ()):
+    for each in store.client.list_objects_v2(Bucket="bucket").get("Contents", ()):
         if not each["Key"].endswith("/"):
             got = store.client.get_object(Bucket="bucket", Key=each["Key"])["Body"].read()
             found[each["Key"].removeprefix("new/logs/")] = got

@@ -51,7 +51,12 @@ const summary = () => {
       ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
       ["bytesBefore", "Now", bytes, 1],
       ["bytesAfter", "Then", bytes, 1],
-      [(row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1), "Of now", (v) => (100 * v).toFixed(1) + " %", 1],
+      [
+        (row) => (row.bytesBefore ? row.bytesAfter / row.bytesBefore : 1),
+        "Of now",
+        (v) => (100 * v).toFixed(1) + " %",
+        1,
+      ],
     ],
     tries,
     "recompressed",

@@ -153,7 +153,7 @@ class LogDirectoryChange:
     def _recorded(self, journal: Journal, plan: Plan, result: Callable[[], Change | None]) -> Change | None:
         """Returns the result, after recording the partition in the journal."""
         change = result()
-        self._halfway(lambda: self._note_partition(journal, os.path.basename(os.path.abspath(plan.directory))))
+        self._halfway(lambda: self._record_partition(journal, os.path.basename(os.path.abspath(plan.directory))))
         return change
 
     @contextmanager
@@ -192,7 +192,7 @@ class LogDirectoryChange:
             journal, self._journal = self._journal, None
             self._halfway(lambda: roll_back_journal(journal, self._disk))
 
-    def _note_partition(self, journal: Journal, name: str) -> None:
+    def _record_partition(self, journal: Journal, name: str) -> None:
         if name not in journal.partitions:
             journal.append({"partition": name}, self._disk)
 

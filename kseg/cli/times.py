@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from kseg.segment.loose_times import parse_loose_time
+from kseg.segment.time_expressions import parse_time_expression
 from kseg.segment.times import LAST_TIMESTAMP, show_time
 
 __all__ = ["LAST_TIMESTAMP", "TimePoint", "TimeRange", "show_time"]
@@ -26,7 +26,7 @@ class TimeRange(click.ParamType):  # type: ignore[type-arg]
             return value
         first, dots, last = str(value).partition("..")
         now_ms = int(time.time() * 1000)
-        low, high = parse_loose_time(first, now_ms), parse_loose_time(last if dots else first, now_ms)
+        low, high = parse_time_expression(first, now_ms), parse_time_expression(last if dots else first, now_ms)
         if not (first or last) or (first and low is None) or (last and high is None):
             self.fail(f"{value!r} is no range of times: FROM..TO, FROM.. or ..TO, of times as {EXAMPLES}", param, ctx)
         found = low[0] if low else 0, high[1] if high else LAST_TIMESTAMP
@@ -43,7 +43,7 @@ class TimePoint(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = parse_loose_time(str(value), int(time.time() * 1000))
+        found = parse_time_expression(str(value), int(time.time() * 1000))
         if found is None:
             self.fail(f"{value!r} is no time such as {EXAMPLES}", param, ctx)
         return found[0]

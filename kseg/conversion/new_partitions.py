@@ -15,7 +15,7 @@ from kseg.conversion.disk_space import check_space
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Requests, is_left_alone, report_losses
-from kseg.conversion.rewriting import Conversion, complete, note_gaps, rewrite, segments_of
+from kseg.conversion.rewriting import Conversion, complete, rewrite, segments_of, write_gaps
 from kseg.errors import PathError
 from kseg.logdir.topic_selection import Topics
 from kseg.segment.files import (
@@ -26,8 +26,8 @@ from kseg.segment.files import (
     parse_partition_name,
     segment_file,
 )
-from kseg.segment.passed_over import warn_passed_over
 from kseg.segment.paths import expand_path, segments_at
+from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT
@@ -71,7 +71,7 @@ def convert_to_new(
             if source.directory is not None and not is_dry:
                 complete(folder, source.directory, rewritten.carried)
             if not is_dry and rewritten.converted.gaps:
-                note_gaps(folder, rewritten.converted.gaps)
+                write_gaps(folder, rewritten.converted.gaps)
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:
             if trees.isdir(path) and not is_partition(path) and not is_dry:
@@ -110,12 +110,12 @@ def _sources(paths: Sequence[str], output: str, options: ConvertOptions, message
     for path in paths:
         parts = expand_path(path)
         if parts != [path]:
-            warn_passed_over(path, False, messages.warning)
+            warn_of_skipped_files(path, False, messages.warning)
             parts = Topics(options.topics).named(path, parts)
         for part in parts:
             if path != part and is_left_alone(part, messages):
                 continue
-            warn_passed_over(part, trees.isdir(part) and not segments_at(part), messages.warning)
+            warn_of_skipped_files(part, trees.isdir(part) and not segments_at(part), messages.warning)
             source = _source(part)
             if source.name in found:
                 raise PathError(

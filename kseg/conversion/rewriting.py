@@ -154,7 +154,7 @@ def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return gaps if len(gaps) <= MAX_GAPS else []
 
 
-def note_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
+def write_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
     """Records in a new partition which of its gaps were created with it."""
     plan = Plan(folder, gaps=known_gaps(gaps))
     apply(plan, command, Keeping())

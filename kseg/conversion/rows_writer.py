@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Grouper
-from kseg.conversion.rewriting import MAX_GAPS, note_gaps
+from kseg.conversion.rewriting import MAX_GAPS, write_gaps
 from kseg.errors import KsegError
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows
@@ -96,4 +96,4 @@ def write_side_files(folder: str, whole: OffsetRange) -> None:
     epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, whole.segments[0].base_offset)])
     Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
     if whole.gaps:
-        note_gaps(folder, whole.gaps, "write")
+        write_gaps(folder, whole.gaps, "write")

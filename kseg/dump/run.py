@@ -24,9 +24,9 @@ from kseg.runtime.cores import usable_cores
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_file
 from kseg.segment.items import Damage
-from kseg.segment.passed_over import warn_passed_over
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url
@@ -153,7 +153,7 @@ class Dump:
             self._failed(error, error.exit_status)
             return
         if parts != [path]:
-            warn_passed_over(path, False, self.notices.warning)
+            warn_of_skipped_files(path, False, self.notices.warning)
         if self.options.committed_offsets and parts != [path]:
             self.printer.add_directory(path)
         for part in parts:
@@ -210,7 +210,7 @@ class Dump:
         if self.options.open_transactions:
             self._open_transactions(path, all_files)
             return
-        warn_passed_over(path, not all_files, self.notices.warning)
+        warn_of_skipped_files(path, not all_files, self.notices.warning)
         self.filters.narrow(all_files, self.options.live)
         files = self._files_of(all_files)
         if self.options.summary:

@@ -12,8 +12,8 @@ from kseg.export.tables import Output, TableWriter, check_codec, prepare_pyarrow
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import SegmentFile
-from kseg.segment.passed_over import warn_passed_over
 from kseg.segment.paths import expand_path, segments_at
+from kseg.segment.skipped_files import warn_of_skipped_files
 
 CSV = "csv"
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
@@ -78,7 +78,7 @@ class _Reading:
         for path in options.paths:
             parts = expand_path(path)
             for part in [path, *parts] if parts != [path] else parts:
-                warn_passed_over(part, part in parts and not segments_at(part), self._warn)
+                warn_of_skipped_files(part, part in parts and not segments_at(part), self._warn)
             request = ScanRequest(
                 (path,), is_committed=options.read_committed,
                 max_batch_bytes=options.max_batch_bytes,

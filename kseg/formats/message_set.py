@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats.decompressed import DecompressionError, Remarks
-from kseg.formats.in_turn import decompress_in_turn
+from kseg.formats.limited_memory import decompress_limited
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, LOG_APPEND_TIME
 from kseg.kernel.records import messages as kernel
@@ -128,7 +128,7 @@ def _open_set(
         raise UndecodableError("undecodable-records", "a compressed message has no value")
     try:
         before_large = reading.scratch.before_large
-        payload = decompress_in_turn(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
+        payload = decompress_limited(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
     reading.budget -= len(payload)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from kseg.formats.compression import CODEC_NAMES, check_beginning
 from kseg.formats.decompressed import DecompressionError, Remarks
-from kseg.formats.in_turn import decompress_in_turn
+from kseg.formats.limited_memory import decompress_limited
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
@@ -106,7 +106,7 @@ def open_records(
     """Returns a buffer with the decompressed records, and their position in it; ``data`` is the whole batch.
 
     With ``buffer`` the records may be in that buffer, and are valid until it is used again. ``remarks`` are those of
-    `decompress`, ``before_large`` is that of `decompress_in_turn`. As in Kafka, the area of a batch with a record count
+    `decompress`, ``before_large`` is that of `decompress_limited`. As in Kafka, the area of a batch with a record count
     of 0 is not read. Raises UndecodableError if the area cannot be decompressed.
     """
     if header.record_count == 0:
@@ -120,7 +120,7 @@ def open_records(
         if view is not None and len(view) <= max_bytes:
             return view, 0
     try:
-        return decompress_in_turn(header.codec, area, 2, max_bytes, before_large, remarks), 0
+        return decompress_limited(header.codec, area, 2, max_bytes, before_large, remarks), 0
     except DecompressionError as error:
         raise UndecodableError(error.problem, str(error)) from error
 

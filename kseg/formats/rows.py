@@ -39,7 +39,7 @@ class Scratch:
     """Reused buffers for rows, and the limits of decoders.
 
     ``max_batch_bytes`` limits the decompressed size of one batch, including all nested sets. ``before_large`` is called
-    before a batch becomes large (`decompress_in_turn`); None: no callback.
+    before a batch becomes large (`decompress_limited`); None: no callback.
     """
 
     __slots__ = ("before_large", "headers", "max_batch_bytes", "rows")

@@ -23,7 +23,6 @@ from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs
 from kseg.stores import trees
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent
-from kseg.stores.given_files import GivenFile, GivenSideFile
 from kseg.stores.objects import Objects
 from kseg.stores.remote.files import files_of, side_file_of
 from kseg.stores.remote.keys import PrivateKeys
@@ -33,6 +32,7 @@ from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition, storage_in
 from kseg.stores.source import Source
 from kseg.stores.trees import DIRECTORY, FILE, Node, Problem, Tree
+from kseg.stores.virtual_files import VirtualFile, VirtualSideFile
 
 _log = logging.getLogger("kseg")
 
@@ -151,7 +151,7 @@ class RemoteTree:
             self._add(f"{name}/{base:020}{LOG}", live, segment)
             if piece.is_whole:
                 self._files[f"{name}/{piece.last + 1:020}.snapshot"] = side_file_of(segment, ".snapshot")
-        self._files[f"{name}/{LEADER_EPOCHS}"] = GivenSideFile(lambda: build_leader_epochs(found.lineage))
+        self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(found.lineage))
 
     def _add(self, inner: str, live: LiveSegment, segment: RemoteSegment) -> None:
         self._live[inner] = live
@@ -170,7 +170,7 @@ def live_segment_at(path: str) -> LiveSegment | None:
     return place.tree.live(place.inner) if place is not None and isinstance(place.tree, RemoteTree) else None
 
 
-class _CutLog(GivenFile):
+class _CutLog(VirtualFile):
     """A log without the batches outside its live offsets. Damage in it is kept."""
 
     def __init__(self, segment: RemoteSegment, live: LiveSegment) -> None:

@@ -101,7 +101,7 @@ class SummaryPrinter(Printer):
         found = self._summary.problems.total() - before
         self.errors += found
         if found and self._summary.problems["undecodable-records"]:
-            self._note_damage("undecodable-records")
+            self._count_damage("undecodable-records")
 
     def _recompress(self, batch: Batch) -> None:
         for recompression in self._recompressions:
@@ -111,9 +111,9 @@ class SummaryPrinter(Printer):
         self.errors += 1
         self._summary.bytes += damage.length
         self._summary.add_damage(damage)
-        self._note_damage(damage.code)
+        self._count_damage(damage.code)
 
-    def _note_damage(self, code: str) -> None:
+    def _count_damage(self, code: str) -> None:
         if self._damaged is None:
             self._damaged = self._paths[-1], f"{code} in {os.path.basename(self._paths[-1])}"
 

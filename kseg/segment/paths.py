@@ -15,7 +15,7 @@ from kseg.segment.files import (
     parse_partition_name,
     segment_file,
 )
-from kseg.segment.passed_over import hint, is_log_directory
+from kseg.segment.skipped_files import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.regular_files import expect_named
 from kseg.stores.stored_object import local_path

@@ -93,14 +93,14 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
             return Start(0, True, entries)
         base = file.base_offset or 0
         nearest = entries.last_that(lambda entry: base + entry[0] <= offset)
-        passed_over = 0
+        skipped = 0
         for i in _back_from(nearest):
             entry = entries.at(i)
             if entry is not None and _points_to_batch(reader, base, entry, offset):
-                return Start(entry[1], False, _rejected_text(passed_over, ".index"))
-            passed_over += 1
-    if passed_over:
-        return Start(0, True, f"no entry of the .index tried fits the .log (entries tried: {passed_over})")
+                return Start(entry[1], False, _rejected_text(skipped, ".index"))
+            skipped += 1
+    if skipped:
+        return Start(0, True, f"no entry of the .index tried fits the .log (entries tried: {skipped})")
     return Start(0, False, "")
 
 
@@ -109,7 +109,7 @@ def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start
     with _open_entries(file, ".timeindex", _TIME_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
             return Start(0, True, entries)
-        passed_over = 0
+        skipped = 0
         for i in _back_from(entries.last_that(lambda entry: entry[0] < timestamp)):
             entry = entries.at(i)
             if entry is not None and entry[0] < timestamp:  # timestamps need not rise in a wrong index
@@ -117,10 +117,10 @@ def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start
                 if isinstance(batch, str):
                     return Start(0, True, batch)
                 if batch is not None:
-                    return Start(batch.end, False, _rejected_text(passed_over, ".timeindex"))
-            passed_over += 1
-    if passed_over:
-        return Start(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {passed_over})")
+                    return Start(batch.end, False, _rejected_text(skipped, ".timeindex"))
+            skipped += 1
+    if skipped:
+        return Start(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {skipped})")
     return Start(0, False, "")
 
 
@@ -293,8 +293,8 @@ def _back_from(i: int) -> Iterator[int]:
         yield 0
 
 
-def _rejected_text(passed_over: int, suffix: str) -> str:
-    return f"{suffix} entries skipped because they do not match the .log: {passed_over}" if passed_over else ""
+def _rejected_text(skipped: int, suffix: str) -> str:
+    return f"{suffix} entries skipped because they do not match the .log: {skipped}" if skipped else ""
 
 
 def _points_to_batch(reader: SegmentReader, base: int, entry: tuple[int, int], offset: int) -> bool:

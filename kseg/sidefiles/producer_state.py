@@ -152,7 +152,7 @@ class ProducerStates:
         """Starts a segment: resets its event counts."""
         self.state.clear()
 
-    def note_damage(self) -> None:
+    def mark_damaged(self) -> None:
         """Records that unreadable bytes precede the next batch."""
         self.state.is_after_damage = True
 

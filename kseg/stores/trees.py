@@ -135,7 +135,7 @@ def _names(path: str) -> set[str]:
 
 @contextmanager
 def given(files: Mapping[str, Tree]) -> Iterator[None]:
-    """Mounts trees of one file (`kseg.stores.given_files`) at exactly these paths for the length of a block."""
+    """Mounts trees of one file (`kseg.stores.virtual_files`) at exactly these paths for the length of a block."""
     _given.update(files)
     try:
         yield

@@ -15,8 +15,8 @@ from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, PARTITION_FILES, SIDE_SUFFIXES
-from kseg.segment.passed_over import some
 from kseg.segment.reader import SegmentReader
+from kseg.segment.skipped_files import some
 from kseg.segment.survey import FULL, Headers, SegmentSurvey
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.lines import integer

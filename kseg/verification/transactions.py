@@ -133,11 +133,11 @@ class ProducerRule(Rule):
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
         if self._is_on_segment:
-            self._states.note_damage()
+            self._states.mark_damaged()
 
     def unread(self, segment: "Segment") -> None:
         if self._is_on:
-            self._states.note_damage()
+            self._states.mark_damaged()
 
     def end(self, segment: "Segment") -> None:
         if not self._is_on_segment:

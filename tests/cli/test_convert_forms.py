@@ -169,7 +169,7 @@ def test_offsets_that_fall_are_refused(kseg: Kseg, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_damage_is_refused_or_passed_over(kseg: Kseg, tmp_path: Path, form: str) -> None:
+def test_damage_is_refused_or_skipped(kseg: Kseg, tmp_path: Path, form: str) -> None:
     refused = kseg("convert", "--to", form, "-o", tmp_path / "out", DAMAGED)
     assert (refused.status, (tmp_path / "out").exists()) == (3, False)
     assert kseg("convert", "--to", form, "--skip-damage", "-o", tmp_path / "out", DAMAGED).status == 0

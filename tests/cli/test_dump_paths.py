@@ -35,11 +35,11 @@ def partition(parent: Path, name: str, *segments: str) -> Path:
     return folder
 
 
-def dumped(kseg: Kseg, *arguments: object, passed_over: str = "") -> list[str]:
-    """The files of the ``Dumping`` lines; standard error tells of nothing, or of what is ``passed_over``."""
+def dumped(kseg: Kseg, *arguments: object, not_read: str = "") -> list[str]:
+    """The files of the ``Dumping`` lines; standard error tells of nothing, or of what is ``not_read``."""
     done = kseg("dump", *arguments)
-    assert (done.status, done.err.count("\n")) == (0, bool(passed_over))
-    assert (f"passed over: {passed_over} (" in done.err) == bool(passed_over)
+    assert (done.status, done.err.count("\n")) == (0, bool(not_read))
+    assert (f"not read: {not_read} (" in done.err) == bool(not_read)
     return [line.removeprefix("Dumping ") for line in done.lines if line.startswith("Dumping ")]
 
 
@@ -67,7 +67,7 @@ def test_a_partition_is_read_by_base_offset(tmp_path: Path, kseg: Kseg) -> None:
     for other in ("x.log", "2026-11-21.log", "leader-epoch-checkpoint", f"{NAME}.gz", "7.log.bak", "7.index"):
         (folder / other).write_bytes(b"other")
     (folder / "5.log").mkdir()
-    assert dumped(kseg, folder, passed_over="5.log") == [str(folder / name) for name in names]
+    assert dumped(kseg, folder, not_read="5.log") == [str(folder / name) for name in names]
 
 
 def test_a_log_directory_is_read_by_topic_and_number(tmp_path: Path, kseg: Kseg) -> None:
@@ -79,8 +79,8 @@ def test_a_log_directory_is_read_by_topic_and_number(tmp_path: Path, kseg: Kseg)
     (logs / "remote-log-index-cache").mkdir()
     expected = [str(folder / NAME) for folder in folders]
     stray = "2026-11-21.log"
-    assert dumped(kseg, logs, passed_over=stray) == expected
-    assert dumped(kseg, "--all", logs, passed_over=stray) == [*expected, str(logs / "meta.properties")]
+    assert dumped(kseg, logs, not_read=stray) == expected
+    assert dumped(kseg, "--all", logs, not_read=stray) == [*expected, str(logs / "meta.properties")]
 
 
 @pytest.mark.parametrize("moved", ["", *(f".{'0123456789abcdef' * 2}-{why}" for why in ("delete", "future", "stray"))])

@@ -95,7 +95,7 @@ def test_a_range_of_positions_reads_its_chunks(
     assert 0 < sum(length for read, _, length in reads if read == name) <= most_chunks * 4096
 
 
-def test_a_damaged_chunk_is_passed_over(kseg: Kseg, tmp_path: Path) -> None:
+def test_a_damaged_chunk_is_skipped(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("both", tmp_path)
     segment = damage_chunk(store, "both", 5)
     for options in ([], ["--offsets", "0.."]):

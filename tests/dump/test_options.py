@@ -83,7 +83,7 @@ def test_what_is_no_number_of_bytes_is_wrong_usage(value: str, kseg: Kseg) -> No
         assert kseg("dump", f"{option}={value}", SECOND).status == 2
 
 
-def test_a_batch_above_max_batch_bytes_is_told_and_passed_over(kseg: Kseg) -> None:
+def test_a_batch_above_max_batch_bytes_is_reported_and_skipped(kseg: Kseg) -> None:
     done = kseg("dump", "--format", "json", "--print-data-log", "--max-batch-bytes", "10", GZIP_V0)
     assert done.status == 1
     assert {tuple(batch["problems"]) for batch in done.of_type("batch")} == {("decompression-limit",)}

@@ -62,16 +62,16 @@ def test_a_file_is_synced_before_it_takes_its_name(tmp_path: Path, monkeypatch: 
     calls: list[tuple[str, bytes]] = []
     sync, replace = os.fsync, os.replace
 
-    def note_sync(descriptor: int) -> None:
+    def record_sync(descriptor: int) -> None:
         calls.append(("sync", os.pread(descriptor, 100, 0)))
         sync(descriptor)
 
-    def note_replace(source: str, target: str) -> None:
+    def record_replace(source: str, target: str) -> None:
         calls.append(("replace", Path(source).read_bytes()))
         replace(source, target)
 
-    monkeypatch.setattr(os, "fsync", note_sync)
-    monkeypatch.setattr(os, "replace", note_replace)
+    monkeypatch.setattr(os, "fsync", record_sync)
+    monkeypatch.setattr(os, "replace", record_replace)
     with open_sink(str(tmp_path / "lines")) as sink:
         sink.write(b"all of it")
     assert calls == [("sync", b"all of it"), ("replace", b"all of it")]

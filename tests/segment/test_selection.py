@@ -79,7 +79,7 @@ def test_batches_without_timestamps_are_counted() -> None:
     assert selection.untimed == len(batches) > 0
 
 
-def test_what_does_not_decode_is_not_passed_over() -> None:
+def test_what_does_not_decode_is_not_skipped() -> None:
     (path,) = (TESTDATA / "damaged/4.3.1-crcok-gzip-payload-garbage").rglob("*.log")
     undecodable = []
     for batch in read(path):

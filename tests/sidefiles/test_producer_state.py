@@ -299,7 +299,7 @@ def test_damage_makes_open_transactions_uncertain() -> None:
     states = ProducerStates()
     states.replay(rows_of([data(0, 1, 0, 0, 1, True, 5)]), 1)
     assert [found.is_certain for found in states.ongoing()] == [True]
-    states.note_damage()
+    states.mark_damaged()
     assert [found.is_certain for found in states.ongoing()] == [False]
     states.replay(rows_of([data(3, 2, 0, 0, 1, True, 5)]), 1)
     assert [found.is_certain for found in states.ongoing()] == [False, True]

@@ -15,7 +15,7 @@ from kseg.changes.roll_forward import complete_interrupted
 from kseg.errors import KsegError, PathError
 from kseg.logdir.topic_selection import Topics
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
-from kseg.segment.passed_over import hint, is_log_directory
+from kseg.segment.skipped_files import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.stored_object import is_url, shown

@@ -19,7 +19,7 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
-from kseg.segment.passed_over import warn_passed_over
+from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT
@@ -80,9 +80,9 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
     partitions = [] if is_single else list_partitions(real)
-    warn_passed_over(real, False, reporter.warning, is_single and planner.reads_all_files)
+    warn_of_skipped_files(real, False, reporter.warning, is_single and planner.reads_all_files)
     for partition in partitions:
-        warn_passed_over(partition, False, reporter.warning, planner.reads_all_files)
+        warn_of_skipped_files(partition, False, reporter.warning, planner.reads_all_files)
     for link in filter(trees.islink, partitions):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
     if options.output is None and not options.is_dry:

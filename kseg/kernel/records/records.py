@@ -164,7 +164,7 @@ def append_row(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def note_record(
+def count_record(
     fields: cython.pointer[cython.const[RecordFields]],
     timestamp: cython.longlong,
     header: cython.pointer[cython.const[RecordsHeader]],
@@ -210,7 +210,7 @@ def append_records(p, end, cursor, header, table):
         timestamp = header.max_timestamp
         if not header.is_append_time:
             timestamp = sum_of(header.base_timestamp, fields.timestamp_delta)
-        note_record(cython.address(fields), timestamp, header, cursor)
+        count_record(cython.address(fields), timestamp, header, cursor)
         if table.row_capacity > 0:
             append_row(cython.address(fields), timestamp, header, table)
     return BYTES_LEFT if header.count > 0 and cursor.position != end else COMPLETE

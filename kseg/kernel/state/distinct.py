@@ -24,11 +24,11 @@ def add(distinct: cython.longlong[::1], value: cython.const[cython.uchar][::1]) 
     check_distinct(distinct)
     if cython.compiled:
         if len(value) == 0:
-            note_hash(cython.address(distinct[0]), mixed(0))
+            add_hash(cython.address(distinct[0]), mixed(0))
         else:
-            note_hash(cython.address(distinct[0]), hash_of(cython.address(value[0]), 0, len(value)))
+            add_hash(cython.address(distinct[0]), hash_of(cython.address(value[0]), 0, len(value)))
     else:
-        note_hash(distinct, hash_of(value, 0, len(value)))
+        add_hash(distinct, hash_of(value, 0, len(value)))
 
 
 @cython.cfunc
@@ -72,7 +72,7 @@ def hash_of(
     return mixed(h ^ tail)
 
 
-def note_hash(distinct, h):
+def add_hash(distinct, h):
     rank: cython.longlong = 1
     register: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h >> (64 - REGISTER_BITS)) + REGISTERS
     rest: cython.ulonglong = h

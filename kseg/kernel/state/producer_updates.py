@@ -122,7 +122,7 @@ def shares_first_offset(entries, e):
     return behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]
 
 
-def note_abort(table, e, stable, rows, at):
+def add_abort(table, e, stable, rows, at):
     """A row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
     row: cython.Py_ssize_t = table.aborts * ABORT_WIDTH
     first: cython.longlong = table.entries[e + TXN_FIRST]
@@ -160,7 +160,7 @@ def replay_marker(rows, i, table, index):
     if rows[at + BATCH_MARKER] == ABORT_MARKER:
         if other == index:
             other = entries[e + TXN_BEHIND]
-        note_abort(table, e, entries[other * ENTRY_WIDTH + TXN_FIRST] if other >= 0 else offset + 1, rows, at)
+        add_abort(table, e, entries[other * ENTRY_WIDTH + TXN_FIRST] if other >= 0 else offset + 1, rows, at)
     if entries[e + TXN_FIRST] >= 0:
         if rows[at + BATCH_MARKER] == ABORT_MARKER:
             table.aborted += 1

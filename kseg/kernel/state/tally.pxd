@@ -51,24 +51,24 @@ cdef enum:
     SIZES = 192
     TALLY_WIDTH = 8384
 
-cdef void note_size(long long* tally, Py_ssize_t which, long long size) noexcept nogil
-cdef void note_record(
+cdef void count_size(long long* tally, Py_ssize_t which, long long size) noexcept nogil
+cdef void count_record(
     const unsigned char* p, long long* tally, long long* keys, Py_ssize_t key, long long key_size,
     long long value_size, long long headers
 ) noexcept nogil
-cdef void note_rows(
+cdef void count_rows(
     const unsigned char* p, const long long* rows, long long count, long long* tally, long long* keys, bint is_control,
     bint has_offsets
 ) noexcept nogil
-cdef void note_batch(
+cdef void count_batch(
     const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers
 ) noexcept nogil
-cdef void note_plain(long long* tally, Py_ssize_t form, long long records, long long size) noexcept nogil
-cdef int note_message(
+cdef void count_plain(long long* tally, Py_ssize_t form, long long records, long long size) noexcept nogil
+cdef int count_message(
     const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers,
     long long* keys
 ) noexcept nogil
-cdef int note_frame(
+cdef int count_frame(
     const unsigned char* p, const long long* frames, Py_ssize_t row, bint v07, long long* tally, long long* producers,
     long long* keys, RecordTable* table
 ) noexcept nogil

@@ -59,7 +59,7 @@ from cython.cimports.kseg.kernel.records.records import (
     begin_records,
     read_records_header,
 )
-from cython.cimports.kseg.kernel.state.distinct import check_distinct, hash_of, mixed, note_hash
+from cython.cimports.kseg.kernel.state.distinct import add_hash, check_distinct, hash_of, mixed
 
 COUNTERS = (
     "batches", "records", "control_records", "null_keys", "null_values", "tombstones", "with_headers", "headers",
@@ -90,7 +90,7 @@ def layout() -> tuple[int, int, int, int]:
     return FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH
 
 
-def note_size(tally, which, size):
+def count_size(tally, which, size):
     at: cython.Py_ssize_t = SIZES + which * SIZE_WIDTH
     e: cython.int = 0
     if size < 0:
@@ -110,7 +110,7 @@ def note_size(tally, which, size):
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def note_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong) -> cython.void:
+def count_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong) -> cython.void:
     last: cython.longlong = tally[LAST_OFFSET]
     if not tally[HAS_OFFSET]:
         tally[HAS_OFFSET] = 1
@@ -126,20 +126,20 @@ def note_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong)
     tally[LAST_OFFSET] = offset
 
 
-def note_record(p, tally, keys, key, key_size, value_size, headers):
+def count_record(p, tally, keys, key, key_size, value_size, headers):
     """Counts a record that is not a control record; the size of a null key or value is -1."""
     tally[RECORDS] += 1
     if key_size < 0:
         tally[NULL_KEYS] += 1
     else:
-        note_size(tally, KEY_SIZES, key_size)
-        note_hash(keys, hash_of(p, key, key_size))
+        count_size(tally, KEY_SIZES, key_size)
+        add_hash(keys, hash_of(p, key, key_size))
     if value_size < 0:
         tally[NULL_VALUES] += 1
         if key_size >= 0:
             tally[TOMBSTONES] += 1
     else:
-        note_size(tally, VALUE_SIZES, value_size)
+        count_size(tally, VALUE_SIZES, value_size)
     if headers > 0:
         tally[WITH_HEADERS] += 1
         tally[HEADERS] += headers
@@ -149,7 +149,7 @@ def note_record(p, tally, keys, key, key_size, value_size, headers):
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def note_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
+def count_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
     if timestamp < 0:
         return
     if tally[WITH_TIMESTAMP] == 0 or timestamp < tally[LEAST_TIMESTAMP]:
@@ -159,17 +159,17 @@ def note_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.lon
     tally[WITH_TIMESTAMP] += 1
 
 
-def note_rows(p, rows, count, tally, keys, is_control, has_offsets):
+def count_rows(p, rows, count, tally, keys, is_control, has_offsets):
     i: cython.longlong
     row: cython.Py_ssize_t
     kind: cython.int
     for i in range(count):
         row = i * ROW_WIDTH
         if has_offsets:
-            note_offset(tally, rows[row + ROW_OFFSET])
-        note_timestamp(tally, rows[row + ROW_TIMESTAMP])
+            count_offset(tally, rows[row + ROW_OFFSET])
+        count_timestamp(tally, rows[row + ROW_TIMESTAMP])
         if not is_control:
-            note_record(
+            count_record(
                 p, tally, keys, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], rows[row + ROW_VALUE_SIZE],
                 rows[row + ROW_HEADER_COUNT],
             )  # fmt: skip
@@ -179,14 +179,14 @@ def note_rows(p, rows, count, tally, keys, is_control, has_offsets):
         tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
 
 
-def note_batch(p, at, size, magic, tally, producers):
+def count_batch(p, at, size, magic, tally, producers):
     """Counts the header of the batch at p[at]; ``magic`` is MAGIC_07 for format 0.7."""
     attributes: cython.int
     producer: cython.longlong
     form: cython.Py_ssize_t = FORM_07
     codec: cython.int
     tally[BATCHES] += 1
-    note_size(tally, BATCH_SIZES, size)
+    count_size(tally, BATCH_SIZES, size)
     if magic == MAGIC_07:
         codec = p[at + V07_ATTRIBUTES] & V07_CODEC if p[at + V07_MAGIC] else 0
     elif magic < MAGIC_V2:
@@ -211,22 +211,22 @@ def note_batch(p, at, size, magic, tally, producers):
         producer = be64(p, at + V2_PRODUCER_ID)
         if producer >= 0:
             tally[WITH_PRODUCER] += 1
-            note_hash(producers, mixed(cython.cast(cython.ulonglong, producer)))
+            add_hash(producers, mixed(cython.cast(cython.ulonglong, producer)))
     form = FORMS + form * FORM_ROW + codec * FORM_WIDTH
     tally[form + FORM_BATCHES] += 1
     tally[form + FORM_BYTES] += size
 
 
-def note_plain(tally, form, records, size):
+def count_plain(tally, form, records, size):
     """Counts the records of an uncompressed batch and their bytes."""
     form = FORMS + form * FORM_ROW
     tally[form + FORM_RECORDS] += records
     tally[form + FORM_PACKED] += size
     tally[form + FORM_UNPACKED] += size
-    note_size(tally, RECORD_COUNTS, records)
+    count_size(tally, RECORD_COUNTS, records)
 
 
-def note_message(p, at, size, magic, tally, producers, keys):
+def count_message(p, at, size, magic, tally, producers, keys):
     """Counts an uncompressed v0 or v1 message. Returns DONE or NOT_PLAIN."""
     key: cython.Py_ssize_t = V1_HEADER_BYTES if magic else V0_HEADER_BYTES
     key_size: cython.longlong
@@ -243,16 +243,16 @@ def note_message(p, at, size, magic, tally, producers, keys):
     value += 4
     if value_size > size - value:
         return NOT_PLAIN
-    note_batch(p, at, size, magic, tally, producers)
-    note_offset(tally, be64(p, at))
+    count_batch(p, at, size, magic, tally, producers)
+    count_offset(tally, be64(p, at))
     if magic == 1:
-        note_timestamp(tally, be64(p, at + V1_TIMESTAMP))
-    note_record(p, tally, keys, at + key, key_size, value_size, 0)
-    note_plain(tally, magic, 1, size)
+        count_timestamp(tally, be64(p, at + V1_TIMESTAMP))
+    count_record(p, tally, keys, at + key, key_size, value_size, 0)
+    count_plain(tally, magic, 1, size)
     return DONE
 
 
-def note_frame(p, frames, row, v07, tally, producers, keys, table):
+def count_frame(p, frames, row, v07, tally, producers, keys, table):
     """Counts a plain batch. Returns DONE or NOT_PLAIN. ``table``: buffers for the records of one batch."""
     header: RecordsHeader
     cursor: RecordCursor
@@ -264,12 +264,12 @@ def note_frame(p, frames, row, v07, tally, producers, keys, table):
     if v07:
         if magic and p[at + V07_ATTRIBUTES] & V07_CODEC:
             return NOT_PLAIN
-        note_batch(p, at, size, MAGIC_07, tally, producers)
-        note_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0)
-        note_plain(tally, FORM_07, 1, size)
+        count_batch(p, at, size, MAGIC_07, tally, producers)
+        count_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0)
+        count_plain(tally, FORM_07, 1, size)
         return DONE
     if magic < MAGIC_V2:
-        return note_message(p, at, size, magic, tally, producers, keys)
+        return count_message(p, at, size, magic, tally, producers, keys)
     if magic > MAGIC_V2 or p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) > table.row_capacity:
         return NOT_PLAIN
     if size != V2_HEADER_BYTES and be32(p, at + V2_COUNT) == 0:
@@ -281,10 +281,10 @@ def note_frame(p, frames, row, v07, tally, producers, keys, table):
     table.row_count = table.header_count = 0
     if append_records(p, at + size, cython.address(cursor), cython.address(header), table):
         return NOT_PLAIN
-    note_batch(p, at, size, magic, tally, producers)
+    count_batch(p, at, size, magic, tally, producers)
     if header.count > 0:
-        note_rows(p, table.rows, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True)
-    note_plain(tally, 2, table.row_count, size - V2_HEADER_BYTES)
+        count_rows(p, table.rows, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True)
+    count_plain(tally, 2, table.row_count, size - V2_HEADER_BYTES)
     return DONE
 
 
@@ -322,7 +322,7 @@ def add_frames(
     frame, counted, seen, known = int64s_in(frames), int64s_out(tally), int64s_out(producers), int64s_out(keys)
     with cython.nogil:
         while i < stop:
-            if note_frame(p, frame, i * FRAME_WIDTH, v07, counted, seen, known, cython.address(table)) != DONE:
+            if count_frame(p, frame, i * FRAME_WIDTH, v07, counted, seen, known, cython.address(table)) != DONE:
                 break
             i += 1
     return i
@@ -341,7 +341,7 @@ def add_batch(
     if len(data) < least or magic > MAGIC_V2 or (magic < 0 and magic != MAGIC_07):
         raise ValueError("no batch of this magic")
     check_buffers(tally, producers)
-    note_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally), int64s_out(producers))
+    count_batch(bytes_in(data), 0, len(data), magic, int64s_out(tally), int64s_out(producers))
 
 
 def add_rows(
@@ -363,14 +363,14 @@ def add_rows(
     row = int64s_in(rows)
     counted, known = int64s_out(tally), int64s_out(keys)
     with cython.nogil:
-        note_rows(p, row, count, counted, known, is_control, has_offsets)
+        count_rows(p, row, count, counted, known, is_control, has_offsets)
 
 
 def add_size(tally: cython.longlong[::1], which: cython.Py_ssize_t, size: cython.longlong) -> None:
     """Adds a number to one of the distributions BATCH_SIZES, RECORD_COUNTS, KEY_SIZES, VALUE_SIZES."""
     if len(tally) < TALLY_WIDTH or which < 0 or which > 3:
         raise ValueError("no such distribution")
-    note_size(int64s_out(tally), which, size)
+    count_size(int64s_out(tally), which, size)
 
 
 def check_buffers(tally, distinct):

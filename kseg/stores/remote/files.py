@@ -4,28 +4,28 @@ import errno
 from functools import partial
 
 from kseg.errors import PathError
-from kseg.stores.given_files import GivenLog, GivenSideFile
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.trees import Tree
+from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 
 INDEXES = (".index", ".timeindex", ".txnindex")
 
 
 def files_of(segment: RemoteSegment, path: str, is_in_place: bool) -> dict[str, Tree]:
     """Returns the log at ``path``, and the indexes beside it; nothing is read yet."""
-    files: dict[str, Tree] = {path: GivenLog(partial(_size, segment), partial(_source, segment, path, is_in_place))}
+    files: dict[str, Tree] = {path: VirtualLog(partial(_size, segment), partial(_source, segment, path, is_in_place))}
     for suffix in INDEXES:
         files[path.removesuffix(LOG) + suffix] = side_file_of(segment, suffix)
     return files
 
 
-def side_file_of(segment: RemoteSegment, suffix: str) -> GivenSideFile:
+def side_file_of(segment: RemoteSegment, suffix: str) -> VirtualSideFile:
     """Returns a side file. It raises OSError if it cannot be restored: the log is then read without it."""
-    return GivenSideFile(partial(_content, segment, suffix))
+    return VirtualSideFile(partial(_content, segment, suffix))
 
 
 def _size(segment: RemoteSegment) -> int:

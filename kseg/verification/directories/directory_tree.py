@@ -19,7 +19,7 @@ from kseg.segment.files import (
     parse_partition_name,
     segments_among,
 )
-from kseg.segment.passed_over import DEPTH
+from kseg.segment.skipped_files import DEPTH
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers

@@ -13,7 +13,7 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.logdir.log_directory import is_moved
 from kseg.segment.file_types import first_base_offset, holds_batches, is_packed_segment, named_like_segment, read_head
 from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
-from kseg.segment.passed_over import DEPTH
+from kseg.segment.skipped_files import DEPTH
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.remote_index_names import is_remote_segment_name
 from kseg.stores import trees

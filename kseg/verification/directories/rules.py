@@ -13,7 +13,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import TOPIC_ID
 from kseg.logdir.log_directory import LogDirectory, is_moved
 from kseg.segment.files import BOOTSTRAP, LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
-from kseg.segment.passed_over import some
+from kseg.segment.skipped_files import some
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES

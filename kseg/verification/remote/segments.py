@@ -8,13 +8,13 @@ from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
-from kseg.stores.given_files import GivenLog, GivenSideFile
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.names import AIVEN, INDEXES, LOG, MANIFEST
 from kseg.stores.remote.segment import EPOCHS, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition
 from kseg.stores.remote.transformation import ChunkError
+from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 from kseg.verification.partition import judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
@@ -70,8 +70,8 @@ def judge_segment(
     contents = _side_files(segment, report)
     source = RemoteSource(segment, path)
     stem = path.removesuffix(LOG)
-    files: dict[str, trees.Tree] = {path: GivenLog(lambda: source.size, lambda: source)}
-    files |= {stem + suffix: GivenSideFile(partial(bytes, content)) for suffix, content in contents.items()}
+    files: dict[str, trees.Tree] = {path: VirtualLog(lambda: source.size, lambda: source)}
+    files |= {stem + suffix: VirtualSideFile(partial(bytes, content)) for suffix, content in contents.items()}
     names = frozenset(map(os.path.basename, files))
     with trees.given(files):
         partition = partition_of(

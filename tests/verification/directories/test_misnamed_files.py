@@ -1,4 +1,4 @@
-"""Nothing that looks like Kafka's is passed over: files under other names, packed ones, directories above and below."""
+"""Nothing that looks like Kafka's is not read: files under other names, packed ones, directories above and below."""
 
 import gzip
 import os

@@ -17,7 +17,7 @@ _MOMENT = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def parse_loose_time(text: str, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int] | None:
+def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) -> tuple[int, int] | None:
     """Returns the first and last ms of a time: a day or a minute is a range. None if it is malformed.
 
     ``zone``: for times without one, None is the local one.

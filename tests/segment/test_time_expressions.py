@@ -4,7 +4,7 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from kseg.segment.loose_times import parse_loose_time
+from kseg.segment.time_expressions import parse_time_expression
 
 NOW = 1790000000000  # 2026-09-21 14:13:20 UTC
 DAY = 86_400_000
@@ -36,13 +36,15 @@ EAST = timezone(timedelta(hours=2))
     ],
 )
 def test_a_time(text: str, first: int, last: int) -> None:
-    assert parse_loose_time(text, NOW, UTC) == (first, last)
+    assert parse_time_expression(text, NOW, UTC) == (first, last)
 
 
 def test_what_has_no_zone_is_local() -> None:
-    assert parse_loose_time("2026-09-21 16:00", NOW, EAST) == parse_loose_time("2026-09-21 14:00", NOW, UTC)
-    assert parse_loose_time("2026-09-21", NOW, EAST) == (MIDNIGHT - 7_200_000, MIDNIGHT + DAY - 7_200_001)
-    assert parse_loose_time("2026-09-21 16:00:00Z", NOW, EAST) == parse_loose_time("2026-09-21 16:00:00", NOW, UTC)
+    assert parse_time_expression("2026-09-21 16:00", NOW, EAST) == parse_time_expression("2026-09-21 14:00", NOW, UTC)
+    assert parse_time_expression("2026-09-21", NOW, EAST) == (MIDNIGHT - 7_200_000, MIDNIGHT + DAY - 7_200_001)
+    assert parse_time_expression("2026-09-21 16:00:00Z", NOW, EAST) == parse_time_expression(
+        "2026-09-21 16:00:00", NOW, UTC
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,4 +62,4 @@ def test_what_has_no_zone_is_local() -> None:
     ],
 )
 def test_what_is_no_time(text: str) -> None:
-    assert parse_loose_time(text, NOW, UTC) is None
+    assert parse_time_expression(text, NOW, UTC) is None

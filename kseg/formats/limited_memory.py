@@ -8,7 +8,7 @@ from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.limits import LARGEST_BUFFER_BYTES
 
 
-def decompress_in_turn(
+def decompress_limited(
     codec: int,
     payload: Any,
     magic: int,

@@ -8,9 +8,9 @@ import pytest
 from kseg.errors import PathError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.given_files import GivenLog, GivenSideFile
 from kseg.stores.regular_files import open_at_once, open_extent, read_regular
 from kseg.stores.source import Source, open_source
+from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
@@ -19,7 +19,7 @@ LOG = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
 @pytest.mark.parametrize("opened", [open_extent, open_at_once])
 def test_a_side_file_is_opened_by_its_path(opened: Callable[[str], Extent], tmp_path: Path) -> None:
     path, beside = str(tmp_path / "0.index"), str(tmp_path / "1.index")
-    with trees.given({path: GivenSideFile(lambda: b"entries")}):
+    with trees.given({path: VirtualSideFile(lambda: b"entries")}):
         extent = opened(path)
         assert (extent.pread(100, 0), extent.is_regular()) == (b"entries", True)
         extent.close()
@@ -31,7 +31,7 @@ def test_a_side_file_is_opened_by_its_path(opened: Callable[[str], Extent], tmp_
 def test_a_given_file_hides_the_one_that_is_there(tmp_path: Path) -> None:
     path = tmp_path / "0.index"
     path.write_bytes(b"stored otherwise")
-    with trees.given({str(path): GivenSideFile(lambda: b"entries")}):
+    with trees.given({str(path): VirtualSideFile(lambda: b"entries")}):
         assert read_regular(str(path), 100) == b"entries"
     assert read_regular(str(path), 100) == b"stored otherwise"
 
@@ -42,7 +42,7 @@ def size_of_log() -> int:
 
 def test_a_log_is_opened_as_its_source(tmp_path: Path) -> None:
     path = str(tmp_path / "0.log")
-    with trees.given({path: GivenLog(size_of_log, lambda: open_source(str(LOG)))}):
+    with trees.given({path: VirtualLog(size_of_log, lambda: open_source(str(LOG)))}):
         with open_source(path) as source:
             assert isinstance(source, Source)
             assert bytes(source.buffer[: source.size]) == LOG.read_bytes()
@@ -67,7 +67,7 @@ def missing() -> Source:
 
 def test_what_cannot_be_restored_is_not_there(tmp_path: Path) -> None:
     index, log = str(tmp_path / "0.index"), str(tmp_path / "0.log")
-    with trees.given({index: GivenSideFile(failing), log: GivenLog(missing_size, missing)}):
+    with trees.given({index: VirtualSideFile(failing), log: VirtualLog(missing_size, missing)}):
         with pytest.raises(FileNotFoundError):
             open_extent(index)
         with pytest.raises(PathError, match="no such object"):

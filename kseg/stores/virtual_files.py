@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kseg.stores.source import Source
 
 
-class GivenFile:
-    """Base of all given files."""
+class VirtualFile:
+    """Base of all virtual files."""
 
     is_archive = is_shared = False
 
@@ -35,7 +35,7 @@ class GivenFile:
         """Does nothing: callers close the files that they open."""
 
 
-class GivenLog(GivenFile):
+class VirtualLog(VirtualFile):
     """A log, which is only opened as a source.
 
     ``size`` returns its size in bytes, ``make`` opens it; both may raise PathError.
@@ -58,7 +58,7 @@ class GivenLog(GivenFile):
         return self._make()
 
 
-class GivenSideFile(GivenFile):
+class VirtualSideFile(VirtualFile):
     """A small file. ``content`` returns its bytes, or raises OSError; it is called once."""
 
     def __init__(self, content: Callable[[], bytes]) -> None:

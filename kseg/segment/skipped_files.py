@@ -42,7 +42,7 @@ def hint(path: str) -> str:
     return f"; log directories in it: {some(inside)}" if inside else ""
 
 
-def passed_over(directory: str, is_packed_only: bool = False) -> list[str]:
+def skipped_files(directory: str, is_packed_only: bool = False) -> list[str]:
     """Returns names in a partition directory that resemble segments but are read only by `kseg verify`, sorted.
 
     ``is_packed_only``: only packed files. Raises PathError if the directory cannot be read.
@@ -63,17 +63,17 @@ def _is_linked_partition(directory: str, name: str) -> bool:
     return trees.islink(path) and trees.isdir(path)
 
 
-def warn_passed_over(path: str, is_empty: bool, warn: Callable[[str], None], is_packed_only: bool = False) -> None:
+def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None], is_packed_only: bool = False) -> None:
     """Reports the skipped files of a partition directory. ``is_empty``: it has no other segment. For
-    ``is_packed_only`` see `passed_over`.
+    ``is_packed_only`` see `skipped_files`.
 
     Raises PathError if there is nothing else, so that an empty result is not taken for a complete one.
     """
-    if not trees.isdir(path) or not (names := passed_over(path, is_packed_only)):
+    if not trees.isdir(path) or not (names := skipped_files(path, is_packed_only)):
         return
     packed = [name for name in names if _is_packed(os.path.join(path, name))]
     reads = f"; kseg dump {quote(os.path.join(path, packed[0]))} reads a packed segment" if packed else ""
-    text = f"passed over: {some(names)} (kseg verify {quote(path)} shows more{reads})"
+    text = f"not read: {some(names)} (kseg verify {quote(path)} shows more{reads})"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
     warn(f"{path}: {text}")

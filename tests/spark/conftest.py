@@ -13,10 +13,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
+def needs_java() -> None:
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java on PATH")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, needs_java: None) -> Iterator[Any]:
+    pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
     assert pyspark.__version__ >= "4.1"
     from pyspark.sql import SparkSession
 

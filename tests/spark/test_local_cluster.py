@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from cleaner.partitions import PAIRS, files
+from spark.drivers import spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,17 +60,6 @@ def installed(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "kseg", target / "kseg", ignore=shutil.ignore_patterns("__pycache__", "by_name"))
     shutil.copytree(ROOT / "kseg/spark/by_name/pyspark_kseg", target / "pyspark_kseg")
     return target
-
-
-def spark_home(folder: Path) -> Path:
-    """A copy of the package's SPARK_HOME. Workers of a local cluster write to it, whatever SPARK_WORKER_DIR is."""
-    import pyspark
-
-    folder.mkdir()
-    for path in Path(pyspark.__file__).parent.iterdir():
-        if path.name != "work":
-            (folder / path.name).symlink_to(path)
-    return folder
 
 
 def test_executors_read_write_and_compact(tmp_path: Path, installed: Path) -> None:

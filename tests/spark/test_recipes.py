@@ -2,29 +2,24 @@
 
 import gzip
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
 import kseg
+from spark.drivers import RECIPES, ROOT, output_of, session, settings_of, skip_unless_pyspark, started
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 TESTDATA = ROOT / "testdata"
 TIERED = TESTDATA / "remote/both"
 NAMES = ("key", "value")
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
-PAGE = (ROOT / "man/kseg-spark-recipes.7").read_text("utf-8")
-SETTINGS = re.findall(r"^\.Bd -literal -offset indent\n(.*?)^\.Ed$", PAGE, re.MULTILINE | re.DOTALL)
-EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(r"^\.Bd -literal\n(.*?)^\.Ed$", RECIPES, re.MULTILINE | re.DOTALL)
 pytestmark = pytest.mark.spark
 
 
@@ -113,47 +108,15 @@ def test_a_backfill_has_the_committed_records_of_remote_storage_and_the_disk(spa
     ]
 
 
-def settings_of(package: str, archive: Path) -> dict[str, str]:
-    """The settings that the page shows with this package."""
-    (found,) = (block for block in SETTINGS if package in block)
-    shown = dict(line.split("=", 1) for line in found.splitlines())
-    return {name: value.replace("/archive", str(archive)) for name, value in shown.items()}
-
-
 def run_with(package: str, code: str, folder: Path) -> list[list[Any]]:
-    """Runs code with a package from Maven in a session of its own, and returns its ``rows``.
-
-    Skips the test, with the reason, where Maven does not have the package.
-    """
+    """Runs code with a package from Maven in a session of its own, and returns its ``rows``."""
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "1",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         **settings_of(package, folder),
     }
-    start = (
-        "import json\nfrom pyspark.sql import SparkSession\nimport kseg.spark\n"
-        f"spark = SparkSession.builder.master('local[1]').config(map={settings!r}).getOrCreate()\n"
-        "kseg.spark.register(spark)\n"
-    )
-    script = folder / "recipe.py"
-    script.write_text(f"{start}{code}\nprint('rows', json.dumps([list(row) for row in rows]))\nspark.stop()\n")
-    given = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=folder, env=os.environ | given, capture_output=True, text=True, check=False
-    )
-    if "unresolved dependency" in done.stderr + done.stdout:
-        pytest.skip(f"Maven cannot be reached, or does not have {package}")
-    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("rows "))
-    return list(json.loads(line.removeprefix("rows ")))
-
-
-def skip_unless_pyspark(release: str) -> None:
-    if not pyspark.__version__.startswith(f"{release}."):
-        pytest.skip(f"needs PySpark {release}, the newest that the package supports; this is {pyspark.__version__}")
+    code += "\nprint(json.dumps([list(row) for row in rows]))\n"
+    return list(output_of(started(folder, session("local[1]", settings) + code), folder))
 
 
 def test_avro_behind_the_id_of_a_registry_is_decoded(tmp_path: Path) -> None:

@@ -19,27 +19,20 @@ import pytest
 
 from broker import damages, loading
 from broker.client import Client
-from broker.loading import LOG_STARTS, MARKER, RECOVERY_POINTS, Loader
+from broker.loading import Loader
 from broker.nodes import KraftNode
-from broker.scenes import INTERVAL_BYTES, TESTDATA, TOPIC, dumped, put, wait_until
-from kseg.changes.apply import Keeping, apply
-from kseg.errors import KsegError
+from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damaged, recovered
+from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put, wait_until
+from kseg.changes.apply import apply
 from kseg.logdir.known_topics import KnownTopics
-from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.start import Start
 from kseg.recovery.salvage.salvage import plan_salvage
-from kseg.releases.recovery import era_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-BASE = TESTDATA / "log-directories" / "4.3.1-rounds"
-NOW_MS = 1_795_400_090_000
 SEED = os.environ.get("KSEG_ROUNDS_SEED", "1")
 ROUNDS = int(os.environ.get("KSEG_ROUNDS", "12"))
 KINDS = os.environ.get("KSEG_ROUNDS_KINDS", "")
-STATES = (("kill", ""), ("clean", ""), ("kill", RECOVERY_POINTS), ("clean", MARKER))
-"""Log directories, and the file that is taken away before the damage is done."""
-RELEASES = {"4.3.1": "4.3", "3.9.1": "3.9"}
 SAMPLE = 8
 
 
@@ -52,38 +45,6 @@ def loader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def chosen_kinds() -> tuple[damages.Kind, ...]:
     names = KINDS.split(",") if KINDS else []
     return tuple(kind for kind in damages.ALL if not names or kind.__name__ in names)
-
-
-def damaged(folder: Path, number: int) -> dict[Path, str]:
-    """A log directory of a round in ``folder``, and what was done to each of its partitions."""
-    name, without = STATES[number % len(STATES)]
-    shutil.copytree(BASE / name, folder)
-    if without:
-        (folder / without).unlink()
-    done = {}
-    for partition in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("__")):
-        if name == "kill":
-            loading.with_room(partition)
-        done[partition] = damages.damage(random.Random(f"{SEED}/{number}/{partition.name}"), partition, chosen_kinds())
-    return done
-
-
-def recovered(partition: Path, interval_bytes: int, release: str) -> str:
-    """What kseg has to say against recovering it as a broker, "" where it did."""
-    root = partition.parent
-    start = Start(
-        was_clean=(root / MARKER).exists(),
-        recovery_point=loading.offset_in(root / RECOVERY_POINTS, partition.name),
-        log_start_offset=loading.offset_in(root / LOG_STARTS, partition.name),
-        now_ms=NOW_MS,
-        interval_bytes=interval_bytes,
-        era=era_of(release),
-    )
-    try:
-        apply(plan_partition(str(partition), start).plan, "recover", Keeping(keeps=False))
-    except KsegError as error:
-        return str(error)
-    return ""
 
 
 def found_by_verify(root: Path) -> str:
@@ -101,11 +62,11 @@ def test_kseg_leaves_what_the_loader_leaves(
 ) -> None:
     release = RELEASES[request.node.callspec.params["loader"]]
     topics, misses = KnownTopics(), []
-    for partition, what in damaged(tmp_path / "damaged", number).items():
+    for partition, what in damaged(tmp_path / "damaged", SEED, number, chosen_kinds()).items():
         theirs, ours = tmp_path / "loader" / partition.name, tmp_path / "kseg" / partition.name
         for copy in (theirs, ours):
             shutil.copytree(partition.parent, copy.parent, dirs_exist_ok=True)
-        interval_bytes = topics.interval_bytes(str(partition))[0] or 4096
+        interval_bytes = topics.interval_bytes(str(partition))[0] or DEFAULT_INTERVAL_BYTES
         answer = loader.load(theirs, NOW_MS, interval_bytes)
         refusal = recovered(ours, interval_bytes, release)
         if answer == "taken" and refusal:

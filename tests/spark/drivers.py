@@ -81,7 +81,7 @@ def require_success(process: "subprocess.Popen[str]", folder: Path, output: str 
 def output_of(process: "subprocess.Popen[str]", folder: Path) -> Any:
     """Returns the last line of a driver that ends well, which is JSON."""
     try:
-        output, _ = process.communicate(timeout=280)
+        output, _ = process.communicate(timeout=580)
     except BaseException:
         killed(process)
         raise

@@ -38,7 +38,7 @@ def processes_of(home: Path) -> list[int]:
 
 def announced(process: "subprocess.Popen[str]", log: Path, pattern: str) -> str:
     """Waits for a line of a log, and returns the part of it that the pattern groups."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 280
     while process.poll() is None and time.monotonic() < deadline:
         if found := re.search(pattern, log.read_text("utf-8")):
             return found[1]
@@ -56,6 +56,7 @@ def standalone_cluster(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
     configuration.mkdir()
     (configuration / "spark-defaults.conf").write_text(CONFIGURATION, "utf-8")
     given = environment(folder) | {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(configuration)}
+    given.pop("PYTHONPATH", None)  # what is submitted is all that a cluster has of kseg, unless it is installed
     given["PATH"] = f"{home / 'bin'}:{given['PATH']}"
     daemons: list[subprocess.Popen[str]] = []
 

@@ -61,10 +61,10 @@ def test_a_stream_killed_at_random_moments_writes_each_record_once(
 
     for _ in range(starts):
         target, delay = sum(state()) + moments.randint(1, 3), moments.choice((0, moments.uniform(0, 0.8)))
-        process = started(tmp_path, program, *arguments)
+        process, deadline = started(tmp_path, program, *arguments), time.monotonic() + 280
         try:
-            while sum(state()) < target and process.poll() is None:
-                time.sleep(0.002)
+            while sum(state()) < target and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.005)
             time.sleep(delay)
         finally:
             running = killed(process)

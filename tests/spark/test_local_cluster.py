@@ -5,14 +5,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from cleaner.partitions import PAIRS, files
-from spark.drivers import spark_home
+from spark.drivers import environment, spark_home
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,18 +61,13 @@ def installed(tmp_path: Path) -> Path:
     return target
 
 
-def test_executors_read_write_and_compact(tmp_path: Path, installed: Path) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java on PATH")
+def test_executors_read_write_and_compact(tmp_path: Path, installed: Path, needs_java: None) -> None:
     pair = PAIRS[2]
     partition, home = pair.copy(tmp_path), spark_home(tmp_path / "spark")
     (tmp_path / "program.py").write_text(PROGRAM, "utf-8")
     options = [option for option in pair.options if option not in ("--memory", "1M")]
     source = CLIENTS / "librdkafka-gzip-0"
-    environment: dict[str, Any] = {
-        "PATH": os.environ["PATH"], "PYTHONPATH": str(installed), "PYSPARK_PYTHON": sys.executable,
-        "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "HOME": str(tmp_path),
-    }  # fmt: skip
+    given = environment(tmp_path) | {"PYTHONPATH": str(installed), "SPARK_HOME": str(home)}
     command = [
         sys.executable,
         "-P",
@@ -83,7 +77,7 @@ def test_executors_read_write_and_compact(tmp_path: Path, installed: Path) -> No
         str(tmp_path / "copy-0"),
     ]
     done = subprocess.run(
-        [*command, *options], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=580
+        [*command, *options], cwd=tmp_path, env=given, capture_output=True, text=True, check=False, timeout=580
     )
     assert done.returncode == 0, done.stderr[-2000:]
     lines = dict(

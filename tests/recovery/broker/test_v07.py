@@ -1,8 +1,12 @@
 """A start of Kafka 0.7 on real messages of that release: what is cut, what is reported as lost, and what is refused."""
 
+import tempfile
+import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.releases.recovery import era_of
@@ -108,3 +112,53 @@ def test_a_message_with_an_unknown_magic_stops_a_broker(tmp_path: Path) -> None:
     directory = partition(tmp_path / "rec-0", [MESSAGES[0], unknown, MESSAGES[2]])
     with pytest.raises(BrokerRefusesError, match=f"position {len(MESSAGES[0])} has magic 2"):
         recover(directory, era=ERA)
+
+
+def smallest(magic: int, payload: bytes = b"") -> bytes:
+    """A message of such a payload; without one the smallest of its magic."""
+    message = bytes([magic, *[0] * magic]) + zlib.crc32(payload).to_bytes(4, "big") + payload
+    return len(message).to_bytes(4, "big") + message
+
+
+def valid_end(data: bytes) -> int:
+    """kafka.message.FileMessageSet.validateMessage @0.7, message by message; -1 if it throws an exception."""
+    at = 0
+    while len(data) - at >= 4:
+        size = int.from_bytes(data[at : at + 4], "big", signed=True)
+        if size < 5 or at + 4 + size > len(data):
+            break
+        magic, payload_at = data[at + 4], at + 9 + data[at + 4]
+        if magic > 1 or size < 5 + magic:
+            return -1
+        if zlib.crc32(data[payload_at : at + 4 + size]) != int.from_bytes(data[payload_at - 4 : payload_at], "big"):
+            break
+        at += 4 + size
+    return at
+
+
+SIZES = [(size + change).to_bytes(4, "big", signed=True) for size in (0, 5, 6) for change in (-1, 0, 1)]
+PIECES = st.one_of(
+    st.sampled_from([*MESSAGES[:4], broken(MESSAGES[1]), smallest(0), smallest(1), smallest(0, b"\2"), smallest(1, b"a")]),
+    st.builds(lambda size, message: size + message[4:], st.sampled_from(SIZES), st.sampled_from([smallest(0), smallest(1)])),
+    st.builds(lambda message, n: message[:n], st.sampled_from([MESSAGES[0], smallest(1)]), st.integers(0, 14)),
+    st.integers(0, 12).map(bytes),
+)  # fmt: skip
+
+
+@example(pieces=[smallest(0), smallest(1)])
+@example(pieces=[SIZES[3] + smallest(1)[4:9]])  # five bytes of magic 1
+@example(pieces=[MESSAGES[0], smallest(0)[:-1]])
+@given(pieces=st.lists(PIECES, max_size=4))
+def test_the_end_is_that_of_kafkas_loop(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    end = valid_end(data)
+    with tempfile.TemporaryDirectory() as folder:
+        directory = partition(Path(folder) / "rec-0", [data])
+        if end < 0:
+            with pytest.raises(BrokerRefusesError, match="has magic"):
+                recover(directory, era=ERA)
+            return
+        found = recover(directory, era=ERA)
+        assert contents(directory) == {f"{0:020d}.kafka": data[:end]}
+    assert (found.next_offset, found.scanned) == (end, [f"{0:020d}.kafka"] * bool(data))
+    assert [(cut.position, cut.length) for cut in found.cuts] == [(end, len(data) - end)] * (end < len(data))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kseg.changes.plan import Removed
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.releases.recovery import era_of
 from recovery.partitions import TESTDATA, contents, recover
@@ -44,7 +45,7 @@ def partition(directory: Path, *segments: list[bytes]) -> Path:
 
 
 def test_the_last_segment_is_cut_at_its_first_broken_message(tmp_path: Path) -> None:
-    first, last = MESSAGES[:2], [*MESSAGES[2:4], broken(MESSAGES[4]), *MESSAGES[5:8]]
+    first, last = MESSAGES[:2], [*MESSAGES[2:4], broken(MESSAGES[4]), *MESSAGES[5:7], b"\xff" * 20, MESSAGES[7]]
     directory = partition(tmp_path / "rec-0", first, last)
     base, at = len(b"".join(first)), len(b"".join(last[:2]))
     found = recover(directory, era=ERA)
@@ -57,9 +58,11 @@ def test_the_last_segment_is_cut_at_its_first_broken_message(tmp_path: Path) -> 
     assert (cut.position, cut.length, cut.next_offset) == (at, len(b"".join(last[2:])), base + at)
     behind = base + len(b"".join(last[:3]))
     assert (cut.loss.batches, cut.loss.records) == (3, 3)
-    assert (cut.loss.first_offset, cut.loss.last_offset) == (behind, behind + len(MESSAGES[5]) + len(MESSAGES[6]))
+    end = behind + len(b"".join(last[3:6]))
+    assert (cut.loss.first_offset, cut.loss.last_offset) == (behind, end)
     (step,) = found.plan.steps
-    assert [removed.records for removed in step.removed] == [3]
+    reason = "cut at the first message that is not valid"
+    assert step.removed == (Removed(at, len(b"".join(last[2:])), reason, None, None, 3),)
 
 
 @pytest.mark.parametrize("kept", [1, 5, 12])
@@ -137,12 +140,13 @@ def valid_end(data: bytes) -> int:
 
 
 SIZES = [(size + change).to_bytes(4, "big", signed=True) for size in (0, 5, 6) for change in (-1, 0, 1)]
+SMALLEST = [smallest(0), smallest(1)]
 PIECES = st.one_of(
-    st.sampled_from([*MESSAGES[:4], broken(MESSAGES[1]), smallest(0), smallest(1), smallest(0, b"\2"), smallest(1, b"a")]),
-    st.builds(lambda size, message: size + message[4:], st.sampled_from(SIZES), st.sampled_from([smallest(0), smallest(1)])),
+    st.sampled_from([*MESSAGES[:4], broken(MESSAGES[1]), *SMALLEST, smallest(0, b"\2"), smallest(1, b"a")]),
+    st.builds(lambda size, message: size + message[4:], st.sampled_from(SIZES), st.sampled_from(SMALLEST)),
     st.builds(lambda message, n: message[:n], st.sampled_from([MESSAGES[0], smallest(1)]), st.integers(0, 14)),
     st.integers(0, 12).map(bytes),
-)  # fmt: skip
+)
 
 
 @example(pieces=[smallest(0), smallest(1)])

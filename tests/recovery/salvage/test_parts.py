@@ -1,0 +1,208 @@
+"""Runs of batches, against a list of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kseg.formats.rows import Scratch
+from kseg.recovery.salvage import segment_contents
+from kseg.recovery.salvage.parts import Part, Parts, batch_of, batches_of, without_batches
+from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
+from kseg.segment.items import Damage
+from kseg.stores.source import open_source
+from recovery.damages import first_offset, last_offset
+from recovery.partitions import TESTDATA, real_batches
+
+BASE = 1000
+LARGEST = 0xFFFFFFFF
+
+
+@dataclass
+class Row:
+    part: Part
+    weight: int
+    records: int
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[Row]:
+    """Rising parts, some of them beyond 4 GiB, with repaired heads or in other files."""
+    found, at, offset = list[Row](), draw(st.sampled_from([0, 7, LARGEST - 60])), BASE + draw(st.integers(0, 3))
+    for _ in range(draw(st.integers(1, 7))):
+        at, offset = at + draw(st.integers(0, 2)), offset + draw(st.integers(0, 2))
+        size, count = draw(st.integers(1, 40)), draw(st.integers(1, 3))
+        special = draw(st.sampled_from([(), (b"h", "why"), (b"", "", "other"), (b"h", "why", "other")]))
+        part = Part(at, at + size, offset, offset + count - 1, *special)
+        found.append(Row(part, draw(st.sampled_from([0, 2, LARGEST, LARGEST + 1])), draw(st.integers(0, 9))))
+        at, offset = at + size, offset + count
+    return found
+
+
+def parts_of(found: list[Row]) -> Parts:
+    parts = Parts(BASE)
+    for row in found:
+        parts.append(row.part, row.weight, row.records)
+    return parts
+
+
+def assert_same(parts: Parts, found: list[Row]) -> None:
+    expected = [row.part for row in found]
+    assert list(parts) == [parts[i] for i in range(len(parts))] == expected
+    assert list(parts.rows()) == [(p.start, p.end, p.first, p.last, p.head, p.path) for p in expected]
+    assert list(parts.weights) == [min(row.weight, LARGEST) for row in found]
+    assert list(parts.records) == [row.records for row in found]
+    assert parts.size == sum(part.size for part in expected)
+    assert parts.special == sum(bool(part.head or part.path) for part in expected)
+
+
+@given(rows(), st.data())
+def test_parts_are_those_of_a_list(found: list[Row], data: st.DataObject) -> None:
+    parts = parts_of(found)
+    assert_same(parts, found)
+    assert parts[-1] == found[-1].part
+    assert parts.is_rising
+    for offset in range(BASE - 1, found[-1].part.last + 2):
+        assert parts.last_from(offset) == sum(row.part.first <= offset for row in found) - 1
+    for position in {at + i for row in found for at in (row.part.start, row.part.end) for i in (-1, 0, 1)} - {-1}:
+        assert parts.at_position(position) == sum(row.part.start <= position for row in found) - 1
+    numbers = data.draw(st.sets(st.integers(0, len(found) - 1)))
+    assert_same(parts.without(numbers), [row for i, row in enumerate(found) if i not in numbers])
+    i = data.draw(st.integers(0, len(found) - 1))
+    parts.repair(i, b"new", "mended")
+    found[i].part = found[i].part._replace(head=b"new", why="mended")
+    assert_same(parts, found)
+    last, weight = found[-1].part, data.draw(st.sampled_from([0, 1, LARGEST]))
+    parts.lengthen(last.end + 100, last.last + 5, weight, 4)
+    found[-1] = Row(last._replace(end=last.end + 100, last=last.last + 5), found[-1].weight, found[-1].records + 4)
+    found[-1].weight = min(found[-1].weight, LARGEST) + weight
+    assert_same(parts, found)
+    assert parts.pop() == found.pop().part
+    assert_same(parts, found)
+
+
+@given(rows(), rows())
+def test_many_parts_are_added_as_one_by_one(found: list[Row], more: list[Row]) -> None:
+    """The later ones have no repaired heads, lie behind the first ones and have weights that fit."""
+    at, offset = found[-1].part.end, found[-1].part.last + 1 - BASE
+    new = [Row(Part(r.part.start + at, r.part.end + at, r.part.first + offset, r.part.last + offset), 2, r.records)
+           for r in more]  # fmt: skip
+    parts, columns = parts_of(found), zip(*(row.part[:4] for row in new), strict=True)
+    parts.extend(*map(list, columns), [row.weight for row in new], [row.records for row in new])  # type: ignore[arg-type]
+    assert_same(parts, [*found, *new])
+    parts.extend([], [], [], [], [], [])
+    assert_same(parts, [*found, *new])
+
+
+@pytest.mark.parametrize(("first", "is_rising"), [(3, False), (4, False), (5, True)])
+def test_parts_rise_only_after_the_end_of_the_previous_one(first: int, is_rising: bool) -> None:
+    parts = Parts(0)
+    parts.append(Part(0, 10, 2, 4))
+    parts.append(Part(10, 20, first, 9))
+    assert parts.is_rising is is_rising
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"junk" + b"".join(real_batches(0)))
+    return path
+
+
+def expected_parts() -> list[Part]:
+    found, at = [], 4
+    for batch in real_batches(0):
+        found.append(Part(at, at + len(batch), first_offset(batch), last_offset(batch)))
+        at += len(batch)
+    return found
+
+
+def whole() -> Part:
+    parts = expected_parts()
+    return Part(4, parts[-1].end, parts[0].first, parts[-1].last)
+
+
+def test_the_batches_of_a_part(log: Path) -> None:
+    with open_source(str(log)) as source:
+        assert list(batches_of(source, whole())) == expected_parts()
+        mended = whole()._replace(head=b"x")
+        assert list(batches_of(source, mended)) == [mended]
+
+
+@pytest.mark.parametrize("folder", ["kafka-0.10.2.2/codecs/compact-lz4-0", "kafka-1.1.1/format-switch/sw-lz4-0"])
+def test_the_batches_of_a_part_of_old_formats(folder: str) -> None:
+    path = min((TESTDATA / folder).glob("*.log"))
+    data, found, at, before = path.read_bytes(), [], 0, -1
+    while at < len(data):
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        last = last_offset(data[at : at + size])
+        found.append(Part(at, at + size, before + 1, last))
+        at, before = at + size, last
+    with open_source(str(path)) as source:
+        assert list(batches_of(source, Part(0, len(data), 0, before))) == found
+
+
+def test_a_batch_with_a_repaired_head(log: Path) -> None:
+    batch, part = real_batches(0)[2], expected_parts()[2]
+    head = (77).to_bytes(8, "big") + batch[8:30]
+    with open_source(str(log)) as source:
+        found = batch_of(source, part._replace(head=head), Scratch())
+        assert (found.base_offset, found.last_offset) == (77, 77 + part.last - part.first)
+        assert [record.offset for record in found] == list(range(77, 78 + part.last - part.first))
+
+
+@given(data=st.data())
+def test_what_is_left_without_some_batches(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("left") / f"{0:020d}.log"
+    path.write_bytes(b"junk" + b"".join(real_batches(0)))
+    batches = expected_parts()
+    gone = data.draw(st.sets(st.sampled_from([batch.first for batch in batches])))
+    taken, expected = list[Part](), list[Part]()
+    for batch in batches:
+        if batch.first in gone:
+            continue
+        if expected and expected[-1].end == batch.start:
+            expected[-1] = expected[-1]._replace(end=batch.end, last=batch.last)
+        else:
+            expected.append(batch)
+    assert list(without_batches([whole()], gone, str(path), taken)) == expected
+    assert taken == [batch for batch in batches if batch.first in gone]
+    contents = SegmentContents(str(path), 0, 1 << 31, True, Parts(0), Cuts(), [], False)
+    contents.parts.append(whole())
+    assert contents.leave_out(gone) == taken
+    assert list(contents.parts) == expected
+
+
+def test_the_listed_cuts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_contents, "MAX_CUTS", 3)
+    cuts = Cuts()
+    assert not cuts
+    expected = [Damage("a", 10 * i, 2, "text") for i in range(5)]
+    for damage in expected[:2]:
+        cuts.add(damage)
+    cuts.add_all("a", [(20, 2), (30, 2)], "text")
+    assert (cuts.listed, cuts.more) == (expected[:3], 1)
+    cuts.add(expected[4])
+    cuts.add_all("a", [(20, 2), (30, 2)], "text")
+    assert (cuts.listed, cuts.more, bool(cuts)) == (expected[:3], 4, True)
+    one = Cuts()
+    for damage in expected[:4]:
+        one.add(damage)
+    assert (one.listed, one.more) == (expected[:3], 1)
+
+
+def test_any_change_makes_contents_not_intact() -> None:
+    def contents(**changes: object) -> SegmentContents:
+        return SegmentContents("a", 0, 9, True, Parts(0), Cuts(), [], False, **changes)  # type: ignore[arg-type]
+
+    assert contents().is_intact
+    assert contents(ambiguous=1, has_epochs=True, epochs_fall=True).is_intact
+    assert not contents(has_repaired=True).is_intact
+    assert not contents(has_shared=True).is_intact
+    with_cut, misplaced = contents(), contents()
+    with_cut.cuts.add(Damage("a", 0, 1, "text"))
+    misplaced.misplaced.append(MisplacedRun(whole(), 1))
+    assert not with_cut.is_intact
+    assert not misplaced.is_intact

@@ -1,11 +1,20 @@
 """Why a segment stays: the clock's limits to the millisecond."""
 
+import shutil
+import struct
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kseg.releases.retention import RetentionRules
-from kseg.retention.explanation import explain, first_in_future
+from kseg.retention import explanation
+from kseg.retention.explanation import Verdict, deciding_record, explain, first_in_future
 from kseg.retention.partition_plan import Known, Request, Retention, retain
 from kseg.retention.selection import Limits
+from kseg.segment.reader import SegmentReader
+from kseg.stores.source import open_source
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = str(RETENTION / "before" / "r-time-half-0")
@@ -35,3 +44,90 @@ def test_a_segment_goes_one_millisecond_after_its_time() -> None:
     gone = len(found.selection.why)
     for now_ms, count in ((kept.goes_at_ms - 1, gone), (kept.goes_at_ms, gone + 1)):
         assert len(retained(now_ms)[0].selection.why) == count
+
+
+FILES = sorted(Path(DIRECTORY).glob("*.log"))
+BASES = [int(path.stem) for path in FILES]
+END = 500
+
+
+def last_entry(path: Path) -> tuple[int, int]:
+    """Timestamp and offset of the last entry of a segment's time index."""
+    data = path.with_suffix(".timeindex").read_bytes()
+    entries = [struct.unpack_from(">qI", data, at) for at in range(0, len(data), 12)]
+    timestamp, relative = max(entries)
+    return timestamp, int(path.stem) + relative
+
+
+def first_record_at(path: Path, timestamp: int) -> int:
+    with open_source(str(path)) as source:
+        reader = SegmentReader(source)
+        return next(record.offset for batch in reader for record in batch if record.timestamp == timestamp)
+
+
+TIMES = [last_entry(path)[0] for path in FILES]
+RECORDS = [first_record_at(path, time) for path, time in zip(FILES, TIMES, strict=True)]
+NOWS = st.sampled_from([NOW_MS, *(time + change for time in TIMES for change in (-1, 0, HOUR_MS, HOUR_MS + 1))])
+LOG_BYTES = sum(path.stat().st_size for path in FILES)
+
+
+@settings(max_examples=60)
+@given(
+    now_ms=NOWS,
+    ms=st.sampled_from([-1, 0, HOUR_MS]),
+    size=st.sampled_from([-1, 0, LOG_BYTES - FILES[0].stat().st_size, LOG_BYTES]),
+    deletes=st.sampled_from([True, True, False]),
+    watermark=st.sampled_from([None, 0, BASES[2], BASES[2] + 1, END - 1, END]),
+    keeps_active=st.booleans(),
+)
+def test_whole_verdicts(
+    now_ms: int, ms: int, size: int, deletes: bool, watermark: int | None, keeps_active: bool
+) -> None:
+    """Those of a log of several segments, of its files alone."""
+    request = Request(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
+    found = retain(DIRECTORY, Known(None, watermark), request)
+    verdicts, gone, bytes_to = list(explain(found, request)), len(found.selection.why), 0
+    left_bytes = sum(path.stat().st_size for path in FILES[gone:])
+    for i, (path, verdict) in enumerate(zip(FILES, verdicts, strict=True)):
+        upper = [*BASES, END][i + 1]
+        expected = Verdict(found.log.segments[i], upper - 1, record_offset=RECORDS[i], is_future=TIMES[i] > now_ms)
+        assert expected.segment[1:] == (BASES[i], path.stat().st_size, last_entry(path))
+        if i < gone:
+            expected.rule = found.selection.why[i]
+        else:
+            bytes_to += path.stat().st_size
+            if i == len(FILES) - 1 and keeps_active:
+                expected.held = "keep-active"
+            elif watermark is not None and upper > watermark:
+                expected.held = "high watermark"
+            if deletes and ms >= 0:
+                newest = max(range(gone, i + 1), key=lambda k: (TIMES[k], k))
+                expected.goes_at_ms = TIMES[newest] + ms + 1
+                expected.blocked_by = "" if newest == i else FILES[newest].name
+            if deletes and size >= 0:
+                expected.goes_after_bytes = max(0, size + bytes_to - left_bytes)
+        assert verdict == expected
+    future = [found.log.segments[i] for i in range(gone, len(FILES)) if TIMES[i] > now_ms]
+    assert first_in_future(found, request) == (future[0] if future and deletes and ms >= 0 else None)
+
+
+def test_an_empty_last_segment_is_held(tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(DIRECTORY, tmp_path / "orders-0"))
+    (partition / f"{END:020d}.log").write_bytes(b"")
+    request = Request(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
+    verdicts = list(explain(retain(str(partition), Known(), request), request))
+    assert [verdict.held for verdict in verdicts] == [""] * len(FILES) + ["empty"]
+    assert [verdict.rule for verdict in verdicts] == ["time"] * len(FILES) + [""]
+    assert verdicts[-1].record_offset is None
+
+
+def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    segment = retained(NOW_MS)[0].log.segments[0]
+    walked = deciding_record(segment)
+    assert walked == RECORDS[0]
+    found = []
+    for limit in range(12):
+        monkeypatch.setattr(explanation, "WALK_BATCHES", limit)
+        found.append(deciding_record(segment))
+    assert found == sorted(found, key=lambda offset: offset is not None)
+    assert set(found) <= {None, walked}

@@ -1,0 +1,205 @@
+"""The scan of a file accounts for each of its bytes: batches in their places, misplaced ones, and ranges cut out."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kseg.formats.rows import Scratch
+from kseg.kernel.scan.checksums import crc32c
+from kseg.recovery.salvage import segment_scan
+from kseg.recovery.salvage.parts import Part
+from kseg.recovery.salvage.segment_contents import NO_OFFSET, SegmentContents
+from kseg.segment.items import Damage as Range
+from kseg.stores.source import open_source
+from recovery.damages import KINDS, Damage, batches, first_offset, last_offset, read
+from recovery.partitions import TESTDATA, TRANSACTIONS, at_offset, keyed_batch, real_batches
+
+SEGMENTS = {
+    "plain": (TESTDATA / "log-directories/4.3.1/logs/dplain-0", 46),
+    "transactions": (TRANSACTIONS, 0),
+    "compacted": (TESTDATA / "kafka-4.3.1/compacted/e-idem-0", 0),
+}
+_NUMBERS = st.integers(0, 1 << 16)
+DAMAGES = st.lists(st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), max_size=3)
+
+
+def scanned(path: Path, base: int | None, next_base: int | None = None) -> SegmentContents:
+    with open_source(str(path)) as source:
+        return segment_scan.scan_segment(source, base, next_base, Scratch())
+
+
+def count_of(batch: bytes) -> int:
+    return int.from_bytes(batch[57:61], "big", signed=True)
+
+
+def assert_intact(data: bytes, part: Part) -> list[bytes]:
+    """The batches of a part are intact, with contiguous offsets from its first to its last one."""
+    found = batches(part.head + data[part.start + len(part.head) : part.end])
+    assert all(crc32c(batch[21:]) == int.from_bytes(batch[17:21], "big") for batch in found)
+    assert (first_offset(found[0]), last_offset(found[-1])) == (part.first, part.last)
+    assert all(last_offset(one) + 1 == first_offset(two) for one, two in pairwise(found))
+    return found
+
+
+def ranges_of(contents: SegmentContents) -> Iterator[tuple[int, int]]:
+    yield from ((part.start, part.end) for part in contents.parts)
+    yield from ((cut.position, cut.position + cut.length) for cut in contents.cuts.listed)
+    yield from ((run.part.start, run.part.end) for run in contents.misplaced)
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+@settings(max_examples=40)
+@given(damages=DAMAGES)
+def test_each_byte_is_accounted_for(name: str, damages: list[Damage], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder, base = SEGMENTS[name]
+    damaged, next_base = read(folder), min((other for other in read(folder) if other > base), default=None)
+    for damage in damages:
+        damage.do(damaged)
+    path = tmp_path_factory.mktemp("scan") / f"{base:020d}.log"
+    data = b"".join(damaged[base])
+    path.write_bytes(data)
+    contents = scanned(path, base, next_base)
+    assert (contents.base, contents.is_last) == (base, next_base is None)
+    assert contents.limit == (base + (1 << 31) - 1 if next_base is None else next_base - 1)
+    ranges = sorted(ranges_of(contents))
+    assert [0, *(end for _, end in ranges)] == [*(start for start, _ in ranges), len(data)]
+    kept = []
+    for i, part in enumerate(contents.parts):
+        found = assert_intact(data, part)
+        assert base <= part.first <= part.last <= contents.limit
+        if not part.head:
+            assert contents.parts.records[i] == sum(map(count_of, found))
+        kept += found
+    assert contents.parts.is_rising
+    for run in contents.misplaced:
+        found = assert_intact(data, run.part)
+        assert run.part.path == str(path)
+        if not run.part.head:
+            assert (run.batches, run.records) == (len(found), sum(map(count_of, found)))
+    assert contents.has_repaired == any(part.head for part in contents.parts)
+    if not damages:
+        assert contents.is_intact
+        assert kept == read(folder)[base]
+    epochs = [int.from_bytes(batch[12:16], "big", signed=True) for batch in kept]
+    assert contents.has_epochs or len({*epochs}) <= 1
+    assert contents.epochs_fall or (epochs == sorted(epochs) and min(epochs, default=0) >= -1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / f"{1000:020d}.log"
+
+
+def test_a_file_without_a_base_has_misplaced_batches_only(path: Path) -> None:
+    path.write_bytes(b"".join(real_batches(0)))
+    contents = scanned(path, None)
+    (run,) = contents.misplaced
+    assert (contents.base, contents.limit, contents.is_last) == (NO_OFFSET, NO_OFFSET, False)
+    last = last_offset(real_batches(0)[-1])
+    assert run.part == Part(0, path.stat().st_size, 0, last, path=str(path))
+    assert (run.batches, run.records, run.expected, run.doubt) == (len(real_batches(0)), last + 1, -1, "")
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_the_misplaced_runs_of_a_file_are_limited(most: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_scan, "MAX_MISPLACED", most)
+    found = [keyed_batch(10 * i, b"ab") for i in range(3)]
+    path.write_bytes(b"".join(found))
+    contents, size = scanned(path, 1000), len(found[0])
+    parts = [Part(i * size, (i + 1) * size, 10 * i, 10 * i + 1, path=str(path)) for i in range(3)]
+    assert [(run.part, run.batches, run.records) for run in contents.misplaced] == [
+        (part, 1, 2) for part in parts[:most]
+    ]
+    texts = [f"offsets {10 * i} to {10 * i + 1} do not belong here" for i in range(3)]
+    cuts = [Range("batch-out-of-order", i * size, size, texts[i]) for i in range(3)]
+    assert contents.cuts.listed == cuts[most:]
+
+
+@pytest.mark.parametrize(("next_base", "fitting"), [(1003, 1), (1004, 2), (1005, 2), (1006, 3), (None, 3)])
+def test_batches_above_the_limit_are_misplaced(next_base: int | None, fitting: int, path: Path) -> None:
+    found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(3)]
+    path.write_bytes(b"".join(found))
+    contents, size = scanned(path, 1000, next_base), len(found[0])
+    assert list(contents.parts) == [Part(0, fitting * size, 1000, 999 + 2 * fitting)]
+    rest = Part(fitting * size, 3 * size, 1000 + 2 * fitting, 1005, path=str(path))
+    assert [(run.part, run.batches, run.records) for run in contents.misplaced] == [
+        (rest, 3 - fitting, 6 - 2 * fitting)
+    ] * (fitting < 3)
+
+
+@pytest.mark.parametrize(("first", "is_kept"), [(999, False), (1000, True)])
+@pytest.mark.parametrize(("delta", "is_below"), [(0, True), (1, False)])
+def test_the_offsets_of_a_segment(first: int, is_kept: bool, delta: int, is_below: bool, path: Path) -> None:
+    largest = 1000 + (1 << 31) - 1 + delta
+    path.write_bytes(keyed_batch(first, b"a") + keyed_batch(largest, b"b"))
+    contents = scanned(path, 1000)
+    assert [part.first for part in contents.parts] == [first] * is_kept + [largest] * is_below
+    assert [run.part.first for run in contents.misplaced] == [first] * (not is_kept) + [largest] * (not is_below)
+
+
+@pytest.mark.parametrize("gaps", [0, 7, 8, 9])
+def test_a_log_with_many_gaps_that_damage_does_not_explain_was_compacted(gaps: int, path: Path) -> None:
+    found = [keyed_batch(1000 + 3 * i, b"ab") for i in range(gaps + 1)]
+    path.write_bytes(b"".join(found))
+    assert scanned(path, 1000).is_sparse is (gaps > 8)
+    with_zeros = b"".join(batch + bytes(100) for batch in found)
+    path.write_bytes(with_zeros)
+    assert not scanned(path, 1000).is_sparse
+
+
+def with_epoch(batch: bytes, epoch: int) -> bytes:
+    return batch[:12] + epoch.to_bytes(4, "big", signed=True) + batch[16:]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "has_epochs", "falls"),
+    [
+        ((0, 0, 0), False, False),
+        ((-1, -1, -1), False, False),
+        ((0, 0, 1), True, False),
+        ((1, 0, 0), True, True),
+        ((0, 1, 0), True, True),
+        ((-2, -2, -2), False, True),
+    ],
+)
+def test_leader_epochs(epochs: tuple[int, ...], has_epochs: bool, falls: bool, path: Path) -> None:
+    found = [with_epoch(keyed_batch(1000 + i, b"a"), epoch) for i, epoch in enumerate(epochs)]
+    path.write_bytes(b"".join(found))
+    contents = scanned(path, 1000)
+    assert (contents.has_epochs, contents.epochs_fall) == (has_epochs, falls)
+
+
+def wide(batch: bytes, last_delta: int) -> bytes:
+    """A batch with more offsets than records."""
+    body = batch[21:23] + last_delta.to_bytes(4, "big") + batch[27:]
+    return batch[:17] + crc32c(body).to_bytes(4, "big") + body
+
+
+@pytest.mark.parametrize(("last_delta", "is_doubted"), [(1, False), (2, True), (5, True)])
+def test_a_batch_with_more_offsets_than_records_before_the_next_one(
+    last_delta: int, is_doubted: bool, path: Path
+) -> None:
+    found = [keyed_batch(1000, b"ab"), wide(keyed_batch(1002, b"ab"), last_delta), keyed_batch(1004, b"ab")]
+    path.write_bytes(b"".join(found))
+    contents, size = scanned(path, 1000), len(found[0])
+    assert [(run.part.start, run.part.end, run.part.first, run.part.last) for run in contents.misplaced] == [
+        (size, 2 * size, 1002, 1002 + last_delta)
+    ] * is_doubted
+    assert all(run.doubt for run in contents.misplaced)
+    firsts = [(part.first, part.last) for part in contents.parts]
+    assert firsts == ([(1000, 1001), (1004, 1005)] if is_doubted else [(1000, 1005)])
+
+
+@pytest.mark.parametrize(("place", "expected"), [(1, 1002), (2, 1004)])
+def test_a_batch_with_another_offset_is_expected_between_its_neighbours(place: int, expected: int, path: Path) -> None:
+    found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(5)]
+    found[place] = at_offset(found[place], 5)
+    path.write_bytes(b"".join(found))
+    contents, size = scanned(path, 1000), len(found[0])
+    (run,) = contents.misplaced
+    assert run.part == Part(place * size, (place + 1) * size, 5, 6, path=str(path))
+    assert (run.batches, run.records, run.expected) == (1, 2, expected)

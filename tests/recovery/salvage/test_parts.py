@@ -87,10 +87,10 @@ def test_parts_are_those_of_a_list(found: list[Row], data: st.DataObject) -> Non
 def test_many_parts_are_added_as_one_by_one(found: list[Row], more: list[Row]) -> None:
     """The later ones have no repaired heads, lie behind the first ones and have weights that fit."""
     at, offset = found[-1].part.end, found[-1].part.last + 1 - BASE
-    new = [Row(Part(r.part.start + at, r.part.end + at, r.part.first + offset, r.part.last + offset), 2, r.records)
-           for r in more]  # fmt: skip
-    parts, columns = parts_of(found), zip(*(row.part[:4] for row in new), strict=True)
-    parts.extend(*map(list, columns), [row.weight for row in new], [row.records for row in new])  # type: ignore[arg-type]
+    new = [Row(Part(*(r.part[i] + (at, offset)[i // 2] for i in range(4))), 2, r.records) for r in more]
+    columns: list[list[int]] = [list(column) for column in zip(*(row.part[:4] for row in new), strict=True)]
+    parts = parts_of(found)
+    parts.extend(columns[0], columns[1], columns[2], columns[3], [2] * len(new), [row.records for row in new])
     assert_same(parts, [*found, *new])
     parts.extend([], [], [], [], [], [])
     assert_same(parts, [*found, *new])

@@ -1,0 +1,86 @@
+"""Compares the two kernels: the outcomes of seeded calls in this process, and in a process with the other kernel.
+
+A case is a function of a random generator. It calls the kernel with bytes and numbers that the generator chooses, many
+of them at limits, and returns everything that a caller can see: results, errors, buffers and state.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kseg import kernel
+
+Case = Callable[[Random], object]
+OTHER = "python" if kernel.COMPILED else "compiled"
+ERRORS = (ValueError, IndexError, OverflowError, TypeError)
+LIMITS = (-(1 << 63), -2, -1, 0, 1, 2, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 1 << 62, (1 << 63) - 1)
+
+
+def number(chance: Random, *near: int) -> int:
+    """An int64: one of the limits, or a neighbour of the given numbers."""
+    found = chance.choice([*LIMITS, *(value + by for value in near for by in (-1, 0, 1))])
+    return min(max(found, -(1 << 63)), (1 << 63) - 1)
+
+
+def tried(function: Callable[..., object], *arguments: object) -> object:
+    """The result of a call, or its error."""
+    try:
+        return function(*arguments)
+    except ERRORS as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def plain(value: object) -> object:
+    """The value without differences that no caller depends on: a truth is a number, a buffer its contents."""
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, memoryview):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return value
+
+
+def outcomes(cases: Mapping[str, tuple[Case, int]], name: str) -> list[str]:
+    """A digest for each seed."""
+    case, count = cases[name]
+    found = []
+    for seed in range(count):
+        answer = plain(case(Random(f"{name} {seed}")))
+        found.append(hashlib.sha256(repr(answer).encode()).hexdigest()[:16])
+    return found
+
+
+@cache
+def outcomes_of_other(module: str) -> dict[str, list[str]]:
+    """The outcomes of all CASES of a test module with the other kernel."""
+    code = (
+        "import json, kseg.kernel\n"
+        "from kernel.both import outcomes\n"
+        f"from {module} import CASES\n"
+        "print(kseg.kernel.description(), json.dumps({name: outcomes(CASES, name) for name in CASES}))"
+    )
+    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "KSEG_KERNEL": OTHER, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    if "KernelError" in done.stderr and not kernel.COMPILED:
+        pytest.skip("the kernel is not compiled here: there is nothing to compare with")
+    assert done.returncode == 0, done.stderr
+    description, answer = done.stdout.split(" ", 1)
+    assert description != kernel.description()
+    return json.loads(answer)
+
+
+def assert_agreement(module: str, cases: Mapping[str, tuple[Case, int]], name: str) -> None:
+    """Fails with the first seeds for which the kernels differ."""
+    mine, others = outcomes(cases, name), outcomes_of_other(module)[name]
+    assert len(set(mine)) > len(mine) // 3, "the case hardly depends on its seed"
+    assert [seed for seed, pair in enumerate(zip(mine, others, strict=True)) if len(set(pair)) > 1] == []

@@ -1,0 +1,368 @@
+"""The compiled and the interpreted kernel read, sort and write the same records, whatever the bytes and the buffers."""
+
+import struct
+from random import Random
+
+import pytest
+
+from kernel.both import assert_agreement, number, tried
+from kernel.rendering import batch, frames, int64s, message, record, varint
+from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
+from kseg.kernel.records import building, column_bytes, columns, messages, plain, single_batches
+from kseg.kernel.records.record_walk import RecordWalk
+
+TEXTS = (None, b"", b"k", b"key", b"\xff\0", b"x" * 63, b"x" * 64, b"y" * 130)
+
+
+def text(chance: Random) -> bytes | None:
+    return chance.choice(TEXTS)
+
+
+def pairs(chance: Random) -> list[tuple[bytes, bytes | None]]:
+    return [(chance.choice(TEXTS[1:]), text(chance)) for _ in range(chance.choice((0, 0, 0, 1, 2, 3)))]
+
+
+def area(chance: Random, count: int) -> list[bytes]:
+    """Encoded records, most of them with the next offset delta."""
+    found, delta = [], 0
+    for _ in range(count):
+        found.append(
+            record(delta, chance.choice((0, 1, -1, 63, 64, -65, 1 << 40)), text(chance), text(chance), pairs(chance))
+        )
+        delta += chance.choice((1,) * 12 + (0, 2, -1))
+    return found
+
+
+def changed(chance: Random, data: bytes) -> bytes:
+    """The bytes, half of the time with a change of the kinds that break records."""
+    kind, at = chance.randrange(8), chance.randrange(len(data)) if data else 0
+    if kind == 0:
+        return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :] if data else b"\1"
+    if kind == 1:
+        return data[:at]
+    if kind == 2:
+        return data[:at] + chance.choice((b"\x80", b"\xff\xff\xff\xff\x0f", b"\0", b"\1", varint(-2))) + data[at:]
+    if kind == 3:
+        return data[:at] + bytes([data[at] | 0x80, 0]) + data[at + 1 :] if data else b"\x80"
+    return data
+
+
+def segment(chance: Random) -> bytes:
+    """Plain batches and messages with right checksums."""
+    parts, offset = [], chance.choice((0, 0, 1 << 40, (1 << 63) - 60))
+    for _ in range(chance.randrange(1, 6)):
+        magic, count = chance.choice((2, 2, 2, 1, 0)), chance.choice((0, 1, 1, 2, 5, 9))
+        if magic < 2:
+            attributes = chance.choice((0, 0, 0, 8, 1, 16))
+            one = message(offset, magic, text(chance), text(chance), number(chance, 1000), attributes)
+            parts.append(one)
+            offset += 1
+            continue
+        attributes = chance.choice((0, 0, 0, 0, 8, 16, 32, 64, 1))
+        body = b"".join(area(chance, count))
+        parts.append(
+            batch(
+                [changed(chance, body)], offset, attributes, number(chance, 1000) if chance.random() < 0.2 else 1000,
+                sequence=chance.choice((-1, 0, INT32_MAX - 1)), producer=chance.choice((-1, 7)),
+                count=max(count + chance.choice((0,) * 8 + (1, -1)), -1),
+                last_delta=count - 1 + chance.choice((0,) * 8 + (1, -1, 3)),
+            )
+        )  # fmt: skip
+        offset += max(count, 1)
+    return b"".join(parts)
+
+
+def walks(chance: Random) -> object:
+    """Records read in pieces, by few rows and few header rows at a time, and the same records only checked."""
+    count = chance.choice((0, 1, 2, 5, 9))
+    data = changed(chance, b"".join(area(chance, count)))
+    header = (
+        count + chance.choice((0, 0, 0, 1)), number(chance, 5), number(chance, 1000), number(chance, 2000),
+        chance.random() < 0.3, chance.choice((-1, 0, INT32_MAX - 2)), count - 1 + chance.choice((0, 0, 1, -1)),
+    )  # fmt: skip
+    walk, found = RecordWalk(*header), []
+    rows, room = int64s(ROW_WIDTH * chance.choice((1, 2, 20))), chance.choice((0, 1, 3, 40))
+    headers = int64s(HEADER_WIDTH * room)
+    found.append(tried(walk.read, data, rows[: ROW_WIDTH - 1], headers))
+    for _ in range(20):
+        status = walk.read(data, rows, headers)
+        found += [
+            status,
+            rows[: walk.row_count * ROW_WIDTH].tolist(),
+            headers[: walk.header_count * HEADER_WIDTH].tolist(),
+        ]
+        found += [walk.index, walk.position, walk.flags, walk.largest_timestamp]
+        if not walk.row_count:
+            break
+    whole = RecordWalk(*header)
+    return [*found, whole.check(data), whole.index, whole.position, whole.flags, whole.largest_timestamp]
+
+
+def message_sets(chance: Random) -> object:
+    is_07 = chance.random() < 0.25
+    parts = []
+    for offset in range(chance.choice((0, 1, 3, 6))):
+        key, value = text(chance), text(chance)
+        if is_07:
+            magic = chance.randrange(2)
+            body = bytes([magic]) + bytes(magic) + bytes(4) + (value or b"")
+            parts.append(struct.pack(">i", len(body)) + body)
+        else:
+            magic, attributes = chance.choice((0, 1, 1)), chance.choice((0, 0, 0, 0, 8, 1))
+            parts.append(message(offset, magic, key, value, number(chance, 50), attributes))
+    data = b"".join(parts)
+    if chance.random() < 0.5 and data:
+        at = chance.choice((8, 12, 16, 17, chance.randrange(len(data))))
+        if not is_07 and chance.random() < 0.7:
+            sizes = chance.choice((14, 18, 22, 26))
+            low = struct.pack(">i", chance.choice((-2, -1, 0, 1, 13, 14, 21, 22, 1000, INT32_MAX)))
+            data = data[:sizes] + low + data[sizes + 4 :]
+        else:
+            data = data[:at] + bytes([chance.choice((0, 1, 2, 5, 13, 14, 255))]) + data[at + 1 :]
+    data = data[: len(data) - chance.choice((0, 0, 0, 1, 4, 13))]
+    mode = chance.choice((messages.STRICT, messages.STRICT, messages.AS_DUMPED, messages.SIZES_ONLY))
+    kind = chance.choice((messages.OWN, messages.OWN, 1, 2))
+    made = (chance.choice((0, 0, 7, (1 << 63) - 2)), kind, 77, chance.random() < 0.7, mode)
+    walk, found = messages.MessageWalk(*made), []
+    rows = int64s(ROW_WIDTH * chance.choice((1, 2, 9)))
+    found.append(tried(walk.read, data, len(data) + 1, rows, is_07))
+    found.append(tried(walk.read, data, len(data), rows[:9], is_07))
+    for _ in range(9):
+        status = walk.read(data, len(data), rows, is_07)
+        found += [status, rows[: walk.row_count * ROW_WIDTH].tolist(), walk.position, walk.count, walk.last_offset]
+        found.append(walk.misfits)
+        if status != messages.MORE:
+            break
+    if not is_07:
+        survey = messages.MessageWalk(*made)
+        found += [survey.survey(data), survey.count, survey.last_offset, survey.position]
+    return found
+
+
+def wanted(chance: Random, base: int) -> memoryview:
+    first, last, earliest, latest = -(1 << 63), (1 << 63) - 1, -(1 << 63), (1 << 63) - 1
+    if chance.random() < 0.5:
+        first, last = base + chance.randrange(-1, 4), base + chance.randrange(2, 8)
+    if chance.random() < 0.5:
+        earliest, latest = chance.choice((5, 999, 1000, 1001)), chance.choice((1000, 1001, 1064, 9000))
+    return int64s([first, last, min(earliest, (1 << 63) - 1), latest])
+
+
+def columns_of(chance: Random) -> object:
+    """Rows of a segment as columns: collected, filtered, measured and copied, in buffers of any size."""
+    data = segment(chance)
+    table = frames(data)
+    count = len(table) // FRAME_WIDTH
+    base = struct.unpack_from(">q", data)[0]
+    asked = wanted(chance, base if base < 1 << 62 else 0)
+    collector, found = columns.Collector(0), []
+    rows = int64s(ROW_WIDTH * chance.choice((1, 2, 30)))
+    headers = int64s(HEADER_WIDTH * chance.choice((1, 2, 60)))
+    for arguments in (
+        (data, table, count + 1, asked, rows, headers), (data[:-1], table, count, asked, rows, headers),
+        (data, table, count, asked[:3], rows, headers), (data, table, count, asked, rows[:9], headers),
+        (data, table, count, asked, rows, headers[:3]),
+    ):  # fmt: skip
+        found.append(tried(collector.collect, *arguments))
+    for name, value in (
+        ("frame", -1),
+        ("row_count", -1),
+        ("row_count", 31),
+        ("header_count", -1),
+        ("header_count", 61),
+    ):
+        odd = columns.Collector(0)
+        setattr(odd, name, value)
+        found.append(tried(odd.collect, data, table, count, asked, rows, headers))
+    for _ in range(60):
+        status = collector.collect(data, table, count, asked, rows, headers)
+        found += [
+            status,
+            collector.frame,
+            collector.record,
+            collector.position,
+            collector.row_count,
+            collector.header_count,
+        ]
+        found += [collector.records, collector.needed if status == plain.MORE_HEADERS else 0]
+        found += columns_found(chance, data, rows, collector.row_count, headers, collector.header_count, asked)
+        collector.row_count = collector.header_count = 0
+        if status == plain.MORE_HEADERS:
+            headers = int64s(HEADER_WIDTH * collector.needed)
+        elif status != plain.FULL:
+            if collector.frame >= count:
+                break
+            collector.go_to(collector.frame + 1)
+    return found
+
+
+def columns_found(
+    chance: Random, data: bytes, rows: memoryview, count: int, headers: memoryview, header_count: int, asked: memoryview
+) -> list[object]:
+    rows, headers = int64s(rows[: count * ROW_WIDTH].tolist()), int64s(headers[: header_count * HEADER_WIDTH].tolist())
+    found: list[object] = [rows.tolist(), headers.tolist(), tried(columns.count_invalid, rows, count)]
+    first = chance.randrange(count + 1)
+    for parts in (1, 2, 4, 7):
+        for left in (0, 1, 3, 64, 65, 1000):
+            found.append(tried(columns.fitting, rows, headers, first, count, parts, left))
+    at, size = chance.choice((0, 1, 7, 9)), count - first
+    for spare in (0, -1, 1):
+        length = max(at + size + spare, 0)
+        out, ints, bits = int64s(length), memoryview(bytearray(4 * length)).cast("i"), bytearray((length + 7) // 8)
+        found += [tried(columns.numbers, rows, first, count, chance.randrange(-1, 11), out, at), out.tolist()]
+        found += [tried(columns.kinds, rows, first, count, ints, at), ints.tolist()]
+        for scale in (0, 1, 1000):
+            found += [tried(columns.times, rows, first, count, scale, out, bits, at), out.tolist(), bits.hex()]
+        found += [tried(columns.times, rows, first, count, 1, out, bits[:-1], at), out.tolist()]
+        ends = memoryview(bytearray(4 * (length + 1))).cast("i")
+        if at < len(ends):
+            ends[at] = chance.choice((0, 5, INT32_MAX, INT32_MAX - 1))
+        found += [tried(columns.header_ends, rows, first, count, ends, at), ends.tolist()]
+        copied = int64s(max(header_count + spare, 0) * HEADER_WIDTH)
+        found += [tried(columns.headers_of, rows, first, count, headers, copied), copied.tolist()]
+        found.append(tried(columns.headers_of, rows, first, count, headers[:-1], copied))
+    found += bytes_found(chance, data, rows, first, count, at)
+    kept = columns.keep(rows, count, asked)
+    found += [
+        tried(columns.keep, rows, count + 1, asked),
+        tried(columns.keep, rows, count, asked[:3]),
+        kept,
+        rows.tolist(),
+    ]
+    columns.stamp(rows, kept, chance.randrange(3))
+    found += [tried(columns.stamp, rows, count + 1, 1), tried(columns.stamp, rows, -1, 1), rows.tolist()]
+    odd = int64s(rows.tolist())
+    for k in range(kept):
+        odd[k * ROW_WIDTH + 9] = chance.choice((1 << 32, 0, 1, 3 << 32, 5 << 32))
+    return [*found, columns.count_invalid(odd, kept), columns.keep(odd, kept, asked), odd.tolist()]
+
+
+def bytes_found(chance: Random, data: bytes, rows: memoryview, first: int, count: int, at: int) -> list[object]:
+    found: list[object] = []
+    size, length = count - first, at + count - first
+    total = sum(max(rows[k * ROW_WIDTH + 4], 0) for k in range(first, count))
+    for spare, short, bits in ((0, 0, 0), (-1, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        out, valid = bytearray(max(9 + total + spare, 0)), bytearray(max((length + 7) // 8 - bits, 0))
+        ends = memoryview(bytearray(4 * (length + 1))).cast("i")
+        ends[at] = chance.choice((9, 9, 9, 8, 0, -1, len(out), len(out) + 1))
+        ends = ends[: len(ends) - short]
+        if at < len(ends):
+            found.append(tried(column_bytes.gather, data, rows, first, count, ROW_WIDTH, 3, out, ends, valid, at))
+            found += [out.hex() if found[-1] != -1 else "", ends.tolist() if found[-1] != -1 else 0, valid.hex()]
+    spare_ends = memoryview(bytearray(4 * (length + 1))).cast("i")
+    for arguments in ((-1, 3), (0, 9), (0, 8), (0, -1), (count + 1, 3)):
+        part = column_bytes.gather, data, rows, arguments[0], count, ROW_WIDTH, arguments[1], bytearray(9)
+        found.append(tried(*part, spare_ends, bytearray(length // 8 + 1), at) if arguments[1] != 8 else size)
+    astray = int64s(rows.tolist())
+    for k in range(count):
+        if chance.random() < 0.1:
+            astray[k * ROW_WIDTH + 3] = chance.choice((-1, len(data), len(data) - 1, (1 << 63) - 1))
+            astray[k * ROW_WIDTH + 4] = chance.choice((0, 1, 2, len(data), len(data) + 1))
+    out, valid = bytearray(4000), bytearray(length // 8 + 1)
+    found.append(tried(column_bytes.gather, data, astray, first, count, ROW_WIDTH, 3, out, spare_ends, valid, at))
+    for key in (b"", b"k", b"key", b"x" * 63):
+        for table, number_of_rows in (
+            (int64s(rows.tolist()), count),
+            (int64s(astray.tolist()), count),
+            (rows, count + 1),
+        ):
+            kept = tried(column_bytes.keep_key, data, table, number_of_rows, key)
+            found += [kept, table.tolist() if isinstance(kept, int) else 0]
+    return [*found, tried(column_bytes.keep_key, data, rows, -1, b"k")]
+
+
+def rows_to_write(chance: Random, headers_allowed: bool = True) -> tuple[bytes, memoryview, memoryview, int]:
+    payload, rows, headers = bytearray(b"-"), [], []
+
+    def put(data: bytes | None) -> tuple[int, int]:
+        payload.extend(data or b"")
+        return len(payload) - len(data or b""), -1 if data is None else len(data)
+
+    offset = chance.choice((0, 5, 1 << 40))
+    for _ in range(chance.choice((1, 1, 2, 6))):
+        some = pairs(chance) if headers_allowed else []
+        place = len(headers) // HEADER_WIDTH
+        key, value = put(text(chance)), put(text(chance))
+        for name, content in some:
+            headers += [*put(name), *put(content)]
+        time = chance.choice((0, 1000, 1001, 900, -1, 1 << 40)) if chance.random() < 0.8 else number(chance)
+        rows += [offset, time, -1, *key, *value, place, len(some), 0]
+        offset += chance.choice((1, 1, 1, 2, -1, INT32_MAX, INT32_MAX + 1))
+    return bytes(payload), int64s(rows), int64s(headers or HEADER_WIDTH), len(rows) // ROW_WIDTH
+
+
+AREA = "end base_offset base_timestamp largest_timestamp last_offset count needed capacity".split()
+
+
+def state_of(writer: building.AreaWriter) -> list[object]:
+    return [getattr(writer, name) for name in AREA if hasattr(writer, name)]
+
+
+def areas(chance: Random) -> object:
+    """Records of a batch or messages of a set, written into a buffer that grows by what the writer needs."""
+    magic = chance.choice((2, 2, 1, 0))
+    payload, rows, headers, count = rows_to_write(chance, magic == 2)
+    base = rows[0] + chance.choice((0, 0, 0, 1, -1, -INT32_MAX, -INT32_MAX - 1))
+    limit, found = chance.choice((0, 40, 41, 100, 1 << 20)), []
+    out = bytearray(chance.choice((1, 30, 60, 3000)))
+    writer = building.AreaWriter(out)
+    writer.begin(base, limit, chance.choice((None, None, 1000)))
+    attributes = chance.choice((0, 8))
+
+    def add(first: int, stop: int, of_magic: int = magic) -> object:
+        if of_magic == 2:
+            return tried(building.add_records, writer, payload, rows, headers, first, stop)
+        return tried(building.add_messages, writer, payload, rows, first, stop, of_magic, attributes, base)
+
+    found += [add(0, count + 1), add(-1, count), add(count, count - 1), add(0, count, 3) if magic < 2 else 0]
+    first = 0
+    for _ in range(30):
+        done = add(first, count)
+        found += [done, *state_of(writer), out[: writer.end].hex()]
+        first = done if isinstance(done, int) else count
+        if first >= count:
+            break
+        if writer.needed:
+            found.append(tried(writer.use, bytearray(max(writer.end - 1, 0))))
+            longer = bytearray(max(writer.needed - chance.choice((0, 0, 1)), len(out)))
+            longer[: len(out)], out = out, longer
+            writer.use(out)
+        elif writer.count:
+            writer.begin(rows[first * ROW_WIDTH], limit, None)
+        else:
+            first += 1
+    return found
+
+
+def singles(chance: Random) -> object:
+    payload, rows, headers, count = rows_to_write(chance, headers_allowed=False)
+    attributes, size = chance.choice((0, 8)), single_batches.max_bytes(rows, count)
+    found = [size, tried(single_batches.max_bytes, rows, count + 1), tried(single_batches.max_bytes, rows, -1)]
+    exact = bytearray(size)
+    written = tried(single_batches.single_batches, payload, rows, headers, count, attributes, exact)
+    found += [written, exact.hex()]
+    for arguments in (
+        (payload, rows, headers, count + 1, attributes, exact), (payload, rows, headers, -1, attributes, exact),
+        (payload, rows, int64s(0), count, attributes, exact), (b"", rows, headers, count, attributes, exact),
+        (payload, rows, headers, count, attributes, bytearray(0)), (payload, rows, headers, 0, attributes, exact),
+    ):  # fmt: skip
+        found.append(tried(single_batches.single_batches, *arguments))
+    for less in (0, 1, 60, 70):
+        if isinstance(written, int) and written > less:
+            out = bytearray(written - less)
+            found.append(tried(single_batches.single_batches, payload, rows, headers, count, attributes, out))
+    return found
+
+
+CASES = {
+    "walks": (walks, 200),
+    "message_sets": (message_sets, 200),
+    "columns_of": (columns_of, 60),
+    "areas": (areas, 120),
+    "singles": (singles, 40),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_kernels_agree(name: str) -> None:
+    assert_agreement(__name__, CASES, name)

@@ -59,24 +59,26 @@ def outcomes(cases: Mapping[str, tuple[Case, int]], name: str) -> list[str]:
     return found
 
 
-@cache
-def outcomes_of_other(module: str) -> dict[str, list[str]]:
-    """The outcomes of all CASES of a test module with the other kernel."""
-    code = (
-        "import json, kseg.kernel\n"
-        "from kernel.both import outcomes\n"
-        f"from {module} import CASES\n"
-        "print(kseg.kernel.description(), json.dumps({name: outcomes(CASES, name) for name in CASES}))"
-    )
+def printed_by_other(code: str) -> str:
+    """Runs Python code, which can import modules of tests, with the other kernel. Returns what it prints."""
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "KSEG_KERNEL": OTHER, "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    checked = f"from kseg import kernel; assert kernel.COMPILED is {not kernel.COMPILED}\n{code}"
+    done = subprocess.run([sys.executable, "-c", checked], env=environment, capture_output=True, text=True, check=False)
     if "KernelError" in done.stderr and not kernel.COMPILED:
         pytest.skip("the kernel is not compiled here: there is nothing to compare with")
     assert done.returncode == 0, done.stderr
-    description, answer = done.stdout.split(" ", 1)
-    assert description != kernel.description()
-    return json.loads(answer)
+    return done.stdout
+
+
+@cache
+def outcomes_of_other(module: str) -> dict[str, list[str]]:
+    """The outcomes of all CASES of a test module with the other kernel."""
+    found = printed_by_other(
+        f"import json; from kernel.both import outcomes; from {module} import CASES\n"
+        "print(json.dumps({name: outcomes(CASES, name) for name in CASES}))"
+    )
+    return dict(json.loads(found))
 
 
 def assert_agreement(module: str, cases: Mapping[str, tuple[Case, int]], name: str) -> None:

@@ -1,15 +1,13 @@
 """What the tests of the renderers share: building batches, framing segments, and a caller that flushes and grows."""
 
-import os
 import re
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
 from crc32c import crc32c
 
+from kernel.both import printed_by_other
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records import plain
 
@@ -137,10 +135,6 @@ def real_segments(testdata: Path):
             yield dump.parents[2] / dump.parent.name / re.sub(r"\.dump-.*", "", dump.name), dump
 
 
-def interpreted_digest(module: str) -> str:
-    """``digest_of_all()`` of a test module, computed by the interpreted kernel in a process of its own."""
-    code = f"from {module} import COMPILED, digest_of_all; assert not COMPILED; print(digest_of_all())"
-    paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "KSEG_KERNEL": "python", "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+def digest_by_other(module: str) -> str:
+    """``digest_of_all()`` of a test module, computed by the other kernel."""
+    return printed_by_other(f"from {module} import digest_of_all; print(digest_of_all())").strip()

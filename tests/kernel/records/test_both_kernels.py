@@ -6,70 +6,11 @@ from random import Random
 import pytest
 
 from kernel.both import assert_agreement, number, tried
-from kernel.rendering import batch, frames, int64s, message, record, varint
+from kernel.random_segments import area, changed, pairs, segment, text
+from kernel.rendering import frames, int64s, message
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
 from kseg.kernel.records import building, column_bytes, columns, messages, plain, single_batches
 from kseg.kernel.records.record_walk import RecordWalk
-
-TEXTS = (None, b"", b"k", b"key", b"\xff\0", b"x" * 63, b"x" * 64, b"y" * 130)
-
-
-def text(chance: Random) -> bytes | None:
-    return chance.choice(TEXTS)
-
-
-def pairs(chance: Random) -> list[tuple[bytes, bytes | None]]:
-    return [(chance.choice(TEXTS[1:]), text(chance)) for _ in range(chance.choice((0, 0, 0, 1, 2, 3)))]
-
-
-def area(chance: Random, count: int) -> list[bytes]:
-    """Encoded records, most of them with the next offset delta."""
-    found, delta = [], 0
-    for _ in range(count):
-        found.append(
-            record(delta, chance.choice((0, 1, -1, 63, 64, -65, 1 << 40)), text(chance), text(chance), pairs(chance))
-        )
-        delta += chance.choice((1,) * 12 + (0, 2, -1))
-    return found
-
-
-def changed(chance: Random, data: bytes) -> bytes:
-    """The bytes, half of the time with a change of the kinds that break records."""
-    kind, at = chance.randrange(8), chance.randrange(len(data)) if data else 0
-    if kind == 0:
-        return data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :] if data else b"\1"
-    if kind == 1:
-        return data[:at]
-    if kind == 2:
-        return data[:at] + chance.choice((b"\x80", b"\xff\xff\xff\xff\x0f", b"\0", b"\1", varint(-2))) + data[at:]
-    if kind == 3:
-        return data[:at] + bytes([data[at] | 0x80, 0]) + data[at + 1 :] if data else b"\x80"
-    return data
-
-
-def segment(chance: Random) -> bytes:
-    """Plain batches and messages with right checksums."""
-    parts, offset = [], chance.choice((0, 0, 1 << 40, (1 << 63) - 60))
-    for _ in range(chance.randrange(1, 6)):
-        magic, count = chance.choice((2, 2, 2, 1, 0)), chance.choice((0, 1, 1, 2, 5, 9))
-        if magic < 2:
-            attributes = chance.choice((0, 0, 0, 8, 1, 16))
-            one = message(offset, magic, text(chance), text(chance), number(chance, 1000), attributes)
-            parts.append(one)
-            offset += 1
-            continue
-        attributes = chance.choice((0, 0, 0, 0, 8, 16, 32, 64, 1))
-        body = b"".join(area(chance, count))
-        parts.append(
-            batch(
-                [changed(chance, body)], offset, attributes, number(chance, 1000) if chance.random() < 0.2 else 1000,
-                sequence=chance.choice((-1, 0, INT32_MAX - 1)), producer=chance.choice((-1, 7)),
-                count=max(count + chance.choice((0,) * 8 + (1, -1)), -1),
-                last_delta=count - 1 + chance.choice((0,) * 8 + (1, -1, 3)),
-            )
-        )  # fmt: skip
-        offset += max(count, 1)
-    return b"".join(parts)
 
 
 def walks(chance: Random) -> object:

@@ -1,0 +1,187 @@
+"""The compiled and the interpreted kernel keep the same last offsets, and the same records of a compaction."""
+
+from random import Random
+
+import pytest
+
+from kernel.both import assert_agreement, tried
+from kernel.random_segments import segment
+from kernel.rendering import frames, int64s
+from kseg.formats.expansion import expansion_buffer
+from kseg.kernel.compact import judging, rewriting, survivors
+from kseg.kernel.compact.key_hash import Secret
+from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap
+from kseg.kernel.compact.keys import SKIP, KeyReader
+from kseg.kernel.layout.headers import V2_HEADER_BYTES
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_WIDTH, ROW_WIDTH
+from kseg.kernel.records import opening
+from kseg.kernel.scan import headers
+
+SECRET = bytes(range(16))
+
+
+def keys_of(chance: Random, count: int) -> tuple[memoryview, memoryview]:
+    """Hashes that share halves and slots, and offsets."""
+    halves = [0, 1, -1, 1 << 62, (1 << 63) - 1, -(1 << 63), 1 << 33]
+    hashes = [chance.choice(halves) for _ in range(2 * count)]
+    return int64s(hashes), int64s([chance.randrange(40) for _ in range(count)])
+
+
+def maps(chance: Random) -> object:
+    """Tables of a few slots, which collide and fill."""
+    slots = chance.choice((2, 3, 8, 30))
+    most = chance.choice((slots - 1, max(slots // 2, 1)))
+    found: list[object] = []
+    table, one = int64s(ENTRY_WIDTH * slots), KeyMap(Secret(SECRET))
+    found += [tried(one.use, table, *sizes) for sizes in ((0, 0), (slots, slots), (slots + 1, 1), (1 << 32, 1))]
+    found += [tried(one.use, table[:-1], slots, most), tried(one.find, 0, 0)]
+    one.use(table, slots, most)
+    count = chance.choice((1, 5, 14, 20))
+    hashes, offsets = keys_of(chance, count)
+    found += [tried(one.put, hashes[:-1], offsets, count), tried(one.put, hashes, offsets[:-1], count)]
+    found += [one.put(hashes, offsets, count), one.count, table.tolist()]
+    found += [one.find(hashes[2 * k], hashes[2 * k + 1]) for k in range(count)]
+    buckets = chance.choice((1, 2, 5))
+    bounds, out = int64s(buckets + 2), int64s(ENTRY_WIDTH * one.count)
+    found += [tried(one.scatter, bounds[:2], out), tried(one.scatter, bounds, out[:-1])]
+    odd = int64s([0, chance.choice((-1, 1)), 0])
+    found += [tried(one.scatter, odd, out), tried(one.scatter, bounds, out), bounds.tolist(), out.tolist()]
+    return [*found, merged(chance, one, table, out)]
+
+
+def merged(chance: Random, one: KeyMap, table: memoryview, entries: memoryview) -> object:
+    slots, least, found = chance.choice((1, 3, 9, 40)), chance.choice((-1, 0, 10, 20, 39)), []
+    space, other = int64s(ENTRY_WIDTH * slots), KeyMap(Secret(SECRET))
+    other.use(space, slots, slots - 1)
+    some, offsets = keys_of(chance, 6)
+    other.put(some, offsets, 6)
+    found += [tried(other.merge, entries, least), other.count, space.tolist()]
+    answers = int64s(len(entries))
+    for out in (answers[:-1] if len(answers) else answers, answers):
+        found += [tried(other.look_up, entries, out), out.tolist()]
+    larger = KeyMap(Secret(SECRET))
+    room = int64s(ENTRY_WIDTH * 64)
+    larger.use(room, 64, 63)
+    for first, stop in ((-1, 1), (2, 1), (0, one.slots + 1), (0, one.slots)):
+        found.append(tried(larger.move, table, first, stop))
+    one.clear()
+    return [*found, room.tolist(), tried(one.find, 0, 0), one.count, one.slots]
+
+
+def headers_of(data: bytes) -> tuple[memoryview, int]:
+    found = frames(data)
+    count = len(found) // FRAME_WIDTH
+    rows = int64s(count * BATCH_WIDTH)
+    headers.read(data, found, count, False, 0, rows)
+    return rows, count
+
+
+def area_of(data: bytes, rows: memoryview, batch: int) -> bytes:
+    """What stands for the decompressed records of a batch."""
+    at = rows[batch * BATCH_WIDTH + BATCH_POSITION]
+    return data[at + V2_HEADER_BYTES : at + rows[batch * BATCH_WIDTH + BATCH_SIZE]]
+
+
+def read(chance: Random, data: bytes, batches: memoryview, count: int, key_map: KeyMap | None) -> list[object]:
+    """Offsets of the keys as buffers of a few keys at a time show them. They go into the map."""
+    verdicts = int64s([chance.choice((0, 0, 0, SKIP)) for _ in range(count)])
+    reader = KeyReader(Secret(SECRET), chance.choice((0, 0, batches[4], batches[4] + 1, batches[5])))
+    rows, width = int64s(ROW_WIDTH * chance.choice((1, 3, 12))), chance.choice((1, 2, 9))
+    hashes, offsets, expansion = int64s(2 * width), int64s(width), expansion_buffer(1 << 20)
+    found: list[object] = [
+        tried(reader.read, data, batches, count + 1, verdicts, rows, hashes, offsets, expansion),
+        tried(reader.read, data, batches, count, verdicts[1:], rows, hashes, offsets, expansion),
+        tried(reader.read, data, batches, count, verdicts, rows[:9], hashes, offsets, expansion),
+    ]
+    opened = None
+    for _ in range(60):
+        status = reader.read(data, batches, count, verdicts, rows, hashes, offsets, expansion, opened)
+        found += [status, reader.batch, reader.keys, offsets[: reader.keys].tolist(), reader.reason]
+        if key_map:
+            key_map.put(hashes, offsets, reader.keys)
+        reader.keys, opened = 0, None
+        if status == opening.DONE:
+            break
+        if status == opening.ROWS_FULL:
+            found.append(reader.needed)
+            rows, hashes, offsets = (int64s(reader.needed * size) for size in (ROW_WIDTH, 2, 1))
+        elif status == opening.NEEDS_OPENING and batches[reader.batch * BATCH_WIDTH + 2] == 2:
+            opened = area_of(data, batches, reader.batch)
+        elif status != opening.OUTPUT_FULL:
+            reader.batch += 1
+    return found
+
+
+def compactions(chance: Random) -> object:
+    data = segment(chance)
+    batches, count = headers_of(data)
+    key_map = KeyMap(Secret(SECRET))
+    found: list[object] = [tried(survivors.Survivors, key_map, judging.Counts())]
+    key_map.use(int64s(ENTRY_WIDTH * 300), 300, 299)
+    found += read(chance, data, batches, count, key_map)
+    key_map.latest_offset = chance.choice((-1, batches[4], batches[5], (1 << 63) - 1))
+    writer = survivors.Survivors(key_map, judging.Counts())
+    writer.now_ms, writer.retention_ms = chance.choice((0, 1000, 1001, 5000)), chance.choice((0, 100))
+    writer.keeps_format, writer.keeps_tombstones = chance.random() < 0.3, chance.random() < 0.5
+    writer.has_horizons = chance.random() < 0.7
+    every = survivors.DISCARD, survivors.KEEP_EMPTY, survivors.ALL, survivors.EMPTY_TXN
+    verdicts = int64s([sum(one for one in every if chance.random() < 0.2) for _ in range(count)])
+    rows, keep = int64s(ROW_WIDTH * chance.choice((1, 4, 12))), bytearray(chance.choice((1, 4, 12)))
+    out, opened, expansion = bytearray(chance.choice((1, 300, 5000))), None, expansion_buffer(1 << 20)
+    for arguments in ((rows, bytearray(0), out), (rows, keep, bytearray(0)), (rows[:9], keep, out)):
+        found.append(tried(writer.write, data, batches, count, verdicts, *arguments, expansion))
+    found.append(tried(writer.write, data, batches, count + 1, verdicts, rows, keep, out, expansion))
+    for _ in range(60):
+        status = writer.write(data, batches, count, verdicts, rows, keep, out, expansion, opened)
+        opened = None
+        found += [status, writer.batch, writer.size, writer.counts.as_dict(), writer.reason, out[: writer.size].hex()]
+        if status == opening.DONE:
+            break
+        if status == opening.OUTPUT_FULL:
+            found.append(writer.needed)
+            out, writer.size = bytearray(max(writer.needed, len(out))), 0
+        elif status == opening.ROWS_FULL:
+            found.append(writer.needed)
+            rows, keep = int64s(ROW_WIDTH * writer.needed), bytearray(writer.needed)
+        elif status == survivors.NEEDS_PACKING:
+            start = writer.size + V2_HEADER_BYTES
+            found += [writer.area_size, out[start : start + writer.area_size].hex(), writer.base_timestamp]
+            found += [writer.max_timestamp, writer.attributes, writer.records]
+            writer.batch += 1
+        elif status == opening.NEEDS_OPENING and batches[writer.batch * BATCH_WIDTH + 2] == 2:
+            opened = area_of(data, batches, writer.batch)
+        else:
+            writer.batch += 1
+    return [*found, judged(chance, key_map), sealed(chance, data)]
+
+
+def judged(chance: Random, key_map: KeyMap) -> object:
+    payload, count = b"kkeyx", chance.choice((1, 3, 64, 65))
+    rows = []
+    for k in range(count):
+        rows += [k, 0, -1, chance.choice((0, 1)), chance.choice((-1, 0, 1, 3)), 4, chance.choice((-1, 0, 1)), 0, 0, 0]
+    table, keep, counts = int64s(rows), bytearray(count), judging.Counts()
+    protects = chance.random() < 0.5
+    return [
+        tried(judging.judge_rows, key_map, payload, table, count, protects, keep[:-1], counts),
+        tried(judging.judge_rows, key_map, payload, table[:-1], count, protects, keep, counts),
+        tried(judging.judge_rows, key_map, b"", table, count, protects, keep, counts),
+        tried(judging.judge_rows, key_map, payload, table, count, protects, keep, counts),
+        keep.hex(), counts.as_dict(),
+    ]  # fmt: skip
+
+
+def sealed(chance: Random, data: bytes) -> object:
+    found, fields = [], (chance.choice((0, 8, 0x70)), 1000, 9000, chance.choice((0, 3, -1)))
+    for at, end, length, model in ((0, 61, 61, 61), (3, 64, 64, 61), (3, 63, 64, 61), (0, 61, 60, 61), (0, 61, 61, 60)):
+        out = bytearray(length)
+        found += [tried(rewriting.seal, out, at, end, bytes(range(61))[:model], *fields), out.hex()]
+    return [*found, tried(rewriting.seal, bytearray(70), -1, 61, data[:61].ljust(61), *fields)]
+
+
+CASES = {"maps": (maps, 120), "compactions": (compactions, 200)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_kernels_agree(name: str) -> None:
+    assert_agreement(__name__, CASES, name)

@@ -1,0 +1,182 @@
+"""The compiled and the interpreted kernel find the same frames, headers, counts and offsets in the same bytes."""
+
+import struct
+from random import Random
+from zlib import crc32
+
+import pytest
+
+from kernel.both import assert_agreement, number, tried
+from kernel.random_segments import segment
+from kernel.rendering import int64s
+from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.records.header_offsets import HeaderOffsets
+from kseg.kernel.scan import frames, headers, plausibility
+from kseg.kernel.scan.frame_scan import DONE, FULL, LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
+from kseg.kernel.state import distinct, tally
+
+_, _, _, TALLY_WIDTH = tally.layout()
+_, TABLE = distinct.layout()
+
+FIELDS = (
+    (0, ">q"), (8, ">i"), (12, ">i"), (16, ">b"), (17, ">B"), (18, ">i"), (21, ">H"), (22, ">B"), (22, ">i"),
+    (23, ">i"), (26, ">i"), (30, ">i"), (43, ">q"), (51, ">h"), (53, ">i"), (57, ">i"),
+)  # fmt: skip
+"""Positions and types of fields of headers of any magic."""
+
+
+def damaged(chance: Random, data: bytes) -> bytes:
+    """Bytes with some changes of the kinds that disks make."""
+    found = bytearray(data)
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        at, kind = chance.randrange(len(found)) if found else 0, chance.randrange(6)
+        if kind == 0 and found:
+            found[at] ^= 1 << chance.randrange(8)
+        elif kind == 1:
+            found[at : at + 4] = struct.pack(">i", chance.choice((-1, 0, 1, 14, 49, 50, 0x7FFFFFFF)))
+        elif kind == 2:
+            del found[at + 20 :]
+        elif kind == 3:
+            found[at:at] = chance.choice((bytes(70), chance.randbytes(70), b"\0" * 3))
+        elif kind == 4:
+            del found[at : at + chance.randrange(1, 60)]
+        else:
+            found[at : at + 70] = bytes(len(found[at : at + 70]))
+    return bytes(found)
+
+
+def messages_07(chance: Random) -> bytes:
+    parts = []
+    for _ in range(chance.choice((1, 3, 9))):
+        magic, value = chance.randrange(2), chance.randbytes(chance.choice((0, 1, 20)))
+        body = bytes([magic]) + bytes([chance.choice((0, 0, 1))] * magic)
+        parts.append(struct.pack(">i", len(body) + 4 + len(value)) + body + crc32(value).to_bytes(4, "big") + value)
+    return b"".join(parts)
+
+
+def scans(chance: Random) -> object:
+    """Frames found with and without judgement of broken ones; then their headers, counts and offsets."""
+    is_07 = chance.random() < 0.2
+    data = damaged(chance, messages_07(chance) if is_07 else segment(chance) + segment(chance))
+    options = chance.choice((0, 0, 0, WALK_RECORDS, SKIP_CHECKSUMS, LONG_RUNS))
+    scan, found = FrameScan(is_07, options), []
+    if chance.random() < 0.7:
+        scan.use_prefixes(0, len(data))
+        scan.largest = chance.choice((0, 100, 1 << 20, 1 << 20))
+    scan.budget = chance.choice((0, 0, 1, 200))
+    rows = int64s(FRAME_WIDTH * chance.choice((1, 3, 30)))
+    end = len(data) - chance.choice((0, 0, 0, 1, 17))
+    found.append(tried(frames.scan, scan, data, len(data) + 1, rows))
+    everything: list[int] = []
+    for _ in range(80):
+        status = frames.scan(scan, data, end, rows)
+        taken = rows[: scan.count * FRAME_WIDTH].tolist()
+        everything += taken
+        found += [status, taken, scan.position, scan.records, scan.last_offset]
+        if status == DONE:
+            break
+        if status != FULL:
+            at = frames.find(scan, data, scan.position + 1, end, end, chance.choice((-1, scan.position)))
+            found += [at, scan.position]
+            if at < 0:
+                break
+            scan.position = at
+    found.append(
+        [tried(frames.find, FrameScan(is_07), data, start, end, end) for start in (-1, 0, 1, 60, end - 1, end)]
+    )
+    return [*found, read(chance, data, everything, is_07)]
+
+
+def read(chance: Random, data: bytes, table: list[int], is_07: bool) -> object:
+    frame_rows, count = int64s(table or FRAME_WIDTH), len(table) // FRAME_WIDTH
+    out, origin = int64s(BATCH_WIDTH * count), chance.choice((0, 1000))
+    found: list[object] = [
+        tried(headers.read, data, frame_rows, count + 1, is_07, origin, int64s(BATCH_WIDTH * (count + 1))),
+        tried(headers.read, data, frame_rows, count, is_07, origin, out[:-1] if count else out),
+        tried(headers.read, data, frame_rows, count, is_07, origin, out),
+        out.tolist(),
+    ]
+    if count:
+        end = table[-FRAME_WIDTH] + table[1 - FRAME_WIDTH]
+        found.append(
+            tried(headers.read, data[: end - 1], frame_rows, count, is_07, origin, int64s(BATCH_WIDTH * count))
+        )
+        found += [counts(chance, data, frame_rows, count, is_07), offsets(chance, out, count)]
+    return found
+
+
+def counts(chance: Random, data: bytes, table: memoryview, count: int, is_07: bool) -> object:
+    counted, producers, keys = int64s(TALLY_WIDTH), int64s(TABLE + 64), int64s(TABLE + 64)
+    producers[1] = keys[1] = 40
+    producers[3] = keys[3] = 63
+    rows, headers_out = int64s(ROW_WIDTH * chance.choice((1, 2, 20))), int64s(HEADER_WIDTH * chance.choice((1, 2, 60)))
+    buffers = counted, producers, keys, rows, headers_out
+    found: list[object] = []
+    for k, length in enumerate((TALLY_WIDTH, TABLE, TABLE, ROW_WIDTH, HEADER_WIDTH)):
+        short = [*buffers]
+        short[k] = short[k][: length - 1]
+        found.append(tried(tally.add_frames, data, table, 0, count, is_07, *short))
+    found.append(tried(tally.add_frames, data, table, 0, count + 1, is_07, *buffers))
+    found.append(tried(tally.add_frames, data, table, -1, count, is_07, *buffers))
+    first = 0
+    while first < count:
+        done = tally.add_frames(data, table, first, count, is_07, *buffers)
+        found.append(done)
+        first = max(done, first) + (done < count)
+    held = [[(at, value) for at, value in enumerate(one.tolist()) if value] for one in (counted, producers, keys)]
+    return [*found, held]
+
+
+def offsets(chance: Random, rows: memoryview, count: int) -> object:
+    first = chance.choice((-(1 << 63), rows[4], rows[5], rows[4] + 1))
+    last = chance.choice(((1 << 63) - 1, rows[5], rows[len(rows) - BATCH_WIDTH + 5], rows[len(rows) - BATCH_WIDTH + 4]))
+    wanted, out, found = int64s([first, last, 0, 0]), int64s(chance.choice((1, 2, 7))), []
+    progress = HeaderOffsets(chance.choice((0, 6, 7, 14, 1 << 20)))
+    for arguments in (
+        (rows, count + 1, wanted, out, 0), (rows, count, wanted[:3], out, 0), (rows, count, wanted, out, -1),
+        (rows, count, wanted, out, len(out) + 1), (rows, -1, wanted, out, 0),
+    ):  # fmt: skip
+        found.append(tried(progress.fill, *arguments))
+    for _ in range(40):
+        end = progress.fill(rows, count, wanted, out, 0)
+        found += [end, out[:end].tolist(), progress.batch, progress.delta, progress.next_given(rows, count)]
+        if progress.batch == count:
+            break
+        if end < len(out):
+            progress.batch += 1
+    return found
+
+
+def heads(chance: Random) -> object:
+    """Headers with fields at limits: what continues what, and how long it claims to be."""
+    data = bytearray(segment(chance) + bytes(chance.choice((0, 17, 61))))
+    last = chance.choice(
+        (-1, 0, struct.unpack_from(">q", data)[0] - 1, number(chance, struct.unpack_from(">q", data)[0]))
+    )
+    for _ in range(chance.choice((0, 1, 1, 2))):
+        at, form = chance.choice(FIELDS)
+        bits = 8 * struct.calcsize(form)
+        value = number(chance, struct.unpack_from(form, data, at)[0]) if len(data) >= at + bits // 8 else 0
+        value %= 1 << bits
+        if form[1].islower() and value >> (bits - 1):
+            value -= 1 << bits
+        if len(data) >= at + bits // 8:
+            struct.pack_into(form, data, at, value)
+    whole = bytes(data)
+    size = struct.unpack_from(">i", whole, 8)[0] + 12
+    found: list[object] = [plausibility.continues(whole[:61], last)]
+    found += [plausibility.continues(whole[:length], last) for length in (0, 17, 25, 26, 29, 30, 33, 34, 60)]
+    for end in {26, 27, 34, 61, len(whole), min(max(size, 0), len(whole)), min(max(size - 1, 0), len(whole))}:
+        for largest in (0, size - 12, size - 13, 1 << 20):
+            for is_07 in (False, True):
+                found.append(plausibility.claimed_end(whole, 0, min(end, len(whole)), is_07, largest))
+    found += [plausibility.leading_zeros(whole[at:]) for at in (0, len(whole) - 1, len(whole), len(whole) - 17)]
+    return [*found, [plausibility.long_zeros(whole, least) for least in (1, 2, 8, 17, 61, 62)]]
+
+
+CASES = {"scans": (scans, 400), "heads": (heads, 400)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_kernels_agree(name: str) -> None:
+    assert_agreement(__name__, CASES, name)

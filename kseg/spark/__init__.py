@@ -17,7 +17,7 @@ def reason(error: BaseException) -> str:
 
     Spark's own text has the stack traces of Python and Java, and of a stream its plan.
     """
-    from kseg.spark.session import reason_of
+    from kseg.spark.reasons import reason_of
 
     return str(reason_of(error))
 
@@ -28,13 +28,17 @@ def register(spark: "SparkSession") -> None:
     Settings of S3 and Azure are read from the Hadoop configuration of a classic session; register again after a change.
     The session is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
     Python of this process, because the ``python3`` of the PATH may not have kseg.
+
+    From then on the text of a StreamingQueryException ends with its cause, if that is an error of kseg.
     """
     import os
     import sys
 
+    from kseg.spark.reasons import end_with_reasons
     from kseg.spark.source import configured
     from kseg.spark.storage import hadoop_settings
 
+    end_with_reasons(_stream_error_of(spark))
     context: Any = getattr(spark, "sparkContext", None)
     chosen = None if context is None else context.pythonExec
     is_unset = (
@@ -50,3 +54,13 @@ def register(spark: "SparkSession") -> None:
     finally:
         if is_unset:
             context.pythonExec = chosen
+
+
+def _stream_error_of(spark: "SparkSession") -> type[Exception]:
+    if type(spark).__module__.startswith("pyspark.sql.connect."):
+        from pyspark.errors.exceptions import connect
+
+        return connect.StreamingQueryException
+    from pyspark.errors.exceptions import captured
+
+    return captured.StreamingQueryException

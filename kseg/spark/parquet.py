@@ -11,7 +11,7 @@ from uuid import uuid4
 from kseg.errors import DamageError, PathError, UnsupportedError
 from kseg.export.record_files import SKIP_HINT, ExportOptions
 from kseg.spark import register
-from kseg.spark.session import reason_of
+from kseg.spark.reasons import reason_of
 
 _GROUP_BYTES = 16 << 20
 """Size of a row group. Each core has one in memory, and a session of the command has little."""

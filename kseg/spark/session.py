@@ -15,15 +15,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kseg.errors import KsegError
+from kseg.spark.reasons import reason_of
 
 MIN_JAVA_VERSION = 17
 MEMORY = "1g"
 """Memory of the driver's JVM: it handles no records and few findings."""
-
-_OWN_ERROR = re.compile(r"^kseg\.errors\.\w+: (.*)$", re.MULTILINE)
-_PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
-_JAVA_CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (.*)$", re.MULTILINE)
-_STATE = re.compile(r"\s*SQLSTATE: \w+")
 
 
 @contextmanager
@@ -149,24 +145,3 @@ def _last_error(log: str) -> str | None:
     except OSError:
         return None
     return errors[-1] if errors else None
-
-
-def reason_of(error: BaseException) -> KsegError:
-    """Returns an error of Spark, also of a stream, as a KsegError: the original message, without the stack trace."""
-    if isinstance(error, KsegError):
-        return error
-    text = str(error)
-    for pattern in (_OWN_ERROR, _PYTHON_ERROR):
-        if found := pattern.findall(text):
-            return KsegError(found[-1])
-    java = getattr(error, "java_exception", None)
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-    message = str(java.getMessage() if java is not None else first).splitlines()[0]
-    # Of an error of the JVM, such as a full disk of another format, the message names the step and not the cause.
-    causes = [cause for cause in _JAVA_CAUSE.findall(f"{text}\n{_java_trace_of(error)}") if cause not in message]
-    return KsegError(_STATE.sub("", ": ".join([f"Spark: {message}", *causes[-1:]])))
-
-
-def _java_trace_of(error: BaseException) -> str:
-    """Returns the stack trace of the JVM, which is not in the text of a stream's error."""
-    return getattr(error, "_stackTrace", None) or ""

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
 from kseg.spark.filters import Narrowed
-from kseg.spark.modes import module_of, record_batches
+from kseg.spark.modes.reading import module_of, record_batches
 from kseg.spark.options import Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, schema_of, table_options, with_table_options
 from kseg.spark.storage import Settings

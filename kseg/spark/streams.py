@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from kseg.errors import KsegError, PathError
 from kseg.export.scanning import logs_around
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
-from kseg.spark.modes import record_batches
+from kseg.spark.modes.reading import record_batches
 from kseg.spark.options import Options
 from kseg.spark.paths import places
 from kseg.spark.planning import Planner, Whole, cut_into_tasks

@@ -104,13 +104,16 @@ def test_errors_in_streams_have_one_readable_line(spark: Any, tmp_path: Path) ->
     data = bytearray(damaged.read_bytes())
     data[70] ^= 1
     damaged.write_bytes(data)
+    kseg.spark.register(spark)
 
     def reason(where: Path, **options: str) -> str:
         writing = spark.readStream.format("kseg").options(**options).load(str(where)).writeStream
         query = writing.option("checkpointLocation", str(tmp_path / "checkpoint")).format("noop")
         with pytest.raises(Exception, match="STREAM_FAILED") as raised:
             query.trigger(availableNow=True).start().awaitTermination(240)
-        return kseg.spark.reason(raised.value)
+        found = kseg.spark.reason(raised.value)
+        assert str(raised.value).splitlines()[-1] == f"kseg: {found}"
+        return found
 
     assert reason(partition, onDamage="fail").startswith(f"{damaged}: position 0: crc-mismatch: ")
     assert reason(tmp_path / "nowhere") == f"{tmp_path}/nowhere: no such file or directory"

@@ -4,7 +4,7 @@ import pytest
 
 from kseg.errors import KsegError, PathError
 from kseg.spark import reason
-from kseg.spark.session import reason_of
+from kseg.spark.reasons import end_with_reasons, reason_of
 
 TRACEBACK = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source: Traceback (most recent call last):
   File "worker.py", line 9, in plan
@@ -54,3 +54,16 @@ def test_the_cause_of_a_failed_stream_is_in_its_java_trace() -> None:
     error = RuntimeError("[STREAM_FAILED] [TASK_WRITE_FAILED] Task failed. SQLSTATE: 58030 SQLSTATE: XXKST\n=== Query")
     error._stackTrace = FULL  # type: ignore[attr-defined]
     assert reason(error) == "Spark: [STREAM_FAILED] [TASK_WRITE_FAILED] Task failed.: No space left on device"
+
+
+class StreamError(Exception):
+    """As StreamingQueryException, which exists only beside a JVM."""
+
+
+def test_the_text_of_a_stream_error_ends_with_an_error_of_kseg_once() -> None:
+    for _ in range(2):
+        end_with_reasons(StreamError)
+    error = StreamError(f"{TRACEBACK}\nLogical Plan:\nScan kseg\n")
+    assert str(error) == f"{TRACEBACK}\nLogical Plan:\nScan kseg\n\nkseg: nowhere: no such file or directory"
+    assert reason(error) == "nowhere: no such file or directory"
+    assert str(StreamError(JOB)) == JOB

@@ -31,10 +31,10 @@ from kseg.segment.items import TIMESTAMP_TYPES, Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import runs_of
 from kseg.segment.stop import OffsetStop
+from kseg.spark.modes.records import opened_for
+from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, Part, tasks_of
-from kseg.spark.records import opened_for
-from kseg.spark.tables import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow

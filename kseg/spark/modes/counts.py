@@ -5,10 +5,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kseg.export.chunk import OFFSET, Chunk
+from kseg.spark.modes.records import chunks_of
+from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, Part, tasks_of
-from kseg.spark.records import chunks_of
-from kseg.spark.tables import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow

@@ -12,10 +12,10 @@ from kseg.export.scanning import grouped
 from kseg.findings.table import severity_of
 from kseg.logdir.partitions import topic_id_at
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
+from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import expanded_paths
 from kseg.spark.stores import size_of
-from kseg.spark.tables import location_columns, record_batches
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.choice import RemoteChoice

@@ -1,4 +1,4 @@
-"""The modules of the modes of the data source."""
+"""Reads the task of any mode with the module of that mode."""
 
 import gc
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def module_of(mode: str) -> Any:
     """Returns the module of a mode. It is imported on demand, because Spark plans in a new process each time."""
-    return import_module(f"kseg.spark.{mode}")
+    return import_module(f"kseg.spark.modes.{mode}")
 
 
 def record_batches(task: Any, options: Options, schema: StructType) -> Iterator["pyarrow.RecordBatch"]:

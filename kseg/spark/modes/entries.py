@@ -8,10 +8,10 @@ from kseg.export.scanning import grouped
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.sidefiles.kinds import SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
 from kseg.spark.paths import places
 from kseg.spark.stores import size_of
-from kseg.spark.tables import location_columns, record_batches
 from kseg.stores import trees
 from kseg.stores.source import open_source
 

@@ -17,7 +17,7 @@ def logs(draw: st.DrawFn) -> LogState:
     base = first
     for i, count in enumerate(counts):
         is_empty = i + 1 == len(counts) and draw(st.booleans())
-        spans.append(Span(base, 0 if is_empty else draw(st.integers(1, 9)), draw(st.integers(0, NOW + 20))))
+        spans.append(Span(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
         base += 0 if is_empty else count
     end = base
     start = draw(st.integers(first, end))

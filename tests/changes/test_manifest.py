@@ -102,7 +102,7 @@ def stored(partition: Path) -> tuple[Path, dict[str, Any]]:
 WRONG_VALUES: list[tuple[str, Any]] = [
     ("version", 0), ("version", 3), ("version", "2"), ("version", None),
     ("state", "finished"), ("state", None), ("timeMs", "soon"), ("timeMs", None), ("undoes", "one"),
-    ("kept", "elsewhere"), ("kept", "/tmp"), ("kept", "old/../old"), ("kept", 7),
+    ("kept", "elsewhere"), ("kept", "/var"), ("kept", "old/../old"), ("kept", 7),
     ("gaps", [[1]]), ("gaps", [["a", 2]]), ("gaps", None), ("after", []), ("after", {"a/b": None}),
     ("after", {"a.log": [1, 2]}), ("after", {"..": None}), ("steps", None), ("steps", [{}]),
     ("marker", {}), ("rootNs", "x"),

@@ -1,0 +1,175 @@
+"""An undo of changed leader epochs, of bytes that were kept elsewhere, and of several changes."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from changes.trees import contents, make, quarantine, tree
+from kseg.changes.apply import Keeping, apply
+from kseg.changes.expected_states import ChangedSinceError
+from kseg.changes.manifest import Change
+from kseg.changes.plan import Plan
+from kseg.changes.quarantine import changes, read_change
+from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, undo
+from kseg.errors import KsegError
+
+EPOCHS = "leader-epoch-checkpoint"
+LOG = bytes(range(256)) * 10
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    directory = tmp_path / "orders-0"
+    make(directory, {"a.log": LOG, "b.log": b"second", EPOCHS: b"0\n2\n0 0\n3 40\n"})
+    return directory
+
+
+def cut(
+    partition: Path, name: str = "a.log", size: int = 100, keeping: Keeping | None = None, group: str = ""
+) -> Change:
+    plan = Plan(str(partition))
+    plan.truncate(name, size, "is cut")
+    change = apply(plan, "test", keeping, group=group)
+    assert change is not None
+    return change
+
+
+def move_start(partition: Path) -> None:
+    """Replaces the leader epochs by those from offset 50 on."""
+    plan = Plan(str(partition))
+    plan.write(EPOCHS, [b"0\n1\n3 50\n"], "the log begins at offset 50")
+    apply(plan, "test")
+
+
+def test_unchanged_leader_epochs_are_restored_with_their_time(partition: Path) -> None:
+    before = tree(partition)
+    move_start(partition)
+    undo(last_change(str(partition)))
+    assert tree(partition) == before
+    assert not quarantine(partition).exists()
+
+
+def test_leader_epochs_with_a_later_epoch_get_their_start_back(partition: Path) -> None:
+    move_start(partition)
+    (partition / EPOCHS).write_bytes(b"0\n2\n3 50\n4 90\n")
+    plan = plan_undo(last_change(str(partition)))
+    assert [(step.action, step.file, step.reason) for step in plan.steps] == [
+        ("replace", EPOCHS, "was so before, but for the epochs since")
+    ]
+    undo(last_change(str(partition)))
+    assert (partition / EPOCHS).read_bytes() == b"0\n3\n0 0\n3 40\n4 90\n"
+
+
+@pytest.mark.parametrize("now", [b"0\n1\n3 30\n", b"0\n1\n5 90\n", b"nonsense", b""])
+def test_other_leader_epochs_are_not_replaced(now: bytes, partition: Path) -> None:
+    move_start(partition)
+    (partition / EPOCHS).write_bytes(now)
+    with pytest.raises(ChangedSinceError, match=r"has changed since 'test'.*removed bytes are in"):
+        undo(last_change(str(partition)))
+    assert (partition / EPOCHS).read_bytes() == now
+    assert quarantine(partition).exists()
+
+
+def test_another_file_with_the_content_of_leader_epochs(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.write("b.log", [b"0\n1\n3 50\n"], "test")
+    apply(plan, "test")
+    (partition / "b.log").write_bytes(b"0\n2\n3 50\n4 90\n")
+    with pytest.raises(ChangedSinceError):
+        undo(last_change(str(partition)))
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_bytes_kept_elsewhere_are_removed_with_the_change(is_moved: bool, partition: Path, tmp_path: Path) -> None:
+    before, place = tree(partition), tmp_path / "kept"
+    cut(partition, keeping=Keeping(elsewhere=str(place)))
+    if is_moved:
+        partition = partition.rename(tmp_path / "moved-0")
+        place = place.rename(tmp_path / "other")
+        with pytest.raises(KsegError, match="nothing was"):
+            undo(last_change(str(partition)))
+    assert [path.read_bytes() for path in place.glob("*/*")] == [LOG[100:]]
+    undo(last_change(str(partition), str(place) if is_moved else ""))
+    assert tree(partition) == before
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_purging_bytes_kept_elsewhere(is_moved: bool, partition: Path, tmp_path: Path) -> None:
+    place = tmp_path / "kept"
+    cut(partition, keeping=Keeping(elsewhere=str(place)))
+    if is_moved:
+        partition = partition.rename(tmp_path / "moved-0")
+        place = place.rename(tmp_path / "other")
+    assert purge(last_change(str(partition), str(place) if is_moved else "")) == len(LOG) - 100
+    assert list(place.iterdir()) == []
+    assert contents(partition)["a.log"] == LOG[:100]
+    assert not quarantine(partition).exists()
+
+
+def test_several_changes_are_planned_newest_first(partition: Path) -> None:
+    before = tree(partition)
+    for name, size, group in (("a.log", 900, "7"), ("b.log", 3, "7"), ("a.log", 100, "8"), ("a.log", 50, "7")):
+        cut(partition, name, size, group=group)
+    assert [change.number for change in changes(str(partition))] == [1, 2, 3, 4]
+    assert last_change(str(partition)).number == 4
+    assert [change.number for change in changes_of(str(partition), "7")] == [4, 2, 1]
+    assert changes_of(str(partition), "9") == []
+    planned = plan_all([read_change(str(partition), number) for number in (4, 3, 2, 1)])
+    steps = [(change.number, [(step.action, step.file, step.size) for step in plan.steps]) for change, plan in planned]
+    assert steps == [
+        (4, [("extend", "a.log", 100)]),
+        (3, [("extend", "a.log", 900)]),
+        (2, [("extend", "b.log", 6)]),
+        (1, [("extend", "a.log", len(LOG))]),
+    ]
+    with pytest.raises(ChangedSinceError, match="has changed since"):
+        plan_undo(read_change(str(partition), 3))
+    for _ in range(4):
+        undo(last_change(str(partition)))
+    assert tree(partition) == before
+    with pytest.raises(KsegError, match="there is no change to undo"):
+        last_change(str(partition))
+
+
+@pytest.mark.parametrize("damage", ["longer", "shorter", "other", "missing"])
+def test_kept_bytes_that_have_changed(damage: str, partition: Path) -> None:
+    cut(partition)
+    (kept,) = (quarantine(partition) / "1" / "old").iterdir()
+    data = kept.read_bytes()
+    if damage == "missing":
+        kept.unlink()
+    else:
+        kept.write_bytes({"longer": data + b"x", "shorter": data[:-1], "other": b"x" + data[1:]}[damage])
+    with pytest.raises(KsegError, match="is missing or has changed since; nothing was undone"):
+        undo(last_change(str(partition)))
+    assert contents(partition)["a.log"] == LOG[:100]
+    if damage == "other":
+        undo(last_change(str(partition)), is_checked=True)
+        assert contents(partition)["a.log"] == LOG[:100] + b"x" + data[1:]
+
+
+def test_a_change_that_kept_nothing(partition: Path) -> None:
+    cut(partition, keeping=Keeping(keeps=False), group="7")
+    with pytest.raises(KsegError, match="'test' kept nothing; it cannot be undone"):
+        undo(last_change(str(partition)))
+
+
+def test_a_file_that_a_broker_was_to_delete(partition: Path) -> None:
+    before = tree(partition)
+    plan = Plan(str(partition))
+    plan.rename("a.log", "a.log.deleted", "is old", keeps=True)
+    apply(plan, "test")
+    (partition / "a.log.deleted").unlink()
+    undo(last_change(str(partition)))
+    assert tree(partition) == before
+
+
+def test_a_renamed_file_that_is_gone(partition: Path) -> None:
+    plan = Plan(str(partition))
+    plan.rename("a.log", "c.log", "has another name")
+    apply(plan, "test")
+    os.unlink(partition / "c.log")
+    with pytest.raises(ChangedSinceError):
+        undo(last_change(str(partition)))

@@ -71,7 +71,7 @@ def killed(process: "subprocess.Popen[str]") -> bool:
 
 
 def require_success(process: "subprocess.Popen[str]", folder: Path, output: str = "") -> None:
-    """Skips the test where Maven does not have a package of the session."""
+    """Fails with the errors of a driver, or skips the test where Maven does not have a package of its session."""
     errors = (folder / "errors").read_text("utf-8") + output
     if process.returncode and "unresolved dependency" in errors:
         pytest.skip("Maven cannot be reached, or does not have the package")

@@ -74,7 +74,7 @@ def standalone_cluster(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
     try:
         log = daemon("Master")
-        url = announced(daemons[-1], log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        url = announced(daemons[-1], log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)\s")
         log = daemon("Worker", "--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"), url)
         announced(daemons[-1], log, r"(Successfully registered with master)")
         yield url, given

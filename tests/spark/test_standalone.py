@@ -33,7 +33,7 @@ spark = SparkSession.builder.getOrCreate()
 kseg.spark.register(spark)
 context = spark.sparkContext
 places = context.parallelize(range(2), 2).barrier().mapPartitions(place).collect()  # both at once
-frame = spark.read.format("kseg").option("splitBytes", "2k").load("orders-0")
+frame = spark.read.format("kseg").option("splitBytes", "8k").load("orders-0")
 ranged = frame.drop("topic", "partition").repartitionByRange(2, "offset").sortWithinPartitions("offset")
 ranged.write.format("kseg").mode("append").save("copy-0")
 print(json.dumps([context.master, kseg.__file__, places, frame.count()]))

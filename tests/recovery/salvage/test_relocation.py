@@ -136,3 +136,30 @@ def test_as_a_last_resort_a_batch_fills_a_gap_of_exactly_its_size(
     placed(segment, alone)
     assert [(first, last) for first, last, _ in segment.put] == put
     assert alone.put == ([] if put else [(100, 99 + len(keys), run.start)])
+
+
+@pytest.mark.parametrize(("most", "runs_split"), [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)])
+def test_the_single_batches_of_misplaced_runs_are_limited(
+    most: int, runs_split: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs of two batches: the offsets of the first batch are taken, those of the second are free."""
+    monkeypatch.setattr(relocation, "MAX_SINGLES", most)
+    segment, copy = Draft(tmp_path / "0.log", 0), Draft(tmp_path / "0.log.bak", 0, is_named=False)
+    for first, last in [(0, 3), (6, 9), (12, 19)]:
+        segment.keep(first, last)
+    runs = [copy.run((first, b"xy"), (first + 2, b"zz")) for first in (2, 8)]
+    placed(segment, others=(copy,))
+    half = runs[0].size // 2
+    free = [(4, 5, runs[0].start + half), (10, 11, runs[1].start + half)]
+    assert segment.put == free[:runs_split]
+    cuts = {cut.position: (cut.length, cut.message) for cut in copy.draft.contents.cuts.listed}
+    expected = {}
+    for i, run in enumerate(runs):
+        if i < runs_split:
+            expected[run.start] = (
+                half,
+                f"offsets {run.first} to {run.first + 1} are taken, or too far from all others",
+            )
+        else:
+            expected[run.start] = (2 * half, f"offsets {run.first} to {run.last} are too many in the wrong place")
+    assert cuts == expected

@@ -24,6 +24,10 @@ ODD_FIELDS = (
 )  # fmt: skip
 
 
+def clipped(value: int) -> int:
+    return min(max(value, -(1 << 31)), 0x7FFFFFFF)
+
+
 def batch_rows(chance: Random, count: int, base: int = 0, odd: float = 0.1) -> list[int]:
     """Rows of a log from offset ``base`` on. A share ``odd`` of them has a field that does not fit."""
     rows: list[int] = []
@@ -63,9 +67,15 @@ def batch_rows(chance: Random, count: int, base: int = 0, odd: float = 0.1) -> l
                     row[BATCH_FIRST_OFFSET] = -1
         if chance.random() < odd / 2:
             field = chance.choice(ODD_FIELDS)
-            found = number(chance, row[field])
-            is_int32 = field in (BATCH_LEADER_EPOCH, BATCH_COUNT)
-            row[field] = min(max(found, -(1 << 31)), 0x7FFFFFFF) if is_int32 else found
+            found, delta = number(chance, row[field]), span - 1
+            if field in (BATCH_LEADER_EPOCH, BATCH_COUNT):
+                found = clipped(found)
+            if field == BATCH_LAST_OFFSET and magic == 2:
+                delta = clipped(found - offset)
+            row[field] = found
+            if field in (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET) and magic == 2:
+                # The header has the difference, an int32; the sum may overflow.
+                row[BATCH_LAST_OFFSET] = (row[BATCH_FIRST_OFFSET] + delta + (1 << 63)) % (1 << 64) - (1 << 63)
         assert len(row) == BATCH_WIDTH
         rows += row
         offset, position = offset + span, position + size

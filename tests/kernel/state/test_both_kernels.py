@@ -8,10 +8,28 @@ import pytest
 from kernel.batch_rows import batch_rows
 from kernel.both import assert_agreement, tried
 from kernel.rendering import int64s
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
+from kseg.kernel.layout.rows import (
+    BATCH_LAST_OFFSET,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_WIDTH,
+    HEADER_WIDTH,
+    ROW_WIDTH,
+)
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
-from kseg.kernel.state import distinct, epochs, fingerprints, forms, index_entries, indexing, producer_table, producers
+from kseg.kernel.state import (
+    distinct,
+    epochs,
+    fingerprints,
+    forms,
+    index_entries,
+    indexing,
+    producer_table,
+    producers,
+    replicas,
+    tally,
+)
 from kseg.kernel.state.producer_table import ABORT_WIDTH, ENTRY_WIDTH
 
 CHAIN_STATE = (
@@ -28,6 +46,7 @@ WALK_STATE = (
     "largest has_unseen certain has_v2 pending pending_entry indexed farthest farthest_at total"
 ).split()
 
+COMPARED = "is_open same different only_a only_b last_same events".split()
 BUILD_STATE = (
     "last_position largest_timestamp largest_timestamp_offset last_offset last_timestamp last_time_offset offsets "
     "times row"
@@ -232,10 +251,75 @@ def values(chance: Random) -> object:
     return registers, held, refused
 
 
+def laid_out(chance: Random, offsets: list[int]) -> tuple[bytes, memoryview, memoryview, int]:
+    """(payload, rows, headers, count) of records whose fields are equal more often than not."""
+    payload, rows, headers = b"-kkeyvalue", [], []
+    spans = ((0, -1), (1, 0), (1, 1), (2, 1), (2, 3), (5, 5), (5, 4))
+    for offset in offsets:
+        count = chance.choice((0, 0, 0, 0, 1, 2))
+        place = len(headers) // HEADER_WIDTH
+        for _ in range(count):
+            headers += [*chance.choice(spans[1:3]), *chance.choice(spans[:3])]
+        key, value = chance.choice(((1, 1), (1, 1), (2, 1), *spans)), chance.choice(((5, 5), (5, 5), *spans))
+        rows += [offset, chance.choice((5, 5, 5, 5, 6, -1)), -1, *key, *value, place, count, 0]
+    return payload, int64s(rows or ROW_WIDTH), int64s(headers or HEADER_WIDTH), len(offsets)
+
+
+def comparisons(chance: Random) -> object:
+    """Records of two replicas, with room for a few events at a time."""
+    sides = [laid_out(chance, sorted(chance.sample(range(14), chance.randrange(12)))) for _ in range(2)]
+    payload, rows, headers, count = sides[0]
+    short = ((b"", rows, headers), (payload, rows[:-1], headers), (payload, rows, headers[:0]))
+    found = [tried(lambda *parts: replicas.Side(*parts).count, *parts, count + (not count)) for parts in short]
+    found.append(tried(lambda: replicas.Side(payload, rows, headers, count, -1).next))
+    found.append(tried(lambda: replicas.RecordComparison(int64s(replicas.EVENT_WIDTH - 1)).events))
+    one, other = (replicas.Side(*parts, chance.choice((0, 0, 0, 1))) for parts in sides)
+    state = replicas.RecordComparison(int64s(replicas.EVENT_WIDTH * chance.choice((1, 2, 30))))
+    state.begin(chance.random() < 0.2)
+    for _ in range(60):
+        status = replicas.compare(one, other, state)
+        found += [status, one.next, other.next, [state.event(number) for number in range(state.events)]]
+        found += [tried(state.event, state.events), tried(state.event, -1), state_of(state, COMPARED)]
+        if status == replicas.EXHAUSTED:
+            break
+    return found
+
+
+def tallies(chance: Random) -> object:
+    """Batches, rows and sizes that are counted one by one."""
+    _, _, _, width = tally.layout()
+    _, table = distinct.layout()
+    counted, seen = int64s(width), int64s(table + 32)
+    seen[1], seen[3] = 20, 31
+    found: list[object] = []
+    for magic, least in ((0, 26), (1, 26), (2, 61), (-7, 9), (3, 61), (-1, 61)):
+        for length in (least - 1, least, 90):
+            data = bytearray(chance.randbytes(length))
+            data[:14] = bytes(14)
+            data[4] = chance.randrange(2)
+            data[21:23] = bytes([0, chance.choice((0, 1, 4, 8, 16, 32, 64))])[: max(length - 21, 0)]
+            found.append(tried(tally.add_batch, bytes(data[:length]), magic, counted, seen))
+    payload, rows, _, count = laid_out(chance, [chance.choice((-5, 0, 1, 2, 3, 9, 1 << 62)) for _ in range(6)])
+    for is_control in (False, True):
+        for has_offsets in (False, True):
+            found.append(tried(tally.add_rows, payload, rows, count, counted, seen, is_control, has_offsets))
+    found += [tried(tally.add_rows, payload, rows[:-1], count, counted, seen, False, True)]
+    found += [tried(tally.add_rows, payload, rows, count, counted[:-1], seen, False, True)]
+    found += [tried(tally.add_rows, b"", rows, count, counted, seen, False, True)]
+    for which in (-1, 0, 3, 4):
+        found.append(
+            tried(tally.add_size, counted, which, chance.choice((-1, 0, 1, 31, 32, 63, 64, 65, 127, 128, 1 << 40)))
+        )
+    found.append(tried(tally.add_size, counted[:-1], 0, 1))
+    return [*found, *([(at, value) for at, value in enumerate(one.tolist()) if value] for one in (counted, seen))]
+
+
 CASES = {
-    "chains": (chains, 150),
-    "replays": (replays, 120),
-    "indexes": (indexes, 150),
+    "comparisons": (comparisons, 250),
+    "tallies": (tallies, 80),
+    "chains": (chains, 300),
+    "replays": (replays, 300),
+    "indexes": (indexes, 300),
     "builds": (builds, 60),
     "changes": (changes, 40),
     "counts": (counts, 40),

@@ -1,0 +1,109 @@
+"""The compiled and the interpreted kernel select the same batches to recode, and find the same runs of plain ones."""
+
+from random import Random
+
+import pytest
+
+from kernel.both import assert_agreement, number, tried
+from kernel.random_segments import area, changed, segment
+from kernel.rendering import batch, frames, int64s, message
+from kseg.kernel.codecs import recoding
+from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
+from kseg.kernel.records.uniform_runs import UniformRun
+
+
+def alike(chance: Random) -> bytes:
+    """Batches or messages that mostly continue one another with the same header fields."""
+    magic, offset, parts = chance.choice((2, 2, 1, 0)), chance.choice((0, (1 << 63) - 6)), []
+    attributes, time = chance.choice((0, 0, 8)), 1000
+    for _ in range(chance.choice((1, 3, 6))):
+        odd = chance.random() < 0.15
+        own = chance.choice((8, 16, 1, 0x40)) if odd else attributes
+        time = number(chance, 1000) if chance.random() < 0.1 else time
+        if magic < 2:
+            parts.append(message(offset, magic, None, b"v", time, own))
+            offset += 1
+            continue
+        count = chance.choice((1, 2))
+        parts.append(
+            batch(
+                area(chance, count), offset, own, 1000, time, producer=chance.choice((-1, -1, -1, -1, 0)),
+                last_delta=chance.choice((count - 1,) * 6 + (count, count - 2, -1)),
+                count=chance.choice((count,) * 6 + (0, -1, count + 1)),
+            )
+        )  # fmt: skip
+        offset = min(offset + count + chance.choice((0, 0, 0, 1, -1)), (1 << 63) - 1)
+    return b"".join(parts)
+
+
+def changed_rows(chance: Random, data: bytes) -> memoryview:
+    table = frames(data)
+    if chance.random() < 0.2 and len(table):
+        at = chance.randrange(len(table) // FRAME_WIDTH) * FRAME_WIDTH
+        table[at + chance.choice((FRAME_MAGIC, FRAME_STATE))] = chance.choice((0, 1, 2, 3))
+    return table
+
+
+def runs(chance: Random) -> object:
+    data = alike(chance) if chance.random() < 0.8 else segment(chance)
+    table = frames(data)
+    count, found, first = len(table) // FRAME_WIDTH, [], 0
+    if chance.random() < 0.2:
+        table[chance.randrange(count) * FRAME_WIDTH + FRAME_STATE] = 0
+    run = UniformRun(chance.choice((0, 0, 1, (1 << 63) - 6)))
+    found += [tried(run.find, data, table, *limits) for limits in ((-1, count), (0, count + 1), (count, count))]
+    found += [tried(run.find, data[:-1], table, 0, count)]
+    while first < count:
+        done = run.find(data, table, first, count)
+        found += [done, run.next_offset, run.kind, run.time, run.timed]
+        first = max(done, first + 1)
+    return found
+
+
+def selections(chance: Random) -> object:
+    data = alike(chance) if chance.random() < 0.5 else segment(chance)
+    table = changed_rows(chance, data)
+    count, found, first = len(table) // FRAME_WIDTH, [], 0
+    selection = recoding.Selection(chance.choice((0, 0, 1, (1 << 63) - 6)))
+    kept = chance.choice((0, 1, 4))
+    size = table[1] if count else 0
+    found += [tried(selection.select, data, table, *limits, kept, 0) for limits in ((-1, count), (0, count + 1))]
+    found.append(tried(selection.select, data[:-1], table, 0, count, kept, 1000))
+    most = chance.choice((0, size, size - 1, 2 * size, 2 * size - 1, 1 << 20))
+    while first < count:
+        done = selection.select(data, table, first, count, kept, most)
+        found += [done, selection.next_offset, selection.size]
+        first = max(done, first + 1)
+    if count:
+        odd = int64s(table.tolist())
+        odd[FRAME_POSITION] = -1
+        found.append(tried(selection.select, data, odd, 0, count, kept, most))
+    return found
+
+
+def headers(chance: Random) -> object:
+    """Records against the header of their batch, and the header that is written for other records."""
+    count = chance.choice((0, 1, 2, 5))
+    body = b"".join(area(chance, count))
+    data = batch(
+        [body], count=count + chance.choice((0, 0, 0, 1, -1)), last_delta=count - 1 + chance.choice((0, 0, 1, -1))
+    )
+    at = chance.choice((0, 0, 3))
+    buffer, found = bytes(at) + data, []
+    for records in (body, changed(chance, body), b""):
+        found.append(tried(recoding.are_right, buffer, at, records))
+    found += [tried(recoding.are_right, buffer[:length], at, body) for length in (at + 60, at + 61)]
+    found.append(tried(recoding.are_right, buffer, -1, body))
+    for length in (at + 60, at + 61, len(buffer)):
+        out = bytearray(buffer[:length])
+        found += [tried(recoding.seal, out, at, codec) for codec in (4, 1, 0)]
+        found += [tried(recoding.seal, out, -1, 0), out.hex()]
+    return found
+
+
+CASES = {"runs": (runs, 250), "selections": (selections, 150), "headers": (headers, 100)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_kernels_agree(name: str) -> None:
+    assert_agreement(__name__, CASES, name)

@@ -239,12 +239,23 @@ def state_of(writer: building.AreaWriter) -> list[object]:
     return [getattr(writer, name) for name in AREA if hasattr(writer, name)]
 
 
+def measured(chance: Random, payload: bytes, rows: memoryview, headers: memoryview, count: int, magic: int) -> int:
+    """A number of bytes that some of the rows fill exactly, or all but a byte."""
+    writer, stop = building.AreaWriter(bytearray(5000)), chance.randrange(1, count + 1)
+    writer.begin(rows[0], 1 << 20, None)
+    if magic == 2:
+        building.add_records(writer, payload, rows, headers, 0, stop)
+    else:
+        building.add_messages(writer, payload, rows, 0, stop, magic, 0, rows[0])
+    return int(writer.end) - chance.choice((0, 0, 1))
+
+
 def areas(chance: Random) -> object:
     """Records of a batch or messages of a set, written into a buffer that grows by what the writer needs."""
     magic = chance.choice((2, 2, 1, 0))
     payload, rows, headers, count = rows_to_write(chance, magic == 2)
     base = rows[0] + chance.choice((0, 0, 0, 1, -1, -INT32_MAX, -INT32_MAX - 1))
-    limit, found = chance.choice((0, 40, 41, 100, 1 << 20)), []
+    limit, found = chance.choice((0, 40, 100, 1 << 20, measured(chance, payload, rows, headers, count, magic))), []
     out = bytearray(chance.choice((1, 30, 60, 3000)))
     writer = building.AreaWriter(out)
     writer.begin(base, limit, chance.choice((None, None, 1000)))
@@ -299,7 +310,7 @@ CASES = {
     "walks": (walks, 200),
     "message_sets": (message_sets, 200),
     "columns_of": (columns_of, 60),
-    "areas": (areas, 120),
+    "areas": (areas, 200),
     "singles": (singles, 40),
 }
 

@@ -19,11 +19,14 @@ from kseg.segment.times import LAST_TIMESTAMP
 from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Positions, parse_word_or_offsets
 from kseg.spark.storage import Settings, Storage, storage_options
 from kseg.stores.remote.keys import PrivateKeys
+from kseg.stores.stored_object import is_url
 
 MODES = ("records", "counts", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
 SPLIT_BYTES = 64 << 20
 """Size of a task by default."""
+OFFSETS_SPLIT_BYTES = 256 << 20
+"""The same if only batch headers of local files are read: a task of 64 MiB would take less time than its start."""
 TASKS = 100_000
 """More tasks than this cost the driver too much: by default they get larger instead."""
 
@@ -66,7 +69,8 @@ class Options:
 
     ``split_bytes`` None: the size of a task grows with the total. ``start`` and ``end``: where Spark's Kafka source
     would begin and end; both they and the ranges hold. ``storage``: settings of the file systems of URLs.
-    ``private_keys``: PEM files for encrypted remote storage, by the ids of their key pairs.
+    ``private_keys``: PEM files for encrypted remote storage, by the ids of their key pairs. ``reads_offsets``: the
+    columns need nothing of records but their offsets.
     """
 
     paths: tuple[str, ...] = ()
@@ -91,6 +95,7 @@ class Options:
     stream: StreamOptions = field(default_factory=StreamOptions)
     storage: Storage = field(default_factory=Storage)
     private_keys: tuple[tuple[str, str], ...] = ()
+    reads_offsets: bool = False
 
     @property
     def keys(self) -> PrivateKeys:
@@ -98,7 +103,8 @@ class Options:
 
     def task_bytes(self, total: int) -> int:
         """Returns the size of a task if all have ``total`` bytes."""
-        return self.split_bytes or max(SPLIT_BYTES, total // TASKS)
+        is_quick = self.reads_offsets and not any(map(is_url, self.paths))
+        return self.split_bytes or max(OFFSETS_SPLIT_BYTES if is_quick else SPLIT_BYTES, total // TASKS)
 
 
 @dataclass(frozen=True, slots=True)

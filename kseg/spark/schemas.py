@@ -142,6 +142,11 @@ def check_schema(mode: str, schema: StructType) -> None:
             raise KsegError(f"column {field.name} of mode {mode} may be null: leave out NOT NULL")
 
 
+def needs_only_offsets(mode: str, schema: StructType) -> bool:
+    """Whether the columns need nothing of records but their offsets, most of which are in batch headers."""
+    return mode == "counts" or (mode == "records" and {"topic", "partition", "offset"}.issuperset(schema.names))
+
+
 def arrow_schema_of(schema: StructType) -> "pyarrow.Schema":
     """Returns the Arrow schema that Spark expects of a reader, with timestamps in UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema

@@ -5,6 +5,7 @@ whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +16,7 @@ from kseg.errors import KsegError
 from kseg.spark.filters import Narrowed
 from kseg.spark.modes.reading import module_of, record_batches
 from kseg.spark.options import Options, parse_options, parse_write_options
-from kseg.spark.schemas import check_schema, schema_of, table_options, with_table_options
+from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
 from kseg.spark.storage import Settings
 from kseg.spark.stores import stores_at
 
@@ -74,7 +75,7 @@ class KsegDataSource(DataSource):
     def _options_for(self, schema: StructType) -> Options:
         options = parse_options(table_options(schema) | dict(self.options), self.hadoop)
         check_schema(options.mode, schema)
-        return options
+        return replace(options, reads_offsets=needs_only_offsets(options.mode, schema))
 
 
 def configured(settings: Settings) -> type[KsegDataSource]:

@@ -12,7 +12,7 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
 from kseg.spark import planning
-from kseg.spark.options import SPLIT_BYTES, TASKS, Options
+from kseg.spark.options import OFFSETS_SPLIT_BYTES, SPLIT_BYTES, TASKS, Options
 from spark.counted import CountedFileSystem, reads, stored
 from spark.reading import read, reader_of, rows_of
 
@@ -145,7 +145,31 @@ def test_only_the_part_is_read(partition: Path) -> None:
 def test_tasks_grow_with_the_total() -> None:
     assert Options().task_bytes(1 << 40) == SPLIT_BYTES
     assert Options().task_bytes(100 << 40) == (100 << 40) // TASKS
-    assert Options(split_bytes=1000).task_bytes(100 << 40) == 1000
+    for reads_offsets in (False, True):
+        assert Options(split_bytes=1000, reads_offsets=reads_offsets).task_bytes(100 << 40) == 1000
+    assert Options(reads_offsets=True).task_bytes(1 << 40) == OFFSETS_SPLIT_BYTES > SPLIT_BYTES
+    assert Options(reads_offsets=True).task_bytes(100 << 40) == (100 << 40) // TASKS
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns", "is_quick"),
+    [
+        ("records", ["offset"], True),
+        ("records", ["topic", "partition"], True),
+        ("counts", None, True),
+        ("records", ["offset", "timestampType"], False),
+        ("records", None, False),
+        ("batches", ["baseOffset"], False),
+    ],
+)
+def test_tasks_that_read_headers_on_a_disk_are_larger(
+    partition: Path, mode: str, columns: list[str] | None, is_quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kseg.spark.options.SPLIT_BYTES", 8 << 10)
+    monkeypatch.setattr("kseg.spark.options.OFFSETS_SPLIT_BYTES", 1 << 20)
+    assert (len(reader_of([partition], columns, mode=mode).partitions()) == 1) == is_quick
+    url = stored(partition, f"headers-{mode}-{len(columns or ())}")
+    assert len(reader_of([url], columns, mode=mode).partitions()) > 1
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.98])

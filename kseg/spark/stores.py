@@ -14,6 +14,7 @@ from kseg.errors import KsegError, PathError, text_of
 from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
+from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
 from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, root_of
 from kseg.stores.stored_object import StoredObject, is_url, shown
 from kseg.stores.url_tree import UrlTree
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 _NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem"}
 _NUMBERS = {"request_timeout": float, "connect_timeout": float, "load_frequency": int}
 """Parameters of pyarrow's file systems that are no strings."""
-_ATTEMPTS = 6
-"""Requests to S3 before an error is reported: the pause between two grows to seconds, which a busy store asks for."""
-_REQUEST_SECONDS = 30.0
-"""Pause in an answer of S3 after which a request is repeated; pyarrow's own 3 seconds are short for a busy store."""
 _OPEN_FILES = 16
 
 
@@ -106,8 +103,8 @@ def file_system(url: str, options: dict[str, Any]) -> "tuple[FileSystem, str]":
     try:
         options = {name: _NUMBERS[name](value) if name in _NUMBERS else value for name, value in options.items()}
         if scheme == "s3":
-            attempts = int(options.pop("max_attempts", _ATTEMPTS))
-            options.setdefault("request_timeout", _REQUEST_SECONDS)
+            attempts = int(options.pop("max_attempts", ATTEMPTS))
+            options.setdefault("request_timeout", REQUEST_SECONDS)
             options["retry_strategy"] = fs.AwsStandardS3RetryStrategy(max_attempts=attempts)
         return getattr(fs, _NATIVE[scheme])(**options), f"{container if scheme == 'abfs' else parts.netloc}{parts.path}"
     except (AttributeError, TypeError, ValueError, OSError) as error:

@@ -4,12 +4,14 @@ Credentials are found by the library that fsspec uses for the scheme. `shown` re
 """
 
 import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
+from kseg.stores.http_requests import SCHEMES, HttpRequests, take_attempts_and_seconds, timeout_options
 from kseg.stores.stored_object import StoredObject, credentials_of, shown, without_credentials
 
 REQUEST_BYTES = 8 << 20
@@ -96,22 +98,38 @@ class FolderObjects(ABC):
 
 
 class UrlObjects(FolderObjects):
-    """The objects at a URL. ``settings``: parameters of its file system."""
+    """The objects at a URL. ``settings``: parameters of its file system, or ``max_attempts`` and ``request_timeout``
+    of plain http. ``pause`` waits for a number of seconds between two requests to a busy server.
+    """
 
-    def __init__(self, url: str, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, url: str, settings: Mapping[str, Any] | None = None, pause: Callable[[float], object] = time.sleep
+    ) -> None:
         check_credentials(url)
         self.root, self._url = shown(url).rstrip("/"), url
-        scheme = urlsplit(url).scheme
+        scheme, given = urlsplit(url).scheme, dict(settings or {})
+        self._http: HttpRequests | None = None
         try:
             import fsspec
 
-            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **(settings or {}))
+            if scheme in SCHEMES:
+                self._http = self._http_requests(given, pause)
+            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **given)
         except ImportError as error:
             raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
         except (ValueError, TypeError, OSError) as error:
             raise KsegError(f"{self.root}: {type(error).__name__}") from None  # the text may repeat the URL
         # Of http the root is the URL itself, whose query belongs to a single object.
         self._root = str(root).rstrip("/")
+
+    def _http_requests(self, given: dict[str, Any], pause: Callable[[float], object]) -> HttpRequests:
+        """Replaces settings of requests by parameters of the file system. Raises KsegError for invalid numbers."""
+        try:
+            attempts, seconds = take_attempts_and_seconds(given)
+        except ValueError as error:
+            raise KsegError(f"{self.root}: {error}") from error
+        given |= timeout_options(seconds)
+        return HttpRequests(attempts, pause)
 
     def _key(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
@@ -121,7 +139,7 @@ class UrlObjects(FolderObjects):
 
     def folder(self, name: str) -> Folder:
         files, folders = [], []
-        for info in self._call(name, self._system.ls, self._key(name), detail=True):
+        for info in self._read(name, self._system.ls, self._key(name), detail=True):
             inner = self._relative(str(info["name"]))
             if info["type"] == "directory":
                 folders.append(os.path.basename(inner.rstrip("/")))
@@ -130,7 +148,7 @@ class UrlObjects(FolderObjects):
         return sorted(files), sorted({folder for folder in folders if folder})
 
     def info(self, name: str) -> StoredObject | None:
-        info = self._call(name, self._system.info, self._key(name))
+        info = self._read(name, self._system.info, self._key(name))
         if info["type"] == "directory":
             return None
         if info.get("size") is None:
@@ -143,7 +161,7 @@ class UrlObjects(FolderObjects):
             first = start + len(found)
             stop = min(start + length, first + REQUEST_BYTES)
             try:
-                piece = self._call(name, self._system.cat_file, path, start=first, end=stop)
+                piece = self._read(name, self._system.cat_file, path, start=first, end=stop)
             except FileNotFoundError as error:
                 raise PathError(f"{self.path(name)}: no such object") from error
             found += piece[: stop - first]
@@ -162,6 +180,12 @@ class UrlObjects(FolderObjects):
     def remove(self, name: str) -> None:
         self._call(name, self._system.rm_file, self._key(name))
 
+    def _read(self, name: str, work: Any, *arguments: Any, **options: Any) -> Any:
+        """Calls the library as `_call`; requests of plain http are repeated."""
+        if self._http is None:
+            return self._call(name, work, *arguments, **options)
+        return self._call(name, self._http.call, work, *arguments, **options)
+
     def _call(self, name: str, work: Any, *arguments: Any, **options: Any) -> Any:
         """Calls the library. Raises FileNotFoundError, PathError for any other error."""
         try:
@@ -170,14 +194,21 @@ class UrlObjects(FolderObjects):
             raise
         except ImportError as error:
             raise KsegError(f"{self.path(name)}: {error} (pip install 'kseg[stores]')") from error
-        except OSError as error:
-            raise self._failed(name, text_of(error)) from None
         except Exception as error:  # noqa: BLE001 - each library has errors of its own
-            raise self._failed(name, f"{type(error).__name__}: {error}") from None
+            raise self._failed(name, _error_text(error)) from None
 
     def _failed(self, name: str, text: str) -> PathError:
         """Returns the error for a text that may repeat the URL. A traceback must not show the library's error."""
         return PathError(f"{self.path(name)}: {without_credentials(text, self._url)}")
+
+
+def _error_text(error: Exception) -> str:
+    status = getattr(error, "status", None)  # of aiohttp's errors
+    if isinstance(status, int):
+        return f"the server answered {status} {getattr(error, 'message', '')}".rstrip()
+    if isinstance(error, TimeoutError) and not str(error):
+        return "the server did not answer in time"
+    return text_of(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
 def _settings(scheme: str) -> dict[str, Any]:

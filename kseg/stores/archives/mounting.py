@@ -113,10 +113,9 @@ def packed_segment_at(path: str) -> Iterator[Tree | None]:
 def _failures_of(path: str) -> Iterator[None]:
     try:
         yield
-    except KsegError as error:
-        trees.fail(path, error if path in str(error) else type(error)(f"{path}: {error}"))
-    except OSError as error:
-        trees.fail(path, PathError(f"{path}: {text_of(error)}"))
+    except (KsegError, OSError) as error:
+        kind, text = type(error) if isinstance(error, KsegError) else PathError, text_of(error)
+        trees.fail(path, kind(text if path in text else f"{path}: {text}"))
 
 
 def _file_of(path: str) -> str | None:

@@ -1,0 +1,75 @@
+"""Repeats requests to a plain http server that is busy, slow or drops connections, with growing pauses.
+
+fsspec leaves this to its callers; libraries of object stores repeat requests themselves.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+SCHEMES = ("http", "https")
+ATTEMPTS = 6
+"""Requests before an error is reported: the pause between two grows to seconds, which a busy store asks for."""
+REQUEST_SECONDS = 30.0
+"""Pause in an answer after which a request is repeated."""
+FIRST_PAUSE_SECONDS = 0.5
+"""Pause after the first request; each further one takes twice as long."""
+_BUSY = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses of servers that may answer later."""
+
+
+class HttpRequests:
+    """Makes requests with a library that fsspec uses for http. ``pause`` waits for a number of seconds."""
+
+    def __init__(self, attempts: int = ATTEMPTS, pause: Callable[[float], object] = time.sleep) -> None:
+        self._attempts, self._pause = attempts, pause
+
+    def call(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Returns the result of ``work``. Raises its last error: a busy server is no missing object."""
+        seconds, left = FIRST_PAUSE_SECONDS, self._attempts
+        while True:
+            try:
+                return work(*arguments, **options)
+            except Exception as error:
+                left -= 1
+                cause = _cause(error)
+                if left <= 0 or not _is_temporary(cause):
+                    if cause is error:
+                        raise
+                    raise cause from None
+            self._pause(seconds)
+            seconds *= 2
+
+
+def timeout_options(seconds: float) -> dict[str, Any]:
+    """Returns the parameters of fsspec's http file system for a pause after which a request has failed."""
+    import aiohttp
+
+    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=seconds, sock_read=seconds)}
+
+
+def take_attempts_and_seconds(settings: dict[str, Any]) -> tuple[int, float]:
+    """Removes ``max_attempts`` and ``request_timeout`` from settings, and returns them or their defaults.
+
+    Raises ValueError.
+    """
+    return int(settings.pop("max_attempts", ATTEMPTS)), float(settings.pop("request_timeout", REQUEST_SECONDS))
+
+
+def _cause(error: Exception) -> Exception:
+    """Returns the failed request behind an error: fsspec raises FileNotFoundError if it cannot find out a size."""
+    cause = error.__cause__
+    if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
+        return error
+    return cause if _is_temporary(cause) else error
+
+
+def _is_temporary(error: Exception) -> bool:
+    """Whether the same request may succeed later."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.status in _BUSY
+    if isinstance(error, aiohttp.ClientConnectorError):  # no server there, or another one than expected
+        return False
+    return isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | TimeoutError)

@@ -1,0 +1,117 @@
+"""Plain http: a busy, slow or dropped answer is repeated a bounded number of times, with growing pauses."""
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("fsspec", reason="fsspec is not installed")
+pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+
+from http_server import DROPPED, HALF, SLOW, Server, http_server
+from kseg.errors import KsegError, PathError
+from kseg.stores.http_requests import ATTEMPTS
+from kseg.stores.object_urls import UrlObjects
+from kseg.stores.objects import open_objects
+
+CONTENT = bytes(range(256)) * 40
+GROWING = [0.5, 1, 2, 4, 8]
+
+
+@pytest.fixture
+def http() -> Iterator[Server]:
+    with http_server({"/a": CONTENT}) as found:
+        yield found
+
+
+@pytest.fixture
+def pauses() -> list[float]:
+    return []
+
+
+@pytest.mark.parametrize("failure", [503, 429, 500, HALF])
+def test_a_range_is_requested_again(http: Server, pauses: list[float], failure: int) -> None:
+    objects = UrlObjects(http.root, pause=pauses.append)
+    http.failures = [failure] * 3
+    assert objects.read("a", 300, 1000) == CONTENT[300:1300]
+    assert (pauses, http.requests) == (GROWING[:3], 4)
+
+
+def test_dropped_connections_are_made_again(http: Server, pauses: list[float]) -> None:
+    objects = UrlObjects(http.root, pause=pauses.append)
+    http.failures = [DROPPED] * 3
+    assert objects.read("a", 0, 10) == CONTENT[:10]
+    assert http.failures == []
+    assert pauses == GROWING[: len(pauses)]
+
+
+@pytest.mark.parametrize("failure", [503, DROPPED])
+def test_a_busy_server_is_asked_for_the_size_again(http: Server, pauses: list[float], failure: int) -> None:
+    objects = UrlObjects(http.root, pause=pauses.append)
+    http.failures = [failure] * 4
+    assert objects.size("a") == len(CONTENT)
+    assert http.failures == []
+    assert pauses
+
+
+def test_a_slow_answer_is_given_up(http: Server, pauses: list[float]) -> None:
+    http.failures = [SLOW]
+    assert UrlObjects(http.root, {"request_timeout": "1"}, pauses.append).read("a", 5, 5) == CONTENT[5:10]
+    assert pauses == GROWING[: len(pauses)]
+
+
+def test_a_server_that_never_answers_is_named(http: Server, pauses: list[float]) -> None:
+    http.failures = [SLOW] * 100
+    with pytest.raises(PathError, match=rf"^{http.root}/a: \S.*[Tt]ime") as raised:
+        UrlObjects(http.root, {"request_timeout": "0.1"}, pauses.append).read("a", 5, 5)
+    assert len(str(raised.value).splitlines()) == 1
+    assert pauses == GROWING
+
+
+@pytest.mark.parametrize("attempts", [None, 3])
+def test_attempts_are_limited(http: Server, pauses: list[float], attempts: int | None) -> None:
+    settings = {} if attempts is None else {"max_attempts": str(attempts)}
+    objects = UrlObjects(f"{http.root}/?key=secret", settings, pauses.append)
+    for call in (lambda: objects.read("", 0, 10), lambda: objects.size(""), lambda: objects.folder("")):
+        http.failures = [503] * 100
+        pauses.clear()
+        with pytest.raises(PathError, match=rf"^{http.root}: the server answered 503 Service Unavailable$"):
+            call()
+        assert pauses == GROWING[: (attempts or ATTEMPTS) - 1]
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_other_answers_are_final(http: Server, pauses: list[float], status: int) -> None:
+    objects = UrlObjects(http.root, pause=pauses.append)
+    http.failures = [status]
+    with pytest.raises(PathError, match=rf"^{http.root}/a: "):
+        objects.read("a", 0, 10)
+    with pytest.raises(PathError, match="/b: no such object"):
+        objects.size("b")
+    assert pauses == []
+
+
+def test_a_server_that_is_not_there_is_not_waited_for(pauses: list[float]) -> None:
+    with http_server({}) as found:
+        root = found.root
+    with pytest.raises(PathError, match=rf"^{root}/a: "):
+        UrlObjects(root, pause=pauses.append).read("a", 0, 10)
+    assert pauses == []
+
+
+def test_invalid_numbers_are_reported() -> None:
+    with pytest.raises(KsegError, match=r"^http://host: could not convert string to float: 'soon'$"):
+        UrlObjects("http://host", {"request_timeout": "soon"})
+
+
+def test_other_stores_are_asked_once(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = open_objects("memory://bucket")
+    assert isinstance(objects, UrlObjects)
+
+    def fail(*_arguments: object, **_options: object) -> bytes:
+        pauses.append(0)
+        raise TimeoutError
+
+    monkeypatch.setattr(objects._system, "cat_file", fail)
+    with pytest.raises(PathError, match=r"^memory://bucket/a: the server did not answer in time$"):
+        objects.read("a", 0, 1)
+    assert len(pauses) == 1

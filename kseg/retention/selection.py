@@ -94,7 +94,7 @@ class _TooMuch:
         self._excess_bytes = excess_bytes
 
     def __call__(self, span: Span, _following: Span | None) -> bool:
-        if self._excess_bytes < 0 or self._excess_bytes < span.size:
+        if self._excess_bytes < span.size:
             return False
         self._excess_bytes -= span.size
         return True

@@ -92,6 +92,8 @@ def test_what_is_left_is_never_less_than_the_limit() -> None:
     assert select(three(), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
     assert select(three(), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
     assert select(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Selection((SIZE,) * 3, True, 300)
+    assert select(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
+    assert select(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
 
 
 def test_a_segment_is_deleted_only_once_it_is_older_than_the_limit() -> None:

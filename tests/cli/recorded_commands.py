@@ -98,6 +98,7 @@ kafka-0.11.0.3/txn/lat-gzip-0 kafka-1.1.1/txn/txn-tiny-0 kafka-1.1.1/format-swit
 kafka-4.3.1/codecs/codec-mix-0 kafka-4.3.1/clients/librdkafka-txn-0
 """
 """Partitions whose segments have timestamps: retention takes the time of the file for others."""
+COMMANDS = "dump", "verify", "recover", "reindex", "compact", "retain", "convert", "undo", "symptoms"
 UNCOMPRESSED = """
 kafka-0.8.2.2/codecs/one-none-0 kafka-0.10.2.2/codecs/tsedge-0 kafka-1.1.1/txn/txn-tiny-0
 verify/4.3.1-transactions/dtxn-0 compaction/4.3.1/before/e-idem-0 compaction/4.3.1/before/e-txn-0
@@ -125,7 +126,8 @@ GROUPS: dict[str, list[CommandLine]] = {
         "dump --format table --deep-iteration",
     ),
     "hex": [
-        *_each(OLD + PLAIN + DAMAGED, "dump --hex", "dump --hex --deep-iteration", "dump --hex --position 100..400"),
+        *_each(OLD + PLAIN + DAMAGED, "dump --hex", "dump --hex --deep-iteration",
+        "dump --hex --position 100..400"),
         *_each("kafka-1.1.1/txn/txn-tiny-0 kafka-4.3.1/internal/__cluster_metadata-0", "dump --hex --all"),
     ],
     "statistics": [
@@ -136,7 +138,8 @@ GROUPS: dict[str, list[CommandLine]] = {
         ),
     ],
     "decoded": [
-        *_each(INTERNAL, "dump --decode auto", "dump --decode auto --format json", "dump --decode auto --format table"),
+        *_each(INTERNAL, "dump --decode auto", "dump --decode auto --format json",
+        "dump --decode auto --format table"),
         *_each(INTERNAL, "dump --committed-offsets", "dump --open-transactions @NOW"),
         *_each(
             "kafka-4.3.1/committed", "dump --committed-offsets", "dump --committed-offsets --format json",
@@ -164,7 +167,8 @@ GROUPS: dict[str, list[CommandLine]] = {
         "dump --format json --deep-iteration --offsets 50..60", "dump --format json --last 3",
         "dump --format json --deep-iteration --last 3", "dump --format json --around 57", "dump --around 57",
         "dump --format json --isolation read_committed", "dump --format json --limit 4",
-        "dump --format json --deep-iteration --limit 4", "dump --format json --max-bytes 700", "dump --max-bytes 700",
+        "dump --format json --deep-iteration --limit 4", "dump --format json --max-bytes 700",
+        "dump --max-bytes 700",
         "dump --format json --producer-id 1",
         "dump --format json --print-data-log --key-format hex --value-format base64",
         "dump --format json --print-data-log --grep a --limit 5", "dump --format json --key-pattern 1 --limit 5",
@@ -197,12 +201,40 @@ GROUPS: dict[str, list[CommandLine]] = {
             "retain --dry-run --retention-ms 1 @NOW --format json",
         ),
         *_each(
-            "retention/4.3.1/before", "retain --explain @NOW", "retain --explain --format json --retention-ms 9d @NOW",
+            "retention/4.3.1/before", "retain --explain @NOW",
+            "retain --explain --format json --retention-ms 9d @NOW",
             "retain --dry-run --retention-ms 9d @NOW",
         ),
     ],
+    "comparisons": [
+        *_lines("kafka-1.1.1/replicas", *(
+            f"verify --jobs 1 {level} @NOW --against {other} {one} --format {form}"
+            for one, other in (("broker0", "broker1"), ("broker1/ep-compact-0", "broker0/ep-compact-0"))
+            for form in ("text", "json") for level in ("", "--level deep")
+        )),
+        *_each(
+            WHOLE + DAMAGED,
+            "verify --jobs 1 @NOW --against ../../../damaged/4.3.1-control-clean/dplain-0 --format json",
+        ),
+    ],
+    "refusals": [
+        *_lines(
+            "kafka-1.1.1/txn", "dump nothing-0", "verify nothing-0", "recover nothing-0", "undo -n txn-tiny-0",
+            "undo --complete -n txn-tiny-0", "undo --purge -n txn-tiny-0", "compact -n txn-tiny-0 @NOW",
+            "retain -n txn-tiny-0 @NOW", "convert --to v0 --in-place -n txn-tiny-0", "verify --manifest . . @NOW",
+            "recover -n --from-replica nothing-0 txn-tiny-0", "dump --max-batch-bytes 0 txn-tiny-0",
+        ),
+        *_each(DAMAGED, "reindex -n --jobs 1", f"{COMPACT} -n", "retain -n --retention-bytes 1 @NOW",
+        "convert --to v2 --in-place -n"),
+    ],
+    "archives": _each(
+        "damaged/findings/archive-member-skipped/backup.tar damaged/findings/damaged-archive/backup.tar",
+        "dump --format json", "dump --summary", "dump --all", "dump --format table",
+    ),
+    "schemas": _lines("", *(f"--json-schema {name}" for name in COMMANDS)),
     "exports": _each(
-        OLD + PLAIN + DAMAGED + WHOLE, "convert --to jsonl --skip-damage -o -", "convert --to csv --skip-damage -o -",
+        OLD + PLAIN + DAMAGED + WHOLE, "convert --to jsonl --skip-damage -o -",
+        "convert --to csv --skip-damage -o -",
         "convert --to csv --isolation read_committed -o -",
     ),
 }  # fmt: skip
@@ -223,7 +255,34 @@ def _changes(paths: str, *texts: str, undo: str = "undo") -> list[Changes]:
     ]
 
 
+_REBUILDS = (
+    "recover --jobs 1 @NOW --from-remote remote --output dry --dry-run",
+    "recover --jobs 1 @NOW --from-remote remote --output out",
+    "recover --jobs 1 @NOW --from-remote remote --output other --reset-epochs --format json",
+)
 CHANGES = [
+    Changes("remote/local", tuple(_lines("remote/local", *_REBUILDS))),
+    Changes(
+        "remote/both",
+        tuple(_lines("remote/both", *_REBUILDS, "recover --jobs 1 @NOW --from-remote remote --output full logs")),
+    ),
+    Changes(
+        "verify/4.3.1-transactions",
+        tuple(
+            _lines(
+                "verify/4.3.1-transactions",
+                "verify --jobs 1 @NOW --manifest manifest dtxn-0",
+                "recover --jobs 1 --full @NOW --output out dtxn-0",
+                "convert --to jsonl -o records.jsonl dtxn-0",
+                "convert --from jsonl --output made records.jsonl",
+                "convert --to v1 --lossy --segment-bytes 4000 --output old dtxn-0",
+                f"{COMPACT} --output clean dtxn-0",
+                "recover --mode salvage --drop-batch 20 dtxn-0",
+                "verify --jobs 1 @NOW --manifest manifest dtxn-0 --format json",
+                "undo dtxn-0",
+            )
+        ),
+    ),
     *_changes(BEFORE, "recover --full --jobs 1 @NOW", "recover --mode salvage --jobs 1"),
     *_changes(UNCOMPRESSED, "convert --to v1 --lossy --in-place --jobs 1", "reindex --snapshots --jobs 1"),
     *_changes(UNCOMPRESSED, f"{COMPACT} --format json", undo="undo --format json"),

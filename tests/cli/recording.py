@@ -66,23 +66,27 @@ def heading_of(changes: Changes) -> str:
 
 
 def shown_changes(changes: Changes, place: Path, kseg: Callable[..., Outcome]) -> str:
-    """The outcomes of the command lines in a copy of their folder, each with all files that are there after it."""
+    """The outcomes of the command lines in a copy of their folder, each with the files that it changed."""
     folder = Path(shutil.copytree(TESTDATA / changes.folder, place / "copy"))
+    parts, before = [], _files(folder)
     with contextlib.chdir(folder):
-        parts = [
-            f"{shlex.join(line.words)}\n{shown(kseg(*line.words), folder)}--- files\n{_listing(folder)}"
-            for line in changes.lines
-        ]
+        for line in changes.lines:
+            outcome, after = shown(kseg(*line.words), folder), _files(folder)
+            gone = dict.fromkeys(before.keys() - after.keys(), "gone")
+            changed = dict(sorted((after.items() - before.items()) | gone.items()))
+            files = "".join(f"{path} {content}\n" for path, content in changed.items())
+            parts.append(f"{shlex.join(line.words)}\n{outcome}--- files\n{files}")
+            before = after
     return "".join(parts)
 
 
-def _listing(folder: Path) -> str:
-    """Path, size and checksum of each file below a folder, without the records of changes."""
-    return "".join(
-        f"{path.relative_to(folder)} {path.stat().st_size} {zlib.crc32(path.read_bytes()):08x}\n"
-        for path in sorted(folder.rglob("*"))
+def _files(folder: Path) -> dict[str, str]:
+    """Size and checksum of each file below a folder, without the records of changes."""
+    return {
+        str(path.relative_to(folder)): f"{path.stat().st_size} {zlib.crc32(path.read_bytes()):08x}"
+        for path in folder.rglob("*")
         if path.is_file() and ".kseg-" not in str(path) and path.name != ".lock"
-    )
+    }
 
 
 def _run(*words: str) -> Outcome:

@@ -38,7 +38,7 @@ def batch_rows(chance: Random, count: int, base: int = 0, odd: float = 0.1) -> l
         size = chance.choice((MARKER_BYTES, 100, 300))
         state = chance.choice((CRC_RIGHT,) * 8 + (CRC_RIGHT | RECORDS_RIGHT, RECORDS_RIGHT, 0))
         if chance.random() < odd:
-            offset += chance.choice((1, 2, 7, -1, -2, -5, 1 << 31))
+            offset += chance.choice((1, 2, 7, -1, -2, -5, base - offset, 1 << 31))
         epoch += chance.choice((0,) * 8 + (1, -1))
         time = chance.choice((-1, 0, 10, 20, 1000, 1000 + len(rows)))
         row = [position, size, magic, state, offset, offset + span - 1, 0, epoch, time, time + chance.randrange(3)]

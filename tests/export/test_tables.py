@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from export.memory_output import Output
+from kseg.export import tables
 from kseg.export.arrow import schema
 from kseg.export.tables import ARROW, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
 
@@ -175,3 +176,15 @@ def records_of_noise(seed: int) -> Any:
     chance = Random(seed)
     values = [chance.randbytes(MIB) for _ in range(6)]
     return pa.record_batch({"offset": pa.array(range(6), pa.int64()), "value": pa.array(values)})
+
+
+def test_a_row_group_is_full_at_its_limit_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "GROUP_ROWS", 4)
+    monkeypatch.setattr(tables, "_SMALL_BYTES", 0)
+    groups = tables._Groups(pa.schema([("a", pa.int64())]))
+    sizes = []
+    for count in (3, 1, 3, 2, 4, 1):
+        added = pa.record_batch([pa.array(range(count), pa.int64())], names=["a"])
+        sizes.append([table.num_rows for table in groups.add(added)])
+    assert sizes == [[], [], [4], [], [5], [4]]
+    assert [table.num_rows for table in groups.rest()] == [1]

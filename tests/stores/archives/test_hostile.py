@@ -19,7 +19,7 @@ import zstandard
 
 from kseg.errors import KsegError
 from kseg.stores import trees
-from kseg.stores.archives import members, tar_file, zip_file
+from kseg.stores.archives import members, opening, tar_file, zip_file
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import UnpackError, unpacked_bytes
@@ -122,8 +122,12 @@ def test_sizes_that_claim_too_much(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("tar") is None, reason="there is no tar")
 @pytest.mark.parametrize("flags", [["--format=gnu"], ["--format=posix"], ["--format=posix", "--sparse-version=0.1"]])
-def test_sparse_members_are_read_whole(flags: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece_bytes", [3000, opening._PIECE_BYTES])
+def test_sparse_members_are_read_whole(
+    flags: list[str], piece_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As brokers preallocate indexes; enough holes that a GNU header has extensions."""
+    monkeypatch.setattr(opening, "_PIECE_BYTES", piece_bytes)
     sparse = tmp_path / "sparse"
     with sparse.open("wb") as file:
         for number in range(30):

@@ -1,0 +1,51 @@
+"""The limit of the bytes in temporary files: exactly at it all is written, above it nothing more."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kseg.errors import KsegError
+from kseg.stores.archives.spool import Spool, SpoolFullError
+
+
+@pytest.mark.parametrize("size", [9, 10, 11])
+def test_a_file_of_at_most_the_limit_is_written(size: int, tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 10)
+    pieces = [b"abcd", b"e" * (size - 4)]
+    if size > 10:
+        with pytest.raises(SpoolFullError, match="more than 10 bytes"):
+            spool.add(pieces)
+    else:
+        found = spool.add(pieces)
+        assert (found.size, found.pread(99, 0)[:size], spool.used_bytes) == (size, b"".join(pieces), size)
+
+
+@pytest.mark.parametrize("size", [9, 10, 11])
+def test_a_new_file_of_at_most_the_limit_is_made(size: int, tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 10)
+    if size > 10:
+        with pytest.raises(SpoolFullError, match="more than 10 bytes"):
+            spool.new_file(size)
+    else:
+        descriptor = spool.new_file(size)
+        assert os.fstat(descriptor).st_size == size
+        os.close(descriptor)
+
+
+def test_files_share_the_limit(tmp_path: Path) -> None:
+    spool = Spool(str(tmp_path), 10)
+    first, second = spool.add([b"12345"]), spool.add([b"67890"])
+    assert (first.pread(5, 0), second.pread(5, 0), spool.used_bytes) == (b"12345", b"67890", 10)
+    with pytest.raises(SpoolFullError):
+        spool.add([b"1"])
+
+
+def test_ranges_leave_zeros_between_them(tmp_path: Path) -> None:
+    found = Spool(str(tmp_path), 6).add_ranges(12, [(1, b"abc"), (8, b"def")])
+    assert (found.size, found.pread(12, 0)) == (12, b"\0abc\0\0\0\0def\0")
+
+
+def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KsegError, match=r"missing: .*--spool-dir"):
+        Spool(str(tmp_path / "missing"), 10).add([b"1"])

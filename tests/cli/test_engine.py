@@ -66,6 +66,7 @@ def test_without_java_one_sentence_says_what_to_install(
     command: str, arguments: list[object], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.delitem(sys.modules, "pyspark.sql", raising=False)  # a session of other tests needs no Java
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     done = kseg(command, "--engine", "spark", *arguments, DAMAGED)
     assert (done.status, done.out) == (3, b"")

@@ -11,7 +11,7 @@ DROPPED, HALF, SLOW = -1, -2, -3
 
 class Server(ThreadingHTTPServer):
     """Answers requests for paths with their ``contents``, after those that fail: ``failures`` are statuses, or one of
-    the ways above. ``ended``: no slow answer is held back any more.
+    the ways above. ``ended``: no slow answer is held back any more. Without ``ranges`` it sends whole objects.
     """
 
     daemon_threads = True
@@ -22,6 +22,7 @@ class Server(ThreadingHTTPServer):
         self.failures: list[int] = []
         self.requests = 0
         self.ended = threading.Event()
+        self.ranges = True
         self.root = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -49,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         content = whole if whole and failure in (200, HALF) else b""
         part, status = content, 200 if failure == HALF else failure
-        if content and "Range" in self.headers:
+        if content and "Range" in self.headers and self.server.ranges:
             first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
             part, status = content[first : last + 1], 206
         self.send_response(status)

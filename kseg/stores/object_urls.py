@@ -164,10 +164,21 @@ class UrlObjects(FolderObjects):
                 piece = self._read(name, self._system.cat_file, path, start=first, end=stop)
             except FileNotFoundError as error:
                 raise PathError(f"{self.path(name)}: no such object") from error
-            found += piece[: stop - first]
+            if len(piece) > stop - first:
+                piece = self._part_of_whole(name, piece, first, stop)
+            found += piece
             if len(piece) < stop - first:
                 break
         return bytes(found)
+
+    def _part_of_whole(self, name: str, whole: bytes, start: int, end: int) -> bytes:
+        """Returns the range that was asked for: plain http servers may ignore ranges, and send the whole object.
+
+        Raises PathError if it is large: each request would transfer all of it.
+        """
+        if len(whole) > REQUEST_BYTES:
+            raise PathError(f"{self.path(name)}: the server sends no ranges of bytes: download the file first")
+        return whole[start:end]
 
     def write(self, name: str, content: bytes) -> None:
         """Writes an object; one that exists is replaced."""

@@ -30,6 +30,14 @@ def test_a_dump_has_the_rows_of_the_file(http: Server, kseg: Kseg) -> None:
     assert found.lines[1:] == kseg(*FLAGS, SEGMENT).lines[1:]
 
 
+def test_a_server_without_ranges_changes_no_row(http: Server, kseg: Kseg) -> None:
+    url = f"{http.root}/{SEGMENT.name}"
+    http.ranges = False
+    found = kseg(*FLAGS, "--offsets", "200..210", url)
+    assert (found.status, len(found.lines) > 10) == (0, True)
+    assert found.lines[1:] == kseg(*FLAGS, "--offsets", "200..210", SEGMENT).lines[1:]
+
+
 @pytest.mark.parametrize("command", ["dump", "verify"])
 def test_a_server_that_stays_busy_is_named(http: Server, command: str, kseg: Kseg) -> None:
     http.failures = [503] * 1000

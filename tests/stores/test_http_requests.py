@@ -36,6 +36,21 @@ def test_a_range_is_requested_again(http: Server, pauses: list[float], failure: 
     assert (pauses, http.requests) == (GROWING[:3], 4)
 
 
+@pytest.mark.parametrize(("start", "length"), [(0, 10), (1, 10), (300, 1000), (len(CONTENT) - 1, 1)])
+def test_a_server_without_ranges_is_read_at_the_right_place(http: Server, start: int, length: int) -> None:
+    http.ranges = False
+    assert UrlObjects(http.root).read("a", start, length) == CONTENT[start : start + length]
+
+
+def test_a_server_without_ranges_is_refused_for_large_objects(http: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    http.ranges = False
+    monkeypatch.setattr("kseg.stores.object_urls.REQUEST_BYTES", len(CONTENT) - 1)
+    with pytest.raises(PathError, match=f"^{http.root}/a: the server sends no ranges of bytes: download"):
+        UrlObjects(http.root).read("a", 300, 1000)
+    monkeypatch.setattr("kseg.stores.object_urls.REQUEST_BYTES", len(CONTENT))
+    assert UrlObjects(http.root).read("a", 0, len(CONTENT)) == CONTENT
+
+
 def test_dropped_connections_are_made_again(http: Server, pauses: list[float]) -> None:
     objects = UrlObjects(http.root, pause=pauses.append)
     http.failures = [DROPPED] * 3

@@ -173,6 +173,28 @@ def test_any_bytes(name, key, value):
         assert Kernel(name, context).lines(data) == expected(name, contents, data, context)
 
 
+@pytest.mark.parametrize("context", [None, CONTEXT], ids=["text", "json"])
+@pytest.mark.parametrize("name", DECODERS)
+def test_types_and_versions_beyond_the_tables(name, context):
+    """Each with a message of the next type, which must not be taken for it."""
+    values = cluster_metadata.RECORDS if name == "cluster-metadata" else COORDINATORS[name].VALUES
+    most = max(each.highest for each in values.values()) + 3
+    encoder, contents = Encoder(Random(1)), []
+    for record_type in range(max(values) + 3):
+        following = values.get(record_type + 1) or values[min(values)]
+        body = encoder.message(following, following.lowest)
+        for version in range(most):
+            if name == "cluster-metadata":
+                contents.append((None, b"\x01" + uvarint(record_type) + uvarint(version) + body))
+                continue
+            keys = COORDINATORS[name].KEYS
+            known = record_type if record_type in keys else min(keys)
+            key = struct.pack(">h", record_type) + encoder.message(keys[known], known)
+            contents.append((key, struct.pack(">h", version) + body))
+    data = batch_of(contents)
+    assert Kernel(name, context).lines(data, out_bytes=1 << 20) == expected(name, contents, data, context)
+
+
 def member(subscription, assignment):
     def sized(data, width=">h"):
         return struct.pack(width, len(data)) + data

@@ -87,17 +87,20 @@ def table_of(chance: Random) -> producer_table.ProducerTable:
 
 
 def replays(chance: Random) -> object:
-    rows = int64s(batch_rows(chance, 40, chance.choice((0, 0, 7)), chance.choice((0.0, 0.05, 0.2))))
+    rows = int64s(batch_rows(chance, 40, chance.choice((0, 0, 7)), chance.choice((0.0, 0.05, 0.2, 0.5))))
     table, row, found = table_of(chance), 0, []
     found.append(tried(producers.replay, table, rows, 0, 41))
     found.append(tried(producers.replay, table, rows, -1, 2))
-    capacity = 2
-    for _ in range(60):
-        row = producers.replay(table, rows, row, 40)
+    capacity, step = 2, chance.choice((1, 3, 40))
+    for _ in range(90):
+        stop = min(row + step, 40)
+        row = producers.replay(table, rows, row, stop)
         found += [row, table.written(), table.totals(), state_of(table, PRODUCER_STATE)]
         found += [table.row(index) for index in range(table.producers)]
         if row == 40:
             break
+        if row == stop:
+            continue
         if capacity < 8:
             capacity *= 2
             entries = int64s(ENTRY_WIDTH * capacity)
@@ -318,7 +321,7 @@ CASES = {
     "comparisons": (comparisons, 250),
     "tallies": (tallies, 80),
     "chains": (chains, 300),
-    "replays": (replays, 300),
+    "replays": (replays, 600),
     "indexes": (indexes, 300),
     "builds": (builds, 60),
     "changes": (changes, 40),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.state import replicas as kernel
+from kseg.quantities import plural
 from kseg.stores.common_prefix import common_prefix
 from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.replicas.replica import Replica
@@ -253,12 +254,13 @@ class ReplicaComparison:
             path, other = self.found.path, self.found.other
             path, other = (path, other) if is_here else (other, path)
             if lacking.ranges and is_cleaned:
-                text = f"{_records(lacking.records)} in {lacking.ranges} ranges of offsets are only in the other one"
+                places = plural(lacking.ranges, "range", "ranges")
+                text = f"{_records_are(lacking.records, f'in {places} of offsets')} only in the other one"
                 self._report.add("replicas-cleaned-apart", path, text, offset=lacking.shown[0].first)
             elif lacking.ranges:
                 for gap in lacking.shown:
-                    text = f"{_records(gap.records)} from {gap.first} to {gap.last} are only in {gap.file}"
-                    text += f", from position {gap.position} on"
+                    place = f"at {gap.first}" if gap.first == gap.last else f"from {gap.first} to {gap.last}"
+                    text = f"{_records_are(gap.records, place)} only in {gap.file}, from position {gap.position} on"
                     details = {"firstOffset": gap.first, "lastOffset": gap.last, "count": gap.records, "other": other}
                     self._report.add("replica-lacks-records", path, text, offset=gap.first, details=details)
                 self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))
@@ -278,7 +280,11 @@ class ReplicaComparison:
 
 
 def _records(count: int) -> str:
-    return "one record" if count == 1 else f"{count} records"
+    return plural(count, "record", "records")
+
+
+def _records_are(count: int, place: str) -> str:
+    return f"{_records(count)} {place} {'is' if count == 1 else 'are'}"
 
 
 def _listed(names: list[str]) -> str:

@@ -136,7 +136,7 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
     other[at + 1] = 9
     other[-3:-1] = b"\x02g"
     compared = Compared(*logs(tmp_path, good, sealed(bytes(other[:35]) + bytes(other[35:]))))
-    assert "key and headers of one record" in compared.findings[0].message
+    assert "key and headers of 1 record" in compared.findings[0].message
 
 
 def test_records_missing_in_the_middle(tmp_path: Path) -> None:

@@ -47,9 +47,15 @@ TAIL = """\
 """
 
 
+def unbroken(word: str) -> str:
+    """Returns a word with hyphens at which no line is broken: codes and options are copied from the page."""
+    return word.replace("-", "\\-")
+
+
 def sentences(text: str) -> str:
     """Returns one sentence a line, as mdoc requires; none starts like a macro."""
-    lines = re.split(r"(?<=[.?!]) (?=[A-Z0-9.])", text.replace("\\", "\\e"))
+    text = re.sub(r"(?<!\S)--[\w-]+", lambda option: unbroken(option[0]), text.replace("\\", "\\e"))
+    lines = re.split(r"(?<=[.?!]) (?=[A-Z0-9.])", text)
     return "".join(f"\\&{line}\n" if line.startswith((".", "'")) else f"{line}\n" for line in lines)
 
 

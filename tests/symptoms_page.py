@@ -5,7 +5,7 @@ tests/test_docs.py fails where the page is not what this would write.
 
 from pathlib import Path
 
-from findings_page import sentences
+from findings_page import sentences, unbroken
 from kseg.symptoms.symptom import SPEAKERS
 from kseg.symptoms.table import SYMPTOMS
 
@@ -75,7 +75,8 @@ def page() -> str:
             for step in symptom.steps:
                 parts.append(f".Dl {_escaped(step.command.format(**IN_CAPITALS))}\n{sentences(step.purpose + '.')}")
             if symptom.findings:
-                parts.append("Findings:\n" + ",\n".join(symptom.findings) + ".\n")
+                codes = (unbroken(code) for code in symptom.findings)
+                parts.append("Findings:\n" + ",\n".join(codes) + ".\n")
         parts.append(".El\n")
     return "".join([*parts, TAIL])
 

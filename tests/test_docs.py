@@ -213,6 +213,14 @@ def test_mandoc_has_nothing_to_say_about_a_page(page: str) -> None:
     assert done.stdout == b""
 
 
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "man").glob("*.[1-9]")))
+def test_each_quoted_word_has_quotes_of_its_own(page: str) -> None:
+    """``.Ql a , b`` prints one pair of quotes around both, ``.Fl a or`` a dash before the word."""
+    text = (ROOT / "man" / page).read_text("utf-8")
+    wrong = r"^.*\bQl [^\"\n]* [,;] \S.*|^.*\bQl .* (?:No|Ql) .*|^.*\bFl \S+ [a-z(].*"
+    assert re.findall(wrong, text, re.MULTILINE) == []
+
+
 def test_the_picture_shows_what_happens() -> None:
     assert "man/images/terminal.svg" in README
     shown = PICTURE.read_text("utf-8")

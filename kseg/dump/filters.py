@@ -46,7 +46,7 @@ class Filters:
             return
         from kseg.dump.nearest import Nearest
 
-        logs = [file for file in files if file.is_segment]
+        logs = [file for file in without_snapshots(files) if file.is_segment]
         nearest = Nearest(logs, self.selection, self._scratch, live, self._counts_batches)
         if self._last is not None:
             self.selection.offsets = nearest.last(self._last)
@@ -56,7 +56,7 @@ class Filters:
     def among(self, files: list[SegmentFile]) -> list[SegmentFile]:
         """Returns the segments that can contain matches, judged by their names."""
         offsets = self.selection.offsets
-        return between(files, *offsets) if offsets is not None and len(files) > 1 else files
+        return between(without_snapshots(files), *offsets) if offsets is not None and len(files) > 1 else files
 
     def restart(self) -> None:
         """Prepares for the batches of another file or message set."""
@@ -151,11 +151,9 @@ class Filters:
     ) -> list[tuple[int, int]]:
         """Returns the extents of the first ``most`` files that have one."""
         found: list[tuple[int, int]] = []
-        for file in files:
+        for file in without_snapshots(files):
             if len(found) == max_files:
                 break
-            if file.kind == ".checkpoint" and len(files) > 1:
-                continue
             with open_source(file.path) as source:
                 is_07 = self._era_07 or file.kind == ".kafka"
                 reader = SegmentReader(source, is_07, file.base_offset or 0, scratch=self._scratch)
@@ -163,6 +161,14 @@ class Filters:
             if extent is not None:
                 found.append(extent)
         return found
+
+
+def without_snapshots(files: Sequence[SegmentFile]) -> list[SegmentFile]:
+    """Returns the files of a partition without the snapshots of the cluster metadata, unless there is nothing else.
+
+    Offsets of a snapshot's records are positions in the snapshot, not in the log.
+    """
+    return [file for file in files if file.kind != ".checkpoint"] or list(files)
 
 
 def _range_if_outside(

@@ -47,7 +47,7 @@ class Nearest:
         found: list[int] = []
         for i in range(len(self._files) - 1, -1, -1):
             file = self._files[i]
-            base = file.base_offset or 0
+            base = 0 if file.kind == ".checkpoint" else file.base_offset or 0  # records of a snapshot begin at 0
             if base >= end:
                 continue
             found = self._last_of(file, base, end, count - len(found)) + found

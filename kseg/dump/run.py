@@ -7,7 +7,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from kseg.dump.decoding import decoder_by_topic, decoder_of, offsets_partitions
-from kseg.dump.filters import Filters
+from kseg.dump.filters import Filters, without_snapshots
 from kseg.dump.options import JSON, TEXT, DumpOptions
 from kseg.dump.rendered import Rendered, RendererOf, text_of
 from kseg.dump.views import side_printer, view_printer
@@ -86,7 +86,7 @@ class Dump:
 
     def _files_of(self, all_files: list[SegmentFile]) -> list[tuple[SegmentFile, bool]]:
         """Returns the selected files."""
-        files = self.filters.among(all_files)
+        files = self.filters.among(without_snapshots(all_files) if self.options.summary else all_files)
         written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
         live = self.options.live
         return [(file, live and (file is written_to or len(files) == 1)) for file in files]

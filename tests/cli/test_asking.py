@@ -1,6 +1,7 @@
 """Filters of ``kseg dump``: the last records, those next to an offset, patterns; topics of a log directory."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from cli.command import TESTDATA, Kseg
 COMPACTED = TESTDATA / "log-directories/4.3.1-rounds/kill"
 PARTITIONS = sorted(path for path in COMPACTED.glob("*-0") if path.is_dir())
 CODECS = next(path for path in sorted((TESTDATA / "kafka-4.3.1/codecs").glob("*-0")) if any(path.glob("*.log")))
+METADATA = TESTDATA / "kafka-4.3.1/internal/__cluster_metadata-0"
 
 
 def records(kseg: Kseg, path: Path, *options: object) -> list[dict[str, object]]:
@@ -43,6 +45,28 @@ def test_the_records_around_an_offset(kseg: Kseg, path: Path) -> None:
     for at in (0, len(everything) // 2, len(everything) - 1):
         offset = everything[at]["offset"]
         assert records(kseg, path, "--around", offset) == everything[max(0, at - 10) : at + 10]
+
+
+@pytest.mark.parametrize("options", [("--last", 5), ("--around", 230), ("--offsets", "225..")])
+def test_offsets_are_not_those_of_a_metadata_snapshot(kseg: Kseg, tmp_path: Path, options: tuple[object, ...]) -> None:
+    logs = tmp_path / METADATA.name
+    shutil.copytree(METADATA, logs)
+    found = records(kseg, logs, *options)
+    for snapshot in logs.glob("*.checkpoint"):
+        snapshot.unlink()
+    assert found
+    assert found == records(kseg, logs, *options)
+
+
+def test_a_snapshot_itself_has_last_records(kseg: Kseg) -> None:
+    snapshot = sorted(METADATA.glob("*.checkpoint"))[-1]
+    assert records(kseg, snapshot, "--last", 2) == records(kseg, snapshot)[-2:]
+
+
+def test_the_summary_of_the_metadata_log_is_that_of_its_log(kseg: Kseg) -> None:
+    (row,) = kseg("dump", "--summary", "--format", "json", METADATA).of_type("summary")
+    assert row["files"] == len(list(METADATA.glob("*.log")))
+    assert row["offsetsNotRising"] == 0
 
 
 def test_patterns_of_keys_and_values(kseg: Kseg) -> None:

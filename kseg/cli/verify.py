@@ -129,6 +129,8 @@ def command(
     if not options.paths:
         raise click.UsageError("no PATH is given")
     if options.manifest:
+        if topics:
+            raise click.UsageError("--manifest covers whole paths: name partitions instead of --topic")
         from kseg.verification.manifest.manifest_option import check_manifest_path
 
         try:

@@ -65,7 +65,14 @@ class Check:
         return self.attempt(
             path,
             lambda: compare_path(
-                path, other, self.report, show, settings.jobs, settings.max_batch_bytes, self._progress
+                path,
+                other,
+                self.report,
+                show,
+                settings.jobs,
+                settings.max_batch_bytes,
+                self._progress,
+                settings.remote.wants,
             ),
         )
 

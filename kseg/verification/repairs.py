@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, SALVAGE, TOPIC_ID, Kind
+from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, Kind
 from kseg.verification.coordinator import of_transaction
 from kseg.verification.report import Finding, Need, Step
 
@@ -157,10 +157,19 @@ class Repairs:
 
     def needs(self) -> list[Need]:
         """Returns the findings that no command alone repairs, by need and path."""
-        return sorted(self._needs.values(), key=lambda need: (need.needs, need.path))
+        needs = [need for need in self._needs.values() if self._from_replica(need) is None]
+        return sorted(needs, key=lambda need: (need.needs, need.path))
+
+    def _from_replica(self, need: Need) -> _Wanted | None:
+        """Returns the command that already fills the partition from another replica, if the need is a replica."""
+        wanted = self._wanted.get((need.path, "recover")) if need.needs == REPLICA else None
+        return wanted if wanted is not None and "--from-replica" in wanted.options else None
 
     def steps(self) -> list[Step]:
         """Returns the commands to run, in order."""
+        for need in self._needs.values():
+            if (filling := self._from_replica(need)) is not None:
+                filling.add({}, need.codes)
         wanted = list(_without_lesser(self._loadable()))
         by_root: dict[str, list[_Wanted]] = defaultdict(list)
         for one in wanted:

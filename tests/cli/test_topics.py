@@ -89,3 +89,11 @@ def test_a_name_of_no_topic_is_refused(logs: Path, kseg: Kseg, words: tuple[str,
     done = kseg(*words, "--topic", "none", logs)
     assert (done.status, "no partition of a topic that --topic names" in done.err) == (3, True)
     assert changed(logs, before) == set()
+
+
+def test_replicas_are_compared_for_only_these_topics(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
+    shutil.copytree(logs, tmp_path / "replica")
+    done = kseg("verify", "--against", tmp_path / "replica", "--topic", "audit-*", "--format", "json", logs)
+    assert [Path(row["file"]).name for row in done.of_type("comparison")] == ["audit-a-0", "audit-b-0"]
+    assert kseg("verify", "--manifest", tmp_path / "new", "--topic", "orders", logs).status == 2
+    assert not (tmp_path / "new").exists()

@@ -89,6 +89,18 @@ def test_what_only_a_replica_has_says_so(logs: Path) -> None:
     assert (finding.repair, finding.needs, repairs.steps()) == (None, "replica", [])
 
 
+def test_a_replica_that_was_compared_fills_the_gaps_too(logs: Path) -> None:
+    repairs = Repairs()
+    repairs.with_repair(found("gap-truncated", logs / "a-0"))
+    missing = found("replica-not-compared", logs / "a-0")._replace(details={"other": "/replica/a-0"})
+    repairs.with_repair(missing)
+    repairs.with_repair(found("gap-truncated", logs / "a-1"))
+    (step,) = repairs.steps()
+    assert step.argv == ["kseg", "recover", "--from-replica", "/replica/a-0", str(logs / "a-0")]
+    assert step.codes == ["replica-not-compared", "gap-truncated"]
+    assert [need.path for need in repairs.needs()] == [str(logs / "a-1")]
+
+
 def test_a_stream_has_no_repair() -> None:
     repairs = Repairs()
     finding = repairs.with_repair(found("bad-length", Path("-"))._replace(file="-"))

@@ -30,15 +30,17 @@ def compare_path(
     jobs: int = 1,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     advance: Callable[[int], None] = lambda _: None,
+    wants: Callable[[str], bool] = lambda _: True,
 ) -> None:
-    """Compares the files at ``path`` and ``against``. Raises PathError if there are no files of Kafka."""
-    for here, there in _pairs(path, against, report):
+    """Compares the files at ``path`` and ``against``: of log directories the partitions of topics that ``wants``
+    accepts. Raises PathError if there are no files of Kafka."""
+    for here, there in _pairs(path, against, report, wants):
         comparison, done_bytes = _compare(here, there, report, jobs, max_batch_bytes)
         compared(comparison)
         advance(done_bytes)
 
 
-def _pairs(path: str, against: str, report: Report) -> list[tuple[str, str]]:
+def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]) -> list[tuple[str, str]]:
     for each in (path, against):
         if each == "-" or not trees.lexists(each):
             raise PathError(f"{each or repr(each)}: no such file or directory")
@@ -48,14 +50,20 @@ def _pairs(path: str, against: str, report: Report) -> list[tuple[str, str]]:
         if trees.isdir(against) and not list_segments(against) and trees.exists(inside):
             against = inside
         return [(path, against)]
-    mine = {os.path.basename(part): part for part in list_partitions(path)}
-    others = {os.path.basename(part): part for part in list_partitions(against)} if trees.isdir(against) else {}
+    mine = _partitions(path, wants)
+    others = _partitions(against, wants) if trees.isdir(against) else {}
     if not mine.keys() & others.keys():
         raise PathError(f"{path} and {against} have no partition in common")
     for name in mine.keys() ^ others.keys():
         present, other = (mine[name], against) if name in mine else (others[name], path)
         report.add("replica-missing", present, f"{other} does not have it")
     return [(mine[name], others[name]) for name in mine if name in others]
+
+
+def _partitions(directory: str, wants: Callable[[str], bool]) -> dict[str, str]:
+    """Returns the paths of a log directory's partitions by their names."""
+    names = {os.path.basename(part): part for part in list_partitions(directory)}
+    return {name: part for name, part in names.items() if (place := parse_partition_name(name)) and wants(place[0])}
 
 
 def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> tuple[Comparison, int]:

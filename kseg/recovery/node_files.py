@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
-from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
+from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft, read_meta_properties
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.stores import trees
@@ -29,8 +29,12 @@ def node_file_problems(directory: str) -> Iterator[str]:
                 yield f"{path}: is missing: a node of KRaft does not start without it; {help_}"
             continue
         try:
-            found = [problem.message for problem in problems_of(read(first_bytes(path, MAX_TEXT_BYTES)))]
+            items = list(read(first_bytes(path, MAX_TEXT_BYTES)))
         except OSError as error:
             found = [str(error.strerror)]
+        else:
+            found = [problem.message for problem in problems_of(items)]
+            missing = (missing_in_kraft(item) for item in items if isinstance(item, MetaProperties))
+            found += [text for text in missing if text is not None]
         if found:
             yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"

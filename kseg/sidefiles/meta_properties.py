@@ -34,6 +34,14 @@ class MetaProperties(NamedTuple):
         return {foreign} if getattr(self, foreign) is None else set()
 
 
+def missing_in_kraft(found: MetaProperties) -> str | None:
+    """Returns a message about a property that version 0 may lack, but not in KRaft (KafkaRaftServer); None if there
+    is none. In version 0 the node's id is broker.id."""
+    if found.version == 0 and found.broker_id is None:
+        return "broker.id is missing"
+    return "cluster.id is missing" if found.cluster_id is None else None
+
+
 def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProblem]:
     """Yields exactly one entry, then the problems."""
     data = text_bytes(buffer[: min(len(buffer), MAX_PROPERTIES_BYTES)])

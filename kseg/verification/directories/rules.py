@@ -11,12 +11,12 @@ from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.errors import KsegError
 from kseg.findings.table import TOPIC_ID
-from kseg.logdir.log_directory import LogDirectory, is_moved
+from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.segment.files import BOOTSTRAP, LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
 from kseg.segment.skipped_files import some
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
-from kseg.sidefiles.meta_properties import META_PROPERTIES
+from kseg.sidefiles.meta_properties import META_PROPERTIES, missing_in_kraft
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
@@ -43,6 +43,10 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
     if META_PROPERTIES not in directory.files and _needs_meta_properties(directory) and not _is_output(directory):
         text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
         report.add("bad-meta-properties", directory.path, text)
+    if METADATA_PARTITION in directory.directories and META_PROPERTIES not in directory.problems and directory.meta:
+        if missing := missing_in_kraft(directory.meta):
+            text = f"{missing}: a node of KRaft does not start with it"
+            report.add("bad-meta-properties", os.path.join(directory.path, META_PROPERTIES), text)
     if BOOTSTRAP in directory.files:
         from kseg.verification.directories.snapshots import judge_snapshot
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kseg.errors import PathError
 from kseg.findings.table import KINDS
+from kseg.recovery.node_files import node_file_problems
 from kseg.verification.directories.rules import topic_partition
 from verification.log_directories import INTERNAL, OTHER_ID, REAL, TOPIC_ID, check, checkpoint, copied, kraft
 
@@ -99,6 +100,25 @@ def test_a_kraft_node_needs_meta_properties(tmp_path: Path) -> None:
     assert check(logs).serious == []
     (logs / "meta.properties").unlink()
     assert check(logs).serious == ["bad-meta-properties"]
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "\0" * 7, "broker.id=1\n", "version=0\ncluster.id=x\n"])
+def test_a_kraft_node_needs_its_properties(tmp_path: Path, text: str) -> None:
+    logs = kraft(tmp_path)
+    (logs / "meta.properties").write_text(text)
+    assert check(logs).serious == ["bad-meta-properties"]
+    assert len(list(node_file_problems(str(logs)))) == 1
+    (tmp_path / "old").mkdir()
+    old = copied(tmp_path / "old")
+    (old / "meta.properties").write_text(text)
+    assert check(old).serious == []
+
+
+def test_a_kraft_node_starts_on_version_0(tmp_path: Path) -> None:
+    logs = kraft(tmp_path)
+    (logs / "meta.properties").write_text("version=0\nbroker.id=1\ncluster.id=x\n")
+    assert check(logs).serious == []
+    assert not list(node_file_problems(str(logs)))
 
 
 def test_a_broker_of_old_needs_none(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ def register(spark: "SparkSession") -> None:
     """Registers ``spark.read.format("kseg")`` in a session.
 
     Settings of S3 and Azure are read from the Hadoop configuration of a classic session; register again after a change.
-    The session is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
+    Such a session gets an optimizer rule, with which queries read only the columns that they need.
+    It is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
     Python of this process, because the ``python3`` of the PATH may not have kseg.
 
     From then on the text of a StreamingQueryException ends with its cause, if that is an error of kseg.
@@ -34,6 +35,7 @@ def register(spark: "SparkSession") -> None:
     import os
     import sys
 
+    from kseg.spark.pruning import prune_columns
     from kseg.spark.reasons import end_with_reasons
     from kseg.spark.source import configured
     from kseg.spark.storage import hadoop_settings
@@ -50,7 +52,7 @@ def register(spark: "SparkSession") -> None:
     try:
         if is_unset:
             context.pythonExec = sys.executable
-        spark.dataSource.register(configured(hadoop_settings(spark)))
+        spark.dataSource.register(configured(hadoop_settings(spark), prune_columns(spark)))
     finally:
         if is_unset:
             context.pythonExec = chosen

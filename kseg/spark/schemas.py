@@ -130,8 +130,10 @@ def table_options(schema: StructType) -> dict[str, str]:
 
 
 def check_schema(mode: str, schema: StructType) -> None:
-    """Raises KsegError unless each column belongs to the mode, has its type, and is nullable."""
+    """Raises KsegError unless each column belongs to the mode, has its type, and is nullable, and there is one."""
     known = COLUMNS[mode]
+    if not schema.names:
+        raise KsegError(f"a schema of format kseg needs a column; mode {mode} has {', '.join(known)}")
     for field in schema:
         if field.name not in known:
             raise KsegError(f"mode {mode} of format kseg has no column {field.name!r}; it has {', '.join(known)}")

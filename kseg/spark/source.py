@@ -34,10 +34,12 @@ _IN_A_CATALOG = "provider"
 class KsegDataSource(DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments.
 
-    ``hadoop``: properties of Spark's Hadoop configuration, of a registered source (`configured`).
+    Of a registered source (`configured`): ``hadoop``, properties of Spark's Hadoop configuration; ``plans_apart``,
+    whether queries of one DataFrame are planned apart (`kseg.spark.pruning`).
     """
 
     hadoop: ClassVar[Settings] = ()
+    plans_apart: ClassVar[bool] = False
 
     @classmethod
     def name(cls) -> str:
@@ -57,6 +59,10 @@ class KsegDataSource(DataSource):
     def reader(self, schema: StructType) -> "KsegReader":
         """Raises KsegError for invalid options or columns."""
         options = self._options_for(schema)
+        if options.pushes_filters and not self.plans_apart:
+            # The JVM keeps the plan of a read with its filters for all later queries of the DataFrame, and for others
+            # of the same query, which then lack rows (PySpark 4.1 to 4.3).
+            raise KsegError("pushFilters needs kseg.spark.register(spark), and a session that is not of Spark Connect")
         kind = KsegPushingReader if options.pushes_filters else KsegReader
         return kind(options, schema)
 
@@ -78,9 +84,11 @@ class KsegDataSource(DataSource):
         return replace(options, reads_offsets=needs_only_offsets(options.mode, schema))
 
 
-def configured(settings: Settings) -> type[KsegDataSource]:
-    """Returns the source with properties of a Hadoop configuration. It is pickled with them, as no module has it."""
-    return type("ConfiguredDataSource", (KsegDataSource,), {"hadoop": settings}) if settings else KsegDataSource
+def configured(settings: Settings, plans_apart: bool) -> type[KsegDataSource]:
+    """Returns the source with these attributes. It is pickled with them, as no module has it."""
+    if not settings and not plans_apart:
+        return KsegDataSource
+    return type("ConfiguredDataSource", (KsegDataSource,), {"hadoop": settings, "plans_apart": plans_apart})
 
 
 class Part(InputPartition):

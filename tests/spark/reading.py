@@ -6,14 +6,14 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from kseg.spark.schemas import COLUMNS, arrow_schema_of
-from kseg.spark.source import KsegDataSource, KsegReader
+from kseg.spark.source import KsegReader, configured
 
 
 def reader_of(paths: list[object], columns: list[str] | None = None, **options: str) -> KsegReader:
     import json
 
     given = {"paths": json.dumps([str(path) for path in paths])} | options
-    source = KsegDataSource({name.lower(): value for name, value in given.items()})
+    source = configured((), plans_apart=True)({name.lower(): value for name, value in given.items()})
     schema = source.schema()
     if columns is not None:
         schema = StructType([schema[name] for name in columns])

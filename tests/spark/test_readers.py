@@ -86,6 +86,22 @@ def test_a_log_of_several_0_7_segments_is_read() -> None:
     assert rows_of(partition, startOffset=str(offsets[5])) == later
 
 
+def test_rows_do_not_depend_on_the_columns() -> None:
+    """But for batches whose records contradict their headers, under a right checksum."""
+    differing = set()
+    for partition in sorted({path.parent for path in TESTDATA.glob("damaged/**/*-0/*.log")}):
+        rows = rows_of(partition)
+        for name in ("partition", "offset", "value"):
+            if rows_of(partition, columns=[name]) != [{name: row[name]} for row in rows]:
+                differing.add((partition.relative_to(TESTDATA / "damaged").parts[-2], name))
+    assert differing == {
+        ("4.3.1-crcok-gzip-payload-garbage", "offset"),
+        ("4.3.1-crcok-gzip-payload-garbage", "partition"),
+        ("offset-out-of-range", "offset"),
+        ("offsets-not-rising", "offset"),
+    }
+
+
 def test_all_columns_are_read_or_those_of_the_schema() -> None:
     whole = rows_of(MIXED)
     assert [list(row) for row in whole[:1]] == [ALL["records"]]
@@ -94,16 +110,17 @@ def test_all_columns_are_read_or_those_of_the_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("fields", "said"),
     [
-        (StructField("payload", StringType()), "has no column 'payload'"),
-        (StructField("key", StringType()), "key of mode records is binary, not string"),
-        (StructField("offset", LongType(), nullable=False), "NOT NULL"),
+        ([StructField("payload", StringType())], "has no column 'payload'"),
+        ([StructField("key", StringType())], "key of mode records is binary, not string"),
+        ([StructField("offset", LongType(), nullable=False)], "NOT NULL"),
+        ([], "needs a column"),
     ],
 )
-def test_an_invalid_schema_is_reported(field: StructField, said: str) -> None:
+def test_an_invalid_schema_is_reported(fields: list[StructField], said: str) -> None:
     with pytest.raises(KsegError, match=said):
-        KsegDataSource({"path": str(MIXED)}).reader(schema=StructType([field]))
+        KsegDataSource({"path": str(MIXED)}).reader(schema=StructType(fields))
 
 
 def test_damage_is_skipped_or_ends_the_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -179,6 +196,12 @@ def test_filters_are_pushed_only_with_the_option() -> None:
 
     assert reader_of([MIXED]).pushFilters.__func__ is DataSourceReader.pushFilters
     assert reader_of([MIXED], pushFilters="true").pushFilters.__func__ is not DataSourceReader.pushFilters
+
+
+def test_filters_are_not_pushed_where_queries_would_share_them() -> None:
+    source = KsegDataSource({"path": str(MIXED), "pushfilters": "true"})
+    with pytest.raises(KsegError, match="pushFilters needs kseg"):
+        source.reader(source.schema())
 
 
 def dumped(path: Path, kind: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Reads at a position of an open file, also on systems without pread."""
+"""Reads and writes at a position of an open file, also on systems without pread and pwrite."""
 
 import os
 from threading import Lock
@@ -13,5 +13,15 @@ def _seek_and_read(descriptor: int, length: int, position: int) -> bytes:
         return os.read(descriptor, length)
 
 
+def _seek_and_write(descriptor: int, data: memoryview, position: int) -> int:
+    """As os.pwrite, for Windows."""
+    with _lock:
+        os.lseek(descriptor, position, os.SEEK_SET)
+        return os.write(descriptor, data)
+
+
 read_at = getattr(os, "pread", _seek_and_read)
 """Takes a descriptor, a length and a position. Returns fewer bytes at the end of the file. Raises OSError."""
+
+write_at = getattr(os, "pwrite", _seek_and_write)
+"""Takes a descriptor, a view of bytes and a position. Returns the number of bytes written. Raises OSError."""

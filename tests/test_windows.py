@@ -1,8 +1,11 @@
 """Reading needs nothing that Windows lacks; what changes files is refused there."""
 
+import gzip
 import os
 import subprocess
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import kseg
 ROOT = Path(__file__).resolve().parent.parent
 PARTITION = "testdata/kafka-4.3.1/clients/librdkafka-txn-0"
 DAMAGED = "testdata/damaged/4.3.1-last-length-zero/dplain-0"
+LOG_DIRECTORY = "testdata/kafka-4.3.1/clients"
 COMMANDS = [
     ("dump", "--print-data-log", PARTITION),
     ("dump", "--deep-iteration", "--format", "json", DAMAGED),
@@ -21,6 +25,7 @@ COMMANDS = [
     ("dump", "--offsets", "2..3", PARTITION),
     ("verify", "--level", "deep", "--format", "json", PARTITION),
     ("verify", "--format", "json", DAMAGED),
+    ("verify", "--jobs", "2", "--format", "json", LOG_DIRECTORY),
     ("verify", "--explain", "crc-mismatch"),
     ("reindex", "--help"),
 ]
@@ -43,6 +48,43 @@ def test_reading_is_the_same(arguments: tuple[str, ...], kernel: str) -> None:
     assert "Traceback" not in without.stderr
     assert (without.returncode, without.stdout) == (usual.returncode, usual.stdout)
     assert usual.stdout
+
+
+def packed(form: str, folder: Path) -> Path:
+    """A damaged segment as a member of an archive or as a packed file."""
+    (segment,) = (ROOT / DAMAGED).glob("*.log")
+    made = folder / f"{segment.name}.{form}"
+    if form == "gz":
+        made.write_bytes(gzip.compress(segment.read_bytes()))
+    elif form == "tar":
+        with tarfile.open(made, "w") as archive:
+            archive.add(segment, segment.name)
+    else:
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(segment, segment.name)
+    return made
+
+
+@pytest.mark.parametrize("form", ["gz", "tar", "zip"])
+def test_packed_files_and_archives_are_read(form: str, tmp_path: Path) -> None:
+    path = str(packed(form, tmp_path))
+    usual, without = (ran(prelude, "dump", path) for prelude in ("", "import without_posix\n"))
+    assert "Traceback" not in without.stderr
+    assert (without.returncode, without.stdout) == (usual.returncode, usual.stdout)
+    assert "| damage: bad-length position: 7129" in usual.stdout
+
+
+@pytest.mark.parametrize("options", [("dump",), ("verify", "--format", "json")])
+def test_output_replaces_a_file(options: tuple[str, ...], tmp_path: Path) -> None:
+    written = []
+    for prelude in ("", "import without_posix\n"):
+        output = tmp_path / "output"
+        output.write_bytes(b"older")
+        done = ran(prelude, *options, "-o", str(output), DAMAGED)
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+        written.append(output.read_bytes())
+        assert list(tmp_path.iterdir()) == [output]
+    assert written[0] == written[1] != b"older"
 
 
 @pytest.mark.parametrize("command", ["recover", "reindex", "compact"])

@@ -7,11 +7,14 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError, StoppedHalfwayError
 from kseg.limits import OUTPUT_BYTES
 from kseg.runtime.write_behind import WriteBehind
+
+if TYPE_CHECKING:
+    from kseg.output.temporary_file import TemporaryFile
 
 STANDARD_OUTPUT = "-"
 
@@ -203,22 +206,24 @@ def _replace(target: str, path: str) -> Iterator[Sink]:
 
     with ExitStack() as stack:
         try:
-            descriptor, temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
+            temporary = stack.enter_context(temporary_file(os.path.dirname(target)))
         except OSError as error:
             raise PathError(f"{path}: {error.strerror}") from error
-        sink = Sink(descriptor, path)
+        sink = Sink(temporary.descriptor, path)
         sink.write_behind()
         yield sink
         sink.flush()
-        _put_in_place(descriptor, temporary, target, path)
+        _put_in_place(temporary, target, path)
 
 
-def _put_in_place(descriptor: int, temporary: str, target: str, path: str) -> None:
+def _put_in_place(temporary: "TemporaryFile", target: str, path: str) -> None:
     from kseg.changes.disk import umask
 
     try:
-        os.fchmod(descriptor, 0o666 & ~umask())
-        os.fsync(descriptor)
-        os.replace(temporary, target)
+        if hasattr(os, "fchmod"):  # Windows has no permissions of that kind
+            os.fchmod(temporary.descriptor, 0o666 & ~umask())
+        os.fsync(temporary.descriptor)
+        temporary.close()
+        os.replace(temporary.path, target)
     except OSError as error:
         raise StoppedHalfwayError(f"{path}: {error.strerror}") from error

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from kseg.errors import KsegError, PathError, text_of
+from kseg.positioned import write_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.extent import Extent
 from kseg.stores.object_urls import Folder
@@ -190,7 +191,7 @@ class ObjectSource(Source):
             view = memoryview(piece)
             try:
                 while view:
-                    count = os.pwrite(descriptor, view, position)
+                    count = write_at(descriptor, view, position)
                     view, position = view[count:], position + count
             except OSError as error:
                 raise KsegError(f"{self.path}: cannot be spooled: {text_of(error)}") from error

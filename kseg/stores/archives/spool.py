@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from kseg.errors import KsegError, text_of
+from kseg.positioned import write_at
 from kseg.stores.extent import Extent
 
 _PAGE_BYTES = 4096
@@ -90,7 +91,7 @@ class Spool:
         if self._max_bytes is None:
             import shutil
 
-            self._max_bytes = shutil.disk_usage(self._file).free // 2
+            self._max_bytes = shutil.disk_usage(self.directory).free // 2
         return self._end
 
     def _write(self, data: bytes, position: int) -> None:
@@ -102,7 +103,7 @@ class Spool:
         view = memoryview(data)
         try:
             while view:
-                count = os.pwrite(self._file, view, position)
+                count = write_at(self._file, view, position)
                 view, position = view[count:], position + count
         except OSError as error:
             raise self._failure(error) from error

@@ -10,6 +10,7 @@ import tempfile
 
 from kseg.errors import PathError
 from kseg.limits import FIRST_WINDOW_BYTES
+from kseg.positioned import write_at
 from kseg.stores.extent import Extent
 from kseg.stores.remote.chunk_index import ChunkIndex
 from kseg.stores.remote.segment import RemoteSegment
@@ -123,6 +124,6 @@ def write_chunks(segment: RemoteSegment, descriptor: int, first: int = 0, stop: 
             continue
         position, left = segment.chunks.original_range(number)[0], memoryview(data)
         while left:
-            written = os.pwrite(descriptor, left, position)
+            written = write_at(descriptor, left, position)
             position, left = position + written, left[written:]
     return failures

@@ -135,10 +135,10 @@ def _cleaner_states(report: Report) -> dict[str, str]:
 
 
 def _holder(file: str) -> str:
-    """Returns the partition directory of a finding, or the directory that holds the file."""
+    """Returns the partition or log directory of a finding, or the directory that holds the file."""
     own = os.path.basename(os.path.abspath(file))
-    if parse_partition_name(own) and os.path.isdir(file):
-        return file
+    if os.path.isdir(file) and (parse_partition_name(own) or _parts(file) not in ([], [file])):
+        return file.rstrip("/") or file
     return os.path.dirname(file) or "."
 
 

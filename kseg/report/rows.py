@@ -98,12 +98,13 @@ def _plan(rows: list[Row]) -> Made:
     counts = Counter(row["action"] for row in actions)
     damaged = sum(row["type"] == "damage" for row in rows)
     removed, missing = total.get("removedRecords", 0), total.get("missingOffsets", 0)
+    compacted = sum(row["records"] - row["kept"] for row in rows if row["type"] == "compaction")
     cards = [
         Card("directories", f"{total.get('directories', 0):,}"),
         Card("file operations", f"{len(actions):,}"),
         *([Card("damaged ranges", f"{damaged:,}", "error")] if damaged else []),
         *([Card("missing offsets", f"{missing:,}", "error")] if missing else []),
-        Card("records removed", f"{removed:,}", "error" if removed else ""),
+        Card("records removed", f"{removed + compacted:,}", "error" if removed else ""),
         Card("bytes removed", shown_bytes(total.get("removedBytes", 0))),
         Card("bytes written", shown_bytes(total.get("newBytes", 0))),
         Card("disk space needed", shown_bytes(total.get("peakBytes", 0))),
@@ -113,6 +114,8 @@ def _plan(rows: list[Row]) -> Made:
     parts = ", ".join(f"{count:,} {action}" for action, count in sorted(counts.items()))
     noun = "file operation" if len(actions) == 1 else "file operations"
     verdict = f"{len(actions):,} {noun} would be done: {parts}."
+    if compacted:
+        verdict = f"Compaction removes {compacted:,} {'record' if compacted == 1 else 'records'}. {verdict}"
     harm = []
     if damaged:
         harm.append(plural(damaged, "damaged range", "damaged ranges"))

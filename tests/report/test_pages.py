@@ -158,7 +158,7 @@ def test_a_plan_begins_with_what_is_damaged_and_missing(kseg: Kseg, tmp_path: Pa
     assert re.search(r"<h1>[1-9] damaged ranges?, [0-9]+ offsets missing\. [0-9]+ file operations would be done", dom)
     at = [dom.index(f'id="{section}-title"') for section in ("damage", "gaps", "actions")]
     assert at == sorted(at)
-    (folded,) = [row for row in re.findall("<tr>.*?</tr>", dom) if "000007." in row]
+    (folded,) = [row for row in re.findall("<tr.*?</tr>", dom) if "000007." in row]
     assert all(suffix in folded for suffix in (".log.deleted", ".index.deleted", ".timeindex.deleted", "2.9 KiB"))
 
 
@@ -214,12 +214,12 @@ def test_filters_and_details_work(page: Path) -> None:
     document.querySelector('button[data-severity=error]').click();
     told.push(shown());
     const first = document.querySelector('#findings details.finding');
-    first.open = true;
-    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => {
+    first.addEventListener('toggle', () => setTimeout(() => {
       told.push(first.querySelectorAll('.hex mark').length > 0);
       told.push(...[...first.querySelectorAll('button[data-copy]')].map(each => each.dataset.copy));
       document.title = 'told ' + JSON.stringify(told);
-    }, 50)));
+    }));
+    first.open = true;
     """
     dom = dom_of(page, script)
     found = re.search(r"<title>told (.*?)</title>", dom)
@@ -280,7 +280,7 @@ def test_the_summary_shows_damage_first(kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(TESTDATA / "damaged/4.3.1-control-clean/dplain-0", root / "a-0")
     kseg("dump", "--summary", "--format", "html", "-o", out, root)
     assert "with wrong checksums" in out.read_text()
-    rows = re.findall(r'<tr><td class="place"><span title="[^"]*">([^<]*)</span>', dom_of(out))
+    rows = re.findall(r'<tr[^>]*><td class="place"[^>]*><span title="[^"]*">([^<]*)</span>', dom_of(out))
     assert rows == ["z-0", "a-0"]
 
 

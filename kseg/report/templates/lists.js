@@ -64,10 +64,15 @@ const pill = (severity, text) => el("span", "pill " + severity, text);
 
 // Columns are [key or function, title, shown, class]: 1 is that of a number. Null stands last in either order.
 // The label tells a screen reader which table it is.
+// Roles are set, because browsers take them from tables that are no longer laid out as such on narrow screens.
+const asRole = (role, made) => {
+  made.setAttribute("role", role);
+  return made;
+};
 const classOf = (column) => (column[3] === 1 ? "number" : (column[3] ?? ""));
 const table = (columns, rows, label) => {
-  const head = el("tr"),
-    body = el("tbody");
+  const head = asRole("row", el("tr")),
+    body = asRole("rowgroup", el("tbody"));
   const value = (row, column) => (typeof column[0] === "function" ? column[0](row) : row[column[0]]);
   let sorted = rows;
   const show = () => {
@@ -76,22 +81,20 @@ const table = (columns, rows, label) => {
     const more = () => {
       const end = Math.min(done + CHUNK * 4, sorted.length);
       for (; done < end; done += 1) {
-        const line = el("tr");
-        for (const column of columns)
-          line.append(
-            el(
-              "td",
-              column[3] ? classOf(column) : column[2] === time || column[2] === minute ? "time" : "",
-              column[2](value(sorted[done], column), sorted[done]),
-            ),
-          );
+        const line = asRole("row", el("tr"));
+        for (const column of columns) {
+          const className = column[3] ? classOf(column) : column[2] === time || column[2] === minute ? "time" : "";
+          const cell = asRole("cell", el("td", className, column[2](value(sorted[done], column), sorted[done])));
+          cell.dataset.label = column[1];
+          line.append(cell);
+        }
         body.append(line);
       }
       if (done < sorted.length) {
         const button = el("button", "", `Show more (${number(sorted.length - done)} left)`),
-          cell = el("td", "", button);
+          cell = asRole("cell", el("td", "", button));
         cell.colSpan = columns.length;
-        const line = el("tr", "", cell);
+        const line = asRole("row", el("tr", "", cell));
         button.addEventListener("click", () => {
           line.remove();
           more();
@@ -103,7 +106,7 @@ const table = (columns, rows, label) => {
   };
   for (const column of columns) {
     const button = el("button", "", column[1]),
-      cell = el("th", classOf(column), button);
+      cell = asRole("columnheader", el("th", classOf(column), button));
     cell.scope = "col";
     button.type = "button";
     button.addEventListener("click", () => {
@@ -124,7 +127,8 @@ const table = (columns, rows, label) => {
     head.append(cell);
   }
   show();
-  const box = el("div", "table", el("table", "", el("thead", "", head), body));
+  const headRows = asRole("rowgroup", el("thead", "", head));
+  const box = el("div", "table", asRole("table", el("table", "", headRows, body)));
   box.tabIndex = 0;
   box.setAttribute("role", "region");
   box.setAttribute("aria-label", "table: " + label);

@@ -57,6 +57,7 @@ const summary = () => {
         (v) => (100 * v).toFixed(1) + " %",
         1,
       ],
+      ["megabytesPerSecond", "Speed", (v) => (v === null || v === undefined ? "–" : `${number(v)} MB/s`), 1],
     ],
     tries,
     "recompressed",
@@ -171,8 +172,8 @@ const retention = () => {
               : "stays" + (segment.held ? ": " + name(segment.held) : "");
       const settings = {
         "cleanup.policy": row.cleanupPolicy,
-        "retention.ms": row.retentionMs,
-        "retention.bytes": row.retentionBytes,
+        "retention.ms": row.retentionMs > 0 ? `${row.retentionMs} = ${duration(row.retentionMs)}` : row.retentionMs,
+        "retention.bytes": row.retentionBytes > 0 ? bytes(row.retentionBytes) : row.retentionBytes,
         "log start offset": row.logStartOffset,
         "high watermark": row.highWatermark,
       };
@@ -217,24 +218,51 @@ const retention = () => {
   );
 };
 
-// One row for the files of a segment that are deleted for the same reason.
+// One row for the files of a segment that are deleted, made or replaced for the same reason.
+const FOLDED = new Set(["delete", "create", "replace"]);
+const sum = (a, b) => (a === null && b === null ? null : (a ?? 0) + (b ?? 0));
 const folded = (rows) => {
   const made = new Map();
   for (const row of rows) {
     const [stem, ...suffixes] = base(row.file).split(".");
-    const key = row.action === "delete" && !row.removed.length ? `${stem} ${row.reason}` : row.file;
+    const isFolded = FOLDED.has(row.action) && !row.removed.length;
+    const key = isFolded ? `${row.action} ${stem} ${row.reason}` : row.file;
     const first = made.get(key);
     if (!first) made.set(key, { ...row });
     else {
       first.file += " ." + suffixes.join(".");
-      first.oldSize += row.oldSize;
+      first.oldSize = sum(first.oldSize, row.oldSize);
+      first.newSize = sum(first.newSize, row.newSize);
     }
   }
   return [...made.values()];
 };
 
+const GONE = { noKey: "without key" };
+const removals = (row) =>
+  Object.entries(row.gone)
+    .filter(([, count]) => count)
+    .map(([why, count]) => `${number(count)} ${GONE[why] ?? why}`)
+    .join(", ");
+
 const plan = () => {
   const actions = data.rows.filter((row) => row.type === "action");
+  const compactions = data.rows.filter((row) => row.type === "compaction" && row.records > row.kept);
+  tableSection(
+    "compactions",
+    "Records before and after",
+    number(compactions.length),
+    [
+      ["directory", "Partition", base, "place"],
+      ["records", "Records now", number, 1],
+      ["kept", "Records after", number, 1],
+      [(row) => removals(row), "Removed", name, "wide"],
+      ["bytesBefore", "Size now", bytes, 1],
+      ["bytesAfter", "Size after", bytes, 1],
+    ],
+    [...compactions].sort((a, b) => b.bytesBefore - b.bytesAfter - (a.bytesBefore - a.bytesAfter)),
+    "records before and after",
+  );
   const groups = new Map();
   for (const row of actions) {
     const place = holder(row.file);

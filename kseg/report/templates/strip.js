@@ -13,6 +13,26 @@ const hideTip = () => {
   tip.hidden = true;
 };
 
+// The arrow keys move over a strip as a pointer does, Home and End to its ends.
+const withKeys = (box, showAt) => {
+  let share = 0;
+  const show = () => {
+    const area = box.getBoundingClientRect();
+    showAt({ clientX: area.left + share * area.width, clientY: area.top });
+  };
+  box.tabIndex = 0;
+  box.addEventListener("focus", () => box.matches(":focus-visible") && show());
+  box.addEventListener("blur", hideTip);
+  box.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -0.01, ArrowRight: 0.01, Home: -1, End: 1 }[event.key];
+    if (event.key === "Escape") hideTip();
+    if (step === undefined) return;
+    event.preventDefault();
+    share = Math.max(0, Math.min(1, share + step));
+    show();
+  });
+};
+
 const layout = (strip) => {
   let start = 0;
   const anchors = [];
@@ -106,7 +126,7 @@ const stripOf = (partition, findings) => {
     `${map.segments.length} segments, ${bytes(map.total)}` +
       (described.length ? "; " + [...new Set(described)].join(", ") : ""),
   );
-  box.addEventListener("pointermove", (event) => {
+  const showAt = (event) => {
     const area = box.getBoundingClientRect();
     const at = Math.max(0, Math.min(1, (event.clientX - area.left) / area.width)) * map.total;
     const near = (map.total * 5) / area.width;
@@ -120,7 +140,10 @@ const stripOf = (partition, findings) => {
     if (anchor) lines.push(`offset ${number(anchor[1])} or a little later`, time(anchor[2]));
     for (const [from, to, title] of marks) if (from - near <= at && at <= to + near) lines.push(title);
     showTip(event, lines.slice(0, 9).join("\n"));
-  });
+  };
+  box.addEventListener("pointermove", showAt);
+  box.addEventListener("pointerdown", showAt);
   box.addEventListener("pointerleave", hideTip);
+  withKeys(box, showAt);
   return box;
 };

@@ -39,6 +39,20 @@ const time = (ms) => {
   const moment = new Date(ms);
   return isNaN(moment) ? String(ms) : moment.toISOString().replace("T", " ").replace(".000Z", "Z");
 };
+// A duration in its two largest units
+const duration = (ms) => {
+  const seconds = ms / 1000;
+  for (const [unit, smaller, size, part] of [
+    ["d", "h", 86400, 3600],
+    ["h", "min", 3600, 60],
+    ["min", "s", 60, 1],
+  ])
+    if (seconds >= size) {
+      const rest = Math.floor((seconds % size) / part);
+      return `${number(Math.floor(seconds / size))} ${unit}` + (rest ? ` ${rest} ${smaller}` : "");
+    }
+  return `${seconds} s`;
+};
 const minute = (ms) => time(ms).slice(0, 16);
 const el = (tag, className, ...children) => {
   const made = document.createElement(tag);

@@ -175,7 +175,7 @@ const verify = () => {
       head,
       partition.strip
         ? stripOf(partition, byPlace.get(partition.i) ?? [])
-        : el("div", "note", "no partition with segments"),
+        : el("div", "note", /-\d+(-(delete|stray|future))?$/.test(name(partition.name)) ? "no segments" : "log directory"),
       facts(partition),
     );
   };

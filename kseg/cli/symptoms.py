@@ -30,10 +30,16 @@ MAX_LINE_BYTES = 1 << 20
 def command(text: tuple[str, ...], form: str, output: str | None, color: Color, quiet: bool, verbose: bool) -> int:
     """Find the cause of a message of a broker, consumer, producer or tool, and the commands that help.
 
-    TEXT is one or more lines of a log; - reads a whole log from standard input. Exit status 1: no message is known.
+    TEXT is one or more lines of a log, or a few words such as disk full; - reads a whole log from standard input. Exit
+    status 1: no message is known.
     """
-    lines = _lines_of_input() if text == ("-",) else iter("\n".join(_joined(text)).splitlines())
-    found = symptoms_in(lines)
+    is_log = text == ("-",)
+    given = "\n".join(_joined(text))
+    found = symptoms_in(_lines_of_input() if is_log else given.splitlines())
+    if not found and not is_log:
+        from kseg.symptoms.descriptions import symptoms_of_description
+
+        found = symptoms_of_description(given)
     if not found:
         if not quiet:
             Notices(color).warning(

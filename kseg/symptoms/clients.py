@@ -68,7 +68,10 @@ CLIENTS: tuple[Symptom, ...] = (
         (r"Compacted topic cannot accept message without key(?: in topic partition (?P<partition>[\w.-]+-\d+))?",),
         "A producer sends records without a key to a compacted topic. Records without a key that are already in the "
         "log are removed by the cleaner.",
-        (Step("kseg compact --dry-run {partition}", "counts the records without a key"), VERIFY),
+        (
+            Step("kseg compact --dry-run {partition}", "counts the records without a key"),
+            Step("kseg verify --level deep {partition}", "decodes every record, and names the first without a key"),
+        ),
         ("record-without-key",),
     ),
     Symptom(
@@ -78,7 +81,9 @@ CLIENTS: tuple[Symptom, ...] = (
         (
             r"Found record size -?\d+ smaller than minimum record overhead \(\d+\) in file (?P<file>/\S+?)\.?$",
             r"CorruptRecordException",
-            r"(?:Record|Message)(?: batch)? is corrupt \(stored crc",
+            r"(?:Record|Message)(?: batch)? is corrupt \((?:stored crc|crc could not be retrieved|the size)",
+            r"Failed to (?:load|read) record batch at position (?P<position>\d+) from",
+            r"Unexpected EOF while attempting to read the next batch",
             r"(?:Record|Message) size (?:is smaller than minimum record overhead|exceeds the largest allowable)",
             r"InvalidMessageException",
             r"InvalidRecordException",
@@ -136,6 +141,7 @@ CLIENTS: tuple[Symptom, ...] = (
         "Invalid magic found in record: N",
         (
             r"UnsupportedForMessageFormatException",
+            r"Magic v[01] does not support record headers",
             r"Invalid magic (?:found in record|value|used in LegacyRecord):? -?\d+",
             r"unknown magic byte \(-?\d+\)",
             r"Unexpected magic (?:byte|value)",

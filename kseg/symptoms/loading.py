@@ -83,7 +83,10 @@ LOADING: tuple[Symptom, ...] = (
         "corruption-in-segment",
         BROKER,
         "Corruption found in segment N, truncating to offset OFFSET",
-        (r"Corruption found in segment -?\d+(?: of log \S+)?, truncating to offset (?P<offset>\d+)",),
+        (
+            r"Corruption found in segment -?\d+(?: of log \S+)?, truncating to offset (?P<offset>\d+)",
+            r"Truncated \d+ invalid bytes at the end of segment",
+        ),
         "A segment is damaged. The broker has truncated the log at this offset and has deleted every later segment. If "
         "no other replica has the records, work on a copy from before this start.",
         (
@@ -222,8 +225,12 @@ LOADING: tuple[Symptom, ...] = (
             r"Found invalid compressed record set",
             r"Found invalid wrapper offset in compressed v1 message set",
             r"Failed to decompress record stream",
+            r"Stream frame descriptor corrupted|Stream unsupported \(invalid magic bytes\)",
             r"Found invalid record (?:structure|count)",
             r"Found invalid number of record headers",
+            r"Invalid version found for (?:control record|end transaction marker)",
+            r"Invalid control record type for end transaction marker",
+            r"Invalid record size: expected to read \d+ bytes",
             r"Compressed message magic \d+ does not match wrapper magic",
         ),
         "The records of a batch cannot be decoded, though its frame is whole: its writer or a disk has damaged it. "

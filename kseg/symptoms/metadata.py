@@ -80,7 +80,10 @@ METADATA: tuple[Symptom, ...] = (
         ),
         "The partition directory belongs to another topic of this name: the topic was deleted and created again, or "
         "the directory was copied from another cluster.",
-        (VERIFY, Step("kseg recover --topic-id UUID {partition}", "gives the partition the id of the current topic")),
+        (
+            VERIFY_ALL,
+            Step("kseg recover --topic-id UUID {partition}", "gives the partition the id of the current topic"),
+        ),
         ("topic-id-mismatch", "no-partition-metadata"),
     ),
     Symptom(
@@ -104,6 +107,20 @@ METADATA: tuple[Symptom, ...] = (
         ("stray-directory", "no-partition-metadata", "topic-id-mismatch", "unknown-topic"),
     ),
     Symptom(
+        "topic-deleted",
+        BROKER,
+        "Log for partition orders-0 is renamed to DIRECTORY/orders-0.X-delete and is scheduled for deletion",
+        (r"Log for partition (?P<partition>\S+) is renamed to \S+-delete and is scheduled for deletion",),
+        "The topic was deleted. The broker deletes the directory after file.delete.delay.ms, by default one minute, "
+        "and at its next start: copy it, or stop the broker, at once.",
+        (
+            Step("kseg recover --undelete --dry-run {logdir}", "shows the directories that can be taken back"),
+            Step("kseg recover --undelete --output NEW {logdir}", "writes them, with their own names, to a new place"),
+            Step("kseg convert --to jsonl -o FILE {partition}", "exports the records"),
+        ),
+        ("delete-directory",),
+    ),
+    Symptom(
         "no-meta-properties",
         BROKER,
         "No readable meta.properties files found.",
@@ -112,8 +129,11 @@ METADATA: tuple[Symptom, ...] = (
             r"No `?meta\.properties`? found in (?P<logdir>/\S+)",
             r"Error while reading meta\.properties file",
             r"(?:cluster\.id|node\.id) was not (?:found|specified)",
+            r"Error: (?:node|cluster) ID not found in (?P<logdir>/\S+)",
             r"Invalid meta\.properties version",
             r"No meta\.properties file under dir",
+            r"Failed to read meta\.properties file under dir|Error while writing meta\.properties",
+            r"Invalid reserved directory ID \S+ found in",
         ),
         "meta.properties is missing or damaged: the disk is not mounted, log.dirs names another directory, or the file "
         "is lost. Do not format the directory again: kafka-storage.sh format with the old cluster id and node id "
@@ -212,7 +232,8 @@ METADATA: tuple[Symptom, ...] = (
             ),
             Step(
                 "kseg retain --dry-run --retention-ms 1d --topic TOPIC {logdir}",
-                "shows the effect of a shorter retention",
+                "shows the effect of a shorter retention; kept bytes use the same disk, so without --dry-run add "
+                "--no-quarantine, which frees the space at once and cannot be undone",
             ),
             Step("kseg compact --dry-run {logdir}", "shows the effect of a compaction"),
         ),

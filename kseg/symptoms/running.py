@@ -34,6 +34,23 @@ RUNNING: tuple[Symptom, ...] = (
         ("cleaner-blocked", "cleaner-hides-damage", "crc-mismatch", "undecodable-records"),
     ),
     Symptom(
+        "retention-blocked",
+        BROKER,
+        "(no message) Old segments of a topic are not deleted",
+        (),
+        "Retention deletes whole segments, from the oldest on, by the newest timestamp in each. A timestamp in the "
+        "future, a cleanup.policy without delete, or a high watermark that does not move keeps a segment and all later "
+        "ones, and the broker logs nothing.",
+        (
+            Step(
+                "kseg retain --explain {partition}",
+                "shows which segments are deleted when, and which record decides",
+            ),
+            Step("kseg verify {partition}", "finds timestamps in the future"),
+        ),
+        ("future-timestamp",),
+    ),
+    Symptom(
         "cleaner-offset-reset",
         BROKER,
         "Resetting first dirty offset of orders-0 to log start offset X since the checkpointed offset Y is invalid.",
@@ -70,6 +87,8 @@ RUNNING: tuple[Symptom, ...] = (
             r"LastStableOffsetLag",
             r"ProducerId\s+ProducerEpoch\s+CoordinatorEpoch\s+StartOffset",
             r"INVALID_TXN_STATE|InvalidTxnStateException",
+            r"Detected invalid coordinator epoch for producerId \d+ at offset (?P<offset>\d+) in partition "
+            r"(?P<partition>[\w.-]+-\d+)",
             r"TransactionCoordinatorFenced|Invalid coordinator epoch for producerId",
         ),
         "A transaction has no commit or abort marker. Consumers with isolation.level=read_committed stop before it, "

@@ -1,0 +1,5 @@
+"""The command line as a fixture."""
+
+from cli.conftest import kseg
+
+__all__ = ["kseg"]

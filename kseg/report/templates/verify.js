@@ -79,6 +79,8 @@ const findingRow = (finding, partitions) => {
   return row;
 };
 
+const PARTITION = /-\d+(\.\w+-(delete|stray|future))?$/;
+
 const verify = () => {
   const { partitions, findings } = data;
   const byPlace = new Map();
@@ -175,7 +177,7 @@ const verify = () => {
       head,
       partition.strip
         ? stripOf(partition, byPlace.get(partition.i) ?? [])
-        : el("div", "note", /-\d+(-(delete|stray|future))?$/.test(name(partition.name)) ? "no segments" : "log directory"),
+        : el("div", "note", PARTITION.test(name(partition.name)) ? "no segments" : "log directory"),
       facts(partition),
     );
   };

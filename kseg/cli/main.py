@@ -80,11 +80,29 @@ class LazyGroup(click.Group):
         formatter.write("\nman kseg describes everything; kseg COMMAND --help has examples.\n")
 
 
+_OTHER_NAMES = {
+    "symptoms": "diagnose explain why error log message symptom",
+    "verify": "check fsck scan test validate inspect lint doctor status compare diff",
+    "dump": "list ls show print cat read tail head grep find search stats info summary decode view describe",
+    "recover": "repair fix truncate salvage restore rescue undelete split",
+    "reindex": "index rebuild rebuild-index indexes snapshots",
+    "compact": "clean cleanup cleaner compaction dedup",
+    "retain": "retention delete remove rm purge expire prune",
+    "convert": "export import upgrade recompress compress transform jsonl csv parquet",
+    "undo": "revert rollback back",
+}
+"""Words that people type for a command, by its name."""
+
+
 def _refuse_unknown(context: click.Context, name: str) -> NoReturn:
-    """Raises UsageError for an unknown command; names similar ones."""
+    """Raises UsageError for an unknown command; names those that the word means, else similar ones."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, COMMANDS, 3, 0.5)
+    if name == "help":
+        context.fail("No such command 'help'. Use kseg --help, kseg COMMAND --help, or man kseg.")
+    word = name.lower()
+    near = [command for command, words in _OTHER_NAMES.items() if word in words.split()]
+    near = near or get_close_matches(word, COMMANDS, 3, 0.5)
     hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     context.fail(f"No such command {name!r}.{hint}")
 

@@ -73,6 +73,23 @@ def test_what_is_like_nothing_has_none(kseg: Kseg) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "command"),
+    [("repair", "recover"), ("fsck", "verify"), ("cat", "dump"), ("delete", "retain"), ("Export", "convert"),
+     ("revert", "undo"), ("clean", "compact"), ("rebuild", "reindex"), ("diagnose", "symptoms")],
+)  # fmt: skip
+def test_another_word_for_a_command_suggests_it(kseg: Kseg, word: str, command: str) -> None:
+    """Similar letters alone would offer 'retain', which deletes, for 'repair'."""
+    done = kseg(word, "x")
+    assert (done.status, done.err.splitlines()[-1]) == (
+        2, f"Error: No such command {word!r}. Did you mean {command!r}?",
+    )  # fmt: skip
+
+
+def test_help_is_an_option(kseg: Kseg) -> None:
+    assert "kseg --help" in kseg("help").err
+
+
+@pytest.mark.parametrize(
     ("words", "incomplete", "expected"),
     [
         (["verify", "--explain"], "gap-", {"gap-compacted", "gap-truncated"}),

@@ -21,7 +21,7 @@ from kseg.cleaner.rounds import Round
 from kseg.cleaner.rows import partition_row, segment_rows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.space_check import SpaceCheck
-from kseg.cleaner.topic_settings import TOPIC_NAMES, settings_for
+from kseg.cleaner.topic_settings import TOPIC_NAMES, settings_for, shown_settings
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
 from kseg.logdir.server_properties import with_server
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
@@ -29,7 +29,7 @@ from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.cleaner import CleanerRules
 from kseg.runtime.cores import usable_cores
-from kseg.segment.files import METADATA_TOPIC, own_partitions
+from kseg.segment.files import own_partitions
 from kseg.sidefiles.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -87,7 +87,7 @@ class CompactionPlanner(Planner):
         if not self._topics.is_named(directory):
             raise KsegError(f"{directory}: is of no topic that --topic names")
         if policy := self._refused_policy(directory):
-            raise KsegError(f"{directory}: {_against('its topic', policy)}")
+            raise KsegError(f"{directory}: {_against('its topic', policy, self._topics.policy_source(directory))}")
         yield from self._plans(directory, known)
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
@@ -106,7 +106,7 @@ class CompactionPlanner(Planner):
 
     def _selected(self, directory: str) -> list[str]:
         """Returns the partitions of a log directory to clean, and reports those that are refused or left alone."""
-        selected, refused, left = [], Counter[tuple[str, str]](), Counter[str]()
+        selected, refused, left = [], Counter[tuple[str, str, str]](), Counter[str]()
         paths = own_partitions(directory)
         self._topics.warn_if_none(directory, paths, self.reporter.warning)
         for path in paths:
@@ -118,12 +118,12 @@ class CompactionPlanner(Planner):
                 self.reporter.detail(f"{path}: left alone: {why}")
                 left[why] += 1
             elif place and policy and not self._options.forces_policy:
-                refused[place[0], policy] += 1
+                refused[place[0], policy, self._topics.policy_source(path)] += 1
             else:
                 selected.append(path)
-        for (topic, policy), count in refused.items():
+        for (topic, policy, source), count in refused.items():
             partitions = plural(count, "partition", "partitions")
-            self.reporter.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy)}")
+            self.reporter.error(f"{directory}: {partitions} of {topic} refused: {_against(topic, policy, source)}")
             self.failures.refused()
         warn_left_alone(directory, left, self.reporter.warning)
         return selected
@@ -182,12 +182,14 @@ class CompactionPlanner(Planner):
         return Checkpoints(*(checkpoint_offset(root, name, known, partition) for name in names))
 
     def _settings(self, directory: str) -> CleanerSettings:
-        lookup = with_server(self._topics.lookup(directory), self._options.server)
+        of_topic, server = self._topics.lookup(directory), self._options.server
         asked: Mapping[str, float | None] = {
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        return settings_for(self._base, asked, lookup)
+        settings = settings_for(self._base, asked, with_server(of_topic, server))
+        self.reporter.detail(f"{directory}: {shown_settings(settings, asked, of_topic, server)}")
+        return settings
 
     def _report(self, result: Compaction, seconds: float) -> None:
         if result.found is None:
@@ -200,9 +202,9 @@ class CompactionPlanner(Planner):
             )
 
 
-def _against(topic: str, policy: str) -> str:
+def _against(topic: str, policy: str, source: str) -> str:
     """Returns why a topic with this cleanup.policy is not compacted."""
     return (
-        f"{topic} has cleanup.policy {policy} ({METADATA_TOPIC}-0), and compaction would remove records that its "
-        "consumers expect; --force-policy does it all the same"
+        f"{topic} has cleanup.policy {policy} ({source}), and compaction would remove records that its consumers "
+        "expect; --force-policy does it all the same"
     )

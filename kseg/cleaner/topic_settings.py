@@ -6,6 +6,8 @@ from typing import Any
 
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
 from kseg.errors import UnsupportedError
+from kseg.logdir.server_properties import ServerProperties
+from kseg.segment.times import show_span
 
 TOPIC_NAMES = {
     "min_lag_ms": "min.compaction.lag.ms",
@@ -44,3 +46,32 @@ def settings_for(
     # A delete horizon beyond int64 would wrap around into the past.
     longest_ms = FOREVER_MS - max(base.now_ms, 0)
     return replace(chosen, delete_retention_ms=min(chosen.delete_retention_ms, longest_ms))
+
+
+def shown_settings(
+    settings: CleanerSettings,
+    asked: Mapping[str, float | None],
+    lookup: Callable[[str], str | None],
+    server: ServerProperties | None,
+) -> str:
+    """Returns the settings of a partition as text, each with its source. The index interval is reported elsewhere."""
+    parts = []
+    for name, topic_name in TOPIC_NAMES.items():
+        if name == "interval_bytes":
+            continue
+        if asked.get(name) is not None:
+            source = "by option"
+        elif lookup(topic_name) is not None or (name == "segment_bytes" and lookup(_INTERNAL_SEGMENT_BYTES)):
+            source = "the topic's"
+        elif server is not None and server.setting(topic_name) is not None:
+            source = "by the broker's file"
+        else:
+            source = "Kafka's default"
+        parts.append(f"{topic_name} {_shown(name, getattr(settings, name))} ({source})")
+    return ", ".join(parts)
+
+
+def _shown(name: str, value: float) -> str:
+    if not name.endswith("_ms") or not value:
+        return str(value)
+    return "unlimited" if value >= FOREVER_MS // 2 else f"{value} = {show_span(int(value))}"

@@ -114,6 +114,13 @@ class Topics:
             return None if topic in COMPACTED_TOPICS else by_server
         return found.setting(topic, POLICY) or by_server or _DEFAULT_POLICY
 
+    def policy_source(self, path: str) -> str:
+        """Returns where the cleanup.policy of a partition's topic comes from, in words."""
+        found, topic = self._settings_beside(path)
+        if found is not None and topic in found.ids and found.setting(topic, POLICY):
+            return f"{METADATA_TOPIC}-0"
+        return "the broker's file" if self.server is not None and self.server.setting(POLICY) else "Kafka's default"
+
     def policy_without_compact(self, path: str) -> str | None:
         """Returns the cleanup.policy of a partition's topic if it is known and lacks ``compact``, else None."""
         policy = self.policy(path)

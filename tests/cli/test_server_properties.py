@@ -80,3 +80,23 @@ def test_verify_looks_into_its_log_directories(kseg: Kseg, tmp_path: Path, parti
 @pytest.mark.parametrize("command", ["verify", "retain", "compact", "recover"])
 def test_a_file_that_is_not_there(kseg: Kseg, tmp_path: Path, partition: Path, command: str) -> None:
     assert kseg(command, "--server-properties", tmp_path / "none", partition).status == 3
+
+
+def test_compact_tells_where_settings_come_from(kseg: Kseg, tmp_path: Path) -> None:
+    shutil.copytree(TESTDATA / "compaction/4.3.1/before/c-tomb-short-0", tmp_path / "logs/c-tomb-short-0")
+    server = file_of(tmp_path, "log.cleaner.min.compaction.lag.ms=60000", "log.cleaner.delete.retention.ms=1")
+    done = kseg(
+        "compact", "-n", "-v", "--delete-retention-ms", "0", "--force-policy", "--server-properties", server,
+        tmp_path / "logs/c-tomb-short-0",
+    )  # fmt: skip
+    assert (
+        "min.compaction.lag.ms 60000 = 1 min 0 s (by the broker's file), "
+        "max.compaction.lag.ms unlimited (Kafka's default), delete.retention.ms 0 (by option), "
+        "min.cleanable.dirty.ratio 0.5 (Kafka's default)"
+    ) in done.err
+
+
+def test_a_refused_policy_has_its_source(kseg: Kseg, tmp_path: Path, partition: Path) -> None:
+    for text, source in (("log.cleanup.policy=delete", "the broker's file"), ("node.id=1", "Kafka's default")):
+        server = file_of(tmp_path, text)
+        assert f"cleanup.policy delete ({source})" in kseg("compact", "--server-properties", server, partition).err

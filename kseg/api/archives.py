@@ -24,16 +24,22 @@ _REMOTE = "remote:"
 
 
 @contextmanager
-def readable(paths: Sequence[str], keys: PrivateKeys | None = None) -> Iterator[tuple[str, ...]]:
+def readable(
+    paths: Sequence[str], keys: PrivateKeys | None = None, omits_batches: bool = False
+) -> Iterator[tuple[str, ...]]:
     """Makes archives and stores among the paths readable inside the block; concurrent blocks share them.
 
-    ``keys``: remote storage becomes readable too, as log directories. Yields the paths by which they are read: URLs
-    without credentials, their globs expanded. Raises PathError for a glob without a match.
+    ``keys``: remote storage becomes readable too, as log directories. ``omits_batches``: see `Spool`.
+
+    Yields the paths by which they are read: URLs without credentials, their globs expanded. Raises PathError for a glob
+    without a match.
     """
     taken, found = list[str](), list[str]()
+    spool = Spool()
+    spool.omits_batches = omits_batches
 
     def take(path: str) -> None:
-        _take(path, partial(archives_at, (path,), Spool(None, None)))
+        _take(path, partial(archives_at, (path,), spool))
         taken.append(path)
 
     try:

@@ -107,7 +107,10 @@ def verify(
         paths_of(path), level, other, ignored=ignored, now_ms=now, max_batch_bytes=max_batch_bytes, is_live=live
     )
     found = _Findings()
-    with readable(options.paths) as paths, readable(() if other is None else (other,)) as others:
+    with (
+        readable(options.paths, omits_batches=options.needs_only_headers) as paths,
+        readable(() if other is None else (other,)) as others,
+    ):
         if len(others) > 1:
             raise RequestError(f"against={other!r}: matches {len(others)} paths")
         against = others[0] if others else None

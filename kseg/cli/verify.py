@@ -137,6 +137,7 @@ def command(
             check_manifest_path(options.manifest, options.paths)
         except RequestError as error:
             raise click.UsageError(str(error)) from error
+    spool.omits_batches = options.needs_only_headers and not engine.is_spark
     keep_freed_memory()
     gc.freeze()  # imported modules are never freed
     others = () if options.against is None else (options.against,)

@@ -5,7 +5,6 @@ import re
 from kseg.errors import PathError
 from kseg.kernel.scan.plausibility import continues
 from kseg.stores.source import Source
-from kseg.stores.unreadable import read_around
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
 HEAD_BYTES = 1 << 16
@@ -64,7 +63,7 @@ def read_head(source: Source) -> bytes:
         source.need(0, HEAD_BYTES)
         return bytes(source.buffer[:HEAD_BYTES])
     try:
-        return read_around(source.extent, 0, min(source.size, HEAD_BYTES)) if source.size else b""
+        return source.head(HEAD_BYTES)
     except OSError as error:
         raise PathError(f"{source.path}: {error.strerror or error}") from error
 

@@ -34,6 +34,7 @@ from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import SegmentReader
 from kseg.stores.buffers import Buffers, RowPool
 from kseg.stores.extent import Extent
+from kseg.stores.proven import ProvenBatches
 from kseg.stores.source import Source
 from kseg.stores.unreadable import is_disk_error
 from kseg.stores.windows import WINDOW_BYTES, Unproven, Windows
@@ -91,18 +92,31 @@ class SegmentSurvey:
         size = self.source.size
         # Headers alone are best read from a mapped file, unless it has only a few pages.
         if size and not self.reader.era_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
-            extent = self.source.extent
-            if is_worth_parts(size, self.jobs):
-                yield from self._parts(extent)
-            else:
-                buffers = self._buffers
-                rows = None if buffers is None else partial(buffers.int64s, "headers")
-                part = _Part(extent, 0, size, self.level, self.reader.scratch, buffers, rows)
-                for items in part:
-                    yield from self._recorded(items)
-                self.position = part.position
+            if self.source.proven is not None and self.level <= FULL:
+                yield from self._proven(self.source.proven)
+            if self.position < size:
+                yield from self._windows(self.source.extent, size)
         if self.position < self.reader.end:
             yield from self._rest()
+
+    def _proven(self, proven: ProvenBatches) -> Iterator[Item]:
+        """Yields the proven batches at the start, and leaves the rest of the file to a reader of only that."""
+        for rows, count in proven.headers():
+            yield from self._recorded([Headers(rows, count)])
+        self.position = proven.end
+        self.source = self.reader.source = self.source.behind_proven()
+
+    def _windows(self, extent: Extent, size: int) -> Iterator[Item]:
+        """Reads from the position on in windows."""
+        if is_worth_parts(size - self.position, self.jobs):
+            yield from self._parts(extent)
+            return
+        buffers = self._buffers
+        rows = None if buffers is None else partial(buffers.int64s, "headers")
+        part = _Part(extent, self.position, size, self.level, self.reader.scratch, buffers, rows)
+        for items in part:
+            yield from self._recorded(items)
+        self.position = part.position
 
     def _parts(self, extent: Extent) -> Iterator[Item]:
         """Reads parts in several threads."""
@@ -117,7 +131,7 @@ class SegmentSurvey:
 
             return whole
 
-        parts = in_parts(extent, 0, self.source.size, self.jobs, reading)
+        parts = in_parts(extent, self.position, self.source.size, self.jobs, reading)
         for reached, items in _up_to_disk_error(parts):
             self.position = reached
             for item in self._recorded(items):

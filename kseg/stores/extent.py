@@ -47,6 +47,10 @@ class Extent:
         """Returns the modification time, None if unknown."""
         return os.fstat(self.descriptor).st_mtime_ns if self.size is None else self.modified_ns
 
+    def again(self) -> "Extent":
+        """Returns the same bytes with a descriptor of their own."""
+        return Extent(os.dup(self.descriptor), self.start, self.size, self.modified_ns)
+
     def close(self) -> None:
         if self.descriptor >= 0:
             os.close(self.descriptor)

@@ -11,7 +11,7 @@ import stat
 import sys
 from contextlib import suppress
 from threading import Lock
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from kseg.errors import PathError
 from kseg.kernel.files import guard
@@ -21,6 +21,9 @@ from kseg.stores.extent import Extent
 from kseg.stores.holes import end_of_data
 from kseg.stores.regular_files import is_expected_pipe, open_extent
 from kseg.stores.unreadable import Range, is_disk_error, read_all, read_around, unreadable_error, unreadable_ranges
+
+if TYPE_CHECKING:
+    from kseg.stores.proven import ProvenBatches
 
 STANDARD_INPUT = "-"
 
@@ -85,6 +88,8 @@ class Source:
 
     is_in_place = False
     """Whether reading less saves requests and work for a store."""
+    proven: "ProvenBatches | None" = None
+    """Batches at the start that need not be read."""
 
     def __init__(self, extent: Extent, path: str, size: int | None = None) -> None:
         self.path = path
@@ -148,6 +153,14 @@ class Source:
             self.unreadable = unreadable_ranges(self._extent, self.size)
         except OSError as error:
             raise PathError(f"{self.path}: {error.strerror or error}") from error
+
+    def behind_proven(self) -> "Source":
+        """Returns a source for readers of only the last proven batch and the bytes after it; `close` closes it, too."""
+        return self
+
+    def head(self, size: int) -> bytes:
+        """Returns the first bytes, at most 64 KiB. Raises OSError."""
+        return read_around(self.extent, 0, min(self.size, size)) if self.size else b""
 
     def need(self, start: int, end: int) -> None:
         """Makes these bytes of ``buffer`` readable. A source that is read in place fetches them first."""

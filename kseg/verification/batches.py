@@ -227,7 +227,10 @@ class BatchRule(Rule):
     def _facts(self, segment: "Segment", position: int, size: int) -> Details:
         if segment.source is None:
             return {}
-        return batch_facts(segment.source.buffer, position, size, segment.file.kind == ".kafka")
+        source = segment.source
+        if source.proven is not None and position >= source.proven.end:
+            source = source.behind_proven()
+        return batch_facts(source.buffer, position, size, segment.file.kind == ".kafka")
 
     def _add_late(self) -> None:
         """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""

@@ -42,6 +42,11 @@ class VerifyOptions:
         """How often the segments are read."""
         return 1 + (self.manifest is not None) + (self.against is not None)
 
+    @property
+    def needs_only_headers(self) -> bool:
+        """Whether nothing of an intact batch is read but its header, once its checksum is known to be right."""
+        return self.level == "full" and self.passes == 1
+
     def settings(self) -> Settings:
         """Returns the settings of the rules."""
         return Settings(

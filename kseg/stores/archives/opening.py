@@ -10,9 +10,13 @@ from collections.abc import Iterable, Iterator
 from kseg.stores.archives import tar_file, zip_file
 from kseg.stores.archives.forms import HEAD_BYTES, TAR, ZIP, form_of, packing_name
 from kseg.stores.archives.members import DAMAGED, FILE, Member, Members
+from kseg.stores.archives.omitted import Omitted, ProvenSource
+from kseg.stores.archives.proving import ProvingUnpacker
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import UnpackError, unpacked
+from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
+from kseg.stores.source import Source
 from kseg.stores.trees import Node, Problem, Tree
 
 _PIECE_BYTES = 256 << 10
@@ -23,20 +27,35 @@ class _Archive:
 
     is_archive = is_shared = True
 
-    def __init__(self, extent: Extent, owner: int, problems: list[Problem]) -> None:
+    def __init__(self, extent: Extent, owner: int, problems: list[Problem], omitted: Omitted | None = None) -> None:
+        """``omitted``: what ``extent`` lacks of an unpacked file."""
         self.owner = owner
         self.problems = problems
         self._extent = extent
+        self._omitted = omitted
 
     def _part(self, start: int, size: int, modified_ns: int) -> Extent:
+        if self._omitted is not None:
+            self._omitted.require(start, start + size)
         extent = self._extent
         return Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
 
-    def source(self, inner: str, path: str) -> None:
+    def _source(self, start: int, size: int, modified_ns: int, path: str) -> Source | None:
+        """Returns the source of a part that begins with proven batches, None for others."""
+        proven = None if self._omitted is None else self._omitted.proven(start, size)
+        if proven is None or self._omitted is None:
+            return None
+        extent = self._extent
+        part = Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
+        return ProvenSource(part, path, proven, self._omitted.restore)
+
+    def source(self, inner: str, path: str) -> Source | None:
         return None
 
     def close(self) -> None:
         self._extent.close()
+        if self._omitted is not None:
+            self._omitted.close()
 
 
 class PackedFile(_Archive):
@@ -51,12 +70,17 @@ class PackedFile(_Archive):
     def open(self, inner: str) -> Extent:
         return self._part(0, self._extent.size or 0, self._extent.modified_ns or 0)
 
+    def source(self, inner: str, path: str) -> Source | None:
+        return self._source(0, self._extent.size or 0, self._extent.modified_ns or 0, path)
+
 
 class TarTree(_Archive):
     """A tar file; its members are parts of it, and sparse ones are written to the spool."""
 
-    def __init__(self, extent: Extent, owner: int, members: Members, spool: Spool) -> None:
-        super().__init__(extent, owner, members.problems)
+    def __init__(
+        self, extent: Extent, owner: int, members: Members, spool: Spool, omitted: Omitted | None = None
+    ) -> None:
+        super().__init__(extent, owner, members.problems, omitted)
         self._members, self._spool = members, spool
 
     def node(self, inner: str) -> Node | None:
@@ -74,6 +98,12 @@ class TarTree(_Archive):
             made.modified_ns = found.modified_ns
             return made
         return self._part(found.start, found.size, found.modified_ns)
+
+    def source(self, inner: str, path: str) -> Source | None:
+        found = self._members.at(inner)
+        if not isinstance(found, Member) or found.kind != FILE or isinstance(found.data, tuple):
+            return None
+        return self._source(found.start, found.size, found.modified_ns, path)
 
     def _stored(self, member: Member, ranges: tar_file.Map) -> Iterator[tuple[int, bytes]]:
         at = member.start
@@ -136,22 +166,40 @@ def opened(extent: Extent, owner: int, spool: Spool) -> Tree | None:
     if packing_name(head) is None:
         return _archive(extent, head, owner, spool)
     problems: list[Problem] = []
-    made = spool.add(_unpacked(extent, problems))
+    made, omitted = _spooled(extent, spool, problems)
     made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
-    extent.close()
-    found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool)
+    if omitted is None:
+        extent.close()
+    found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool, omitted)
     if found is None:
-        return PackedFile(made, owner, problems)
+        return PackedFile(made, owner, problems, omitted)
     # Positions in the unpacked archive are no positions in the file.
     inside = [problem._replace(position=None) for problem in found.problems if problem.position != made.size]
     found.problems = problems + inside if problems else [one._replace(position=None) for one in found.problems]
     return found
 
 
-def _archive(extent: Extent, head: bytes, owner: int, spool: Spool) -> Tree | None:
+def _spooled(extent: Extent, spool: Spool, problems: list[Problem]) -> tuple[Extent, Omitted | None]:
+    """Unpacks a file into the spool. Returns it, and what was left out, if anything was: it then needs ``extent``.
+
+    Damage is added to ``problems``. Raises KsegError, OSError.
+    """
+    if not spool.omits_batches:
+        return spool.add(_unpacked(extent, problems)), None
+    unpacker = ProvingUnpacker(UnpackedStream(extent), spool)
+    made = spool.add_ranges(lambda: unpacker.size, unpacker.pieces())
+    if (error := unpacker.error) is not None:
+        problems.append(Problem(DAMAGED, error.position, str(error), True))
+    if not unpacker.runs:
+        unpacker.rows.close()
+        return made, None
+    return made, Omitted(extent, made, unpacker, spool)
+
+
+def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omitted | None = None) -> Tree | None:
     form = form_of(head)
     if form == TAR:
-        return TarTree(extent, owner, tar_file.list_members(extent), spool)
+        return TarTree(extent, owner, tar_file.list_members(extent), spool, omitted)
     if form == ZIP:
         return ZipTree(extent, owner, zip_file.list_members(extent), spool)
     return None

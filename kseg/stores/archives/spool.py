@@ -5,7 +5,7 @@ Each forked process has its own file; all share the bound.
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -24,9 +24,12 @@ class SpoolFullError(KsegError):
 
 class Spool:
     """``directory``: where the file is made (default: that of temporary files); ``max_bytes``: the bound of all
-    processes together (default: half of what is free there)."""
+    processes together (default: half of what is free there). ``omits_batches``: batches that are proven intact while a
+    file is unpacked are left out, for a caller that needs only their headers (`kseg.stores.archives.proving`).
+    """
 
     def __init__(self, directory: str | None = None, max_bytes: int | None = None) -> None:
+        self.omits_batches = False
         self._directory = directory
         self._max_bytes = max_bytes
         self._file, self._end, self._owner = -1, 0, 0
@@ -56,14 +59,23 @@ class Spool:
                 size += len(piece)
             return self._finished(start, size)
 
-    def add_ranges(self, size: int, ranges: Iterable[tuple[int, bytes]]) -> Extent:
-        """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it."""
+    def add_ranges(self, size: int | Callable[[], int], ranges: Iterable[tuple[int, bytes | memoryview]]) -> Extent:
+        """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it.
+
+        ``size`` may be a function that is called when all ranges are written.
+        """
         with self._lock:
             start = self._begin()
             for position, data in ranges:
                 self._write(data, start + position)
+            size = size if isinstance(size, int) else size()
             os.ftruncate(self._file, start + size)
             return self._finished(start, size)
+
+    def append(self, extent: Extent, data: memoryview, position: int) -> None:
+        """Writes bytes at a position of a file of this spool. Raises SpoolFullError, KsegError."""
+        self._begin()
+        self._write(data.cast("B"), extent.start + position, extent.descriptor)
 
     def new_file(self, size: int) -> int:
         """Returns the descriptor of a sparse file, which its user closes. Raises SpoolFullError, KsegError."""
@@ -94,7 +106,7 @@ class Spool:
             self._max_bytes = shutil.disk_usage(self.directory).free // 2
         return self._end
 
-    def _write(self, data: bytes, position: int) -> None:
+    def _write(self, data: bytes | memoryview, position: int, descriptor: int | None = None) -> None:
         slot = self._owner % _COUNTERS
         counters = memoryview(self._used).cast("q")
         counters[slot] += len(data)
@@ -103,7 +115,7 @@ class Spool:
         view = memoryview(data)
         try:
             while view:
-                count = write_at(self._file, view, position)
+                count = write_at(self._file if descriptor is None else descriptor, view, position)
                 view, position = view[count:], position + count
         except OSError as error:
             raise self._failure(error) from error

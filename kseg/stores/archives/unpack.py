@@ -11,12 +11,14 @@ from kseg.stores.archives.forms import BZIP2, GZIP, LZ4, XZ, ZSTD, is_skippable,
 from kseg.stores.extent import Extent
 
 _INPUT_BYTES = 256 << 10
-_OUTPUT_BYTES = 256 << 10
+OUTPUT_BYTES = 256 << 10
 LARGEST_DICTIONARY_BYTES = 256 << 20
 """Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
-_LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)
+LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)
 """Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
 _ZSTD_BLOCK_BYTES = 128 << 10
+ZSTD_DESCRIPTOR_END, ZSTD_BLOCK_HEADER_BYTES = 5, 3
+"""End of the descriptor in the header of a frame of zstd, and the size of a block's header."""
 
 
 class UnpackError(Exception):
@@ -54,9 +56,9 @@ class _Pull:
         return self._library.unused_data or b""
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        yield self._library.decompress(data, _OUTPUT_BYTES)
+        yield self._library.decompress(data, OUTPUT_BYTES)
         while not self._library.eof and not self._library.needs_input:
-            yield self._library.decompress(b"", _OUTPUT_BYTES)
+            yield self._library.decompress(b"", OUTPUT_BYTES)
 
 
 class _Gzip:
@@ -73,7 +75,7 @@ class _Gzip:
 
     def decode(self, data: bytes) -> Iterator[bytes]:
         while data and not self._library.eof:
-            yield self._library.decompress(data, _OUTPUT_BYTES)
+            yield self._library.decompress(data, OUTPUT_BYTES)
             data = self._library.unconsumed_tail
 
 
@@ -83,7 +85,7 @@ class _Zstd:
     def __init__(self) -> None:
         import zstandard
 
-        self._library = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW_BYTES).decompressobj()
+        self._library = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW_BYTES).decompressobj()
         self._held = b""
         self._is_in_blocks = self._is_last = self._has_checksum = False
         self.eof = False
@@ -106,7 +108,7 @@ class _Zstd:
         self._held = self._held[position:]
 
     def _whole_blocks(self, position: int) -> tuple[int, int]:
-        """Returns the end of the complete blocks from a position on, up to about _OUTPUT_BYTES of output, and the limit
+        """Returns the end of the complete blocks from a position on, up to about OUTPUT_BYTES of output, and the limit
         of that output."""
         held, expands_to = self._held, 0
         if not self._is_in_blocks:
@@ -115,14 +117,13 @@ class _Zstd:
                 return position, 0
             self._is_in_blocks = True
             position = size
-        while not self._is_last and expands_to < _OUTPUT_BYTES and position + 3 <= len(held):
-            header = int.from_bytes(held[position : position + 3], "little")
-            stored = 1 if header >> 1 & 3 == 1 else header >> 3
-            if position + 3 + stored > len(held):
+        while not self._is_last and expands_to < OUTPUT_BYTES and position + ZSTD_BLOCK_HEADER_BYTES <= len(held):
+            is_last, stored = zstd_block(held[position : position + ZSTD_BLOCK_HEADER_BYTES])
+            if position + ZSTD_BLOCK_HEADER_BYTES + stored > len(held):
                 break
-            position += 3 + stored
+            position += ZSTD_BLOCK_HEADER_BYTES + stored
             expands_to += _ZSTD_BLOCK_BYTES
-            self._is_last = bool(header & 1)
+            self._is_last = is_last
         if self._is_last and len(held) >= position + 4 * self._has_checksum:
             position += 4 * self._has_checksum
             self.eof = True
@@ -130,15 +131,24 @@ class _Zstd:
 
     def _header_bytes(self) -> int:
         """Returns the size of the frame's header, 0 if more input is needed for it."""
-        if len(self._held) < 5:
+        if len(self._held) < ZSTD_DESCRIPTOR_END:
             return 0
-        descriptor = self._held[4]
-        is_single = bool(descriptor & 0x20)
-        self._has_checksum = bool(descriptor & 4)
-        code = descriptor >> 6
-        return (
-            5 + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + (1 if is_single and not code else (0, 2, 4, 8)[code])
-        )
+        self._has_checksum, size = zstd_header(self._held[ZSTD_DESCRIPTOR_END - 1])
+        return size
+
+
+def zstd_header(descriptor: int) -> tuple[bool, int]:
+    """Returns whether a frame of zstd ends with a checksum, and the size of its header."""
+    is_single, code = bool(descriptor & 0x20), descriptor >> 6
+    content_bytes = 1 if is_single and not code else (0, 2, 4, 8)[code]
+    size = ZSTD_DESCRIPTOR_END + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + content_bytes
+    return bool(descriptor & 4), size
+
+
+def zstd_block(header: bytes) -> tuple[bool, int]:
+    """Returns whether a block of zstd is the last of its frame, and its size behind the header."""
+    fields = int.from_bytes(header, "little")
+    return bool(fields & 1), 1 if fields >> 1 & 3 == 1 else fields >> 3
 
 
 def _lz4() -> _Decoder:
@@ -164,7 +174,7 @@ _DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _Gzip, ZSTD: _Zstd, LZ4: _
 
 def unpacked(extent: Extent) -> Iterator[bytes]:
     """Yields the decompressed bytes of all frames. Raises UnpackError after all bytes before the damage; OSError."""
-    return _Frames(extent).read()
+    return Frames(extent).read()
 
 
 def frame(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -173,15 +183,15 @@ def frame(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         try:
             yield from decoder.decode(piece)
-        except _library_errors() as error:
-            raise UnpackError(0, f"{name}: {_reason(error)}") from error
+        except library_errors() as error:
+            raise UnpackError(0, f"{name}: {reason(error)}") from error
         if decoder.eof:
             return
 
 
 def unpacked_bytes(head: bytes) -> Iterator[bytes]:
     """As `unpacked`, for bytes in memory."""
-    return _Frames(_Bytes(head)).read()
+    return Frames(_Bytes(head)).read()
 
 
 class _Bytes(Extent):
@@ -200,7 +210,7 @@ class _Bytes(Extent):
         return len(self._data)
 
 
-class _Frames:
+class Frames:
     """Frames one after another. Zeros between and behind them are padding; skippable frames are skipped."""
 
     def __init__(self, extent: Extent) -> None:
@@ -208,6 +218,22 @@ class _Frames:
         self._held = b""
         self._position = 0
         """The position after the held bytes."""
+
+    def next_piece(self) -> bytes:
+        """Returns bytes behind those returned so far, none at the end of the file."""
+        if self._held:
+            data, self._held = self._held, b""
+            return data
+        return self._read()
+
+    def put_back(self, data: bytes) -> None:
+        """Gives back bytes of the last piece."""
+        self._held = data
+
+    @property
+    def position(self) -> int:
+        """The position of the next piece."""
+        return self._position - len(self._held)
 
     def _read(self) -> bytes:
         data = self._extent.pread(_INPUT_BYTES, self._position)
@@ -220,15 +246,20 @@ class _Frames:
             self._held += data
         return len(self._held) >= least
 
-    def read(self) -> Iterator[bytes]:
+    def names(self) -> Iterator[str]:
+        """Yields the compression of each frame; the caller reads the whole frame before the next."""
         is_first = True
         while self._find_frame(is_first):
             name = packing_name(self._held)
-            start = self._position - len(self._held)
             if name is None:
+                start = self.position
                 raise UnpackError(start, f"the bytes from position {start} on belong to no compressed frame")
-            yield from self._frame(name)
+            yield name
             is_first = False
+
+    def read(self) -> Iterator[bytes]:
+        for name in self.names():
+            yield from self.frame(name)
 
     def _find_frame(self, is_first: bool) -> bool:
         """Moves to the next frame with data. Returns whether there is one."""
@@ -254,7 +285,8 @@ class _Frames:
         else:
             self._held = self._held[size:]
 
-    def _frame(self, name: str) -> Iterator[bytes]:
+    def frame(self, name: str) -> Iterator[bytes]:
+        """Yields the decompressed bytes of the frame at the position. Raises UnpackError, OSError."""
         decoder = _DECODERS[name]()
         data, self._held = self._held, b""
         while True:
@@ -262,17 +294,21 @@ class _Frames:
                 for piece in decoder.decode(data):
                     if piece:
                         yield piece
-            except _library_errors() as error:
-                raise UnpackError(self._position - len(data), f"{name}: {_reason(error)}") from error
+            except library_errors() as error:
+                raise UnpackError(self._position - len(data), f"{name}: {reason(error)}") from error
             if decoder.eof:
                 self._held = decoder.unused_data
                 return
             data = self._read()
             if not data:
-                raise UnpackError(self._position, f"{name}: it ends in the middle of a compressed frame")
+                raise self.cut(name)
+
+    def cut(self, name: str) -> UnpackError:
+        """Returns the error of a frame that the file's end cuts."""
+        return UnpackError(self._position, f"{name}: it ends in the middle of a compressed frame")
 
 
-def _library_errors() -> tuple[type[Exception], ...]:
+def library_errors() -> tuple[type[Exception], ...]:
     import lzma
 
     import zstandard
@@ -280,5 +316,5 @@ def _library_errors() -> tuple[type[Exception], ...]:
     return (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError, zstandard.ZstdError)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import shutil
+import threading
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from cli.command import Kseg
 from kseg.changes.resumable_output import OUTPUT_MARK
+from kseg.recovery.remote.partition_builder import PartitionBuilder
 from kseg.sidefiles.leader_epochs import plain_epochs
 from kseg.stores.remote import segment as remote_segment
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, digest, store_of, truth
@@ -225,6 +227,22 @@ def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pyt
     again = recover(kseg, both, output, "--topic", "t-[dr]*")
     assert again.status == 3
     assert "already exists" in again.err
+
+
+def test_partitions_are_rebuilt_at_the_same_time(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = threading.Barrier(2, timeout=60)  # broken if one partition waits for the other
+    build = PartitionBuilder.build
+
+    def meeting(self: PartitionBuilder, *given: Any) -> Any:
+        both.wait()
+        return build(self, *given)
+
+    monkeypatch.setattr(PartitionBuilder, "build", meeting)
+    store = tmp_path / "store"
+    shutil.copytree(store_of("zstd") / "cluster-a", store / "cluster-a")
+    shutil.copytree(store_of("plain"), store, dirs_exist_ok=True)
+    made = recover(kseg, store, tmp_path / "out", "--topic", "t-[dr]*", "--jobs", "2")
+    assert (made.status, len(made.of_type("rebuilt"))) == (0, 2)
 
 
 def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> None:

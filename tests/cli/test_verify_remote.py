@@ -1,5 +1,6 @@
 """``kseg verify`` of remote storage: real stores, damaged ones, and keys."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,32 @@ def test_a_damaged_index(kseg: Kseg, tmp_path: Path) -> None:
     judged = kseg("verify", "--format", "json", store)
     (found,) = [row for row in judged.of_type("finding") if row["code"].startswith("index-")]
     assert found["file"] == str(indexes).removesuffix("indexes") + "index"
+    assert judged.status == 1
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "code"),
+    [
+        ("plain", {"originalFileSize": 60164, "finalTransformedChunkSize": 2820}, "remote-size-mismatch"),
+        ("plain", {"originalFileSize": 60162}, "remote-manifest-damaged"),
+        ("plain", {"transformedChunkSize": 4095}, "remote-manifest-damaged"),
+        ("zstd", {"originalChunkSize": 4096}, "remote-manifest-damaged"),
+    ],
+)
+def test_a_chunk_index_that_disagrees(
+    kseg: Kseg, tmp_path: Path, variant: str, changes: dict[str, int], code: str
+) -> None:
+    store = copied(variant, tmp_path)
+    path = sorted(store.rglob("*.rsm-manifest"))[0]
+    content = json.loads(path.read_bytes())
+    assert not set(changes) - set(content["chunkIndex"])
+    content["chunkIndex"] |= changes
+    path.write_text(json.dumps(content))
+    before = {row["code"] for row in kseg("verify", "--format", "json", store_of(variant)).of_type("finding")}
+    judged = kseg("verify", "--format", "json", store)
+    new = [row for row in judged.of_type("finding") if row["code"] not in before and row["severity"] == "error"]
+    assert new[0]["code"] == code
+    assert str(path).removesuffix(".rsm-manifest") in new[0]["file"]
     assert judged.status == 1
 
 

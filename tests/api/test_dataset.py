@@ -1,6 +1,8 @@
 """Scans as datasets of pyarrow: who asks for some columns makes kseg decode no others."""
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,13 @@ def test_scanners_project_and_filter() -> None:
     assert scan.count_rows() == table.num_rows
     assert scan.count_rows(large) == table.filter(large).num_rows
     assert scan.head(3).equals(table.slice(0, 3))
+    assert scan.head(0).equals(table.slice(0, 0))
+    assert scan.head(10**6, columns=names).equals(table.select(names))
+    assert scan.take([4, 1], columns=names).equals(table.select(names).take([4, 1]))
+    assert pa.Table.from_batches(scan.to_batches(filter=large)).equals(table.filter(large))
+    scanner = scan.scanner(columns={"next": ds.field("offset") + 1})
+    assert (scanner.dataset_schema, scanner.projected_schema.names) == (scan.schema, ["next"])
+    assert scan.scanner(columns=names, batch_size=7).to_table().equals(table.select(names))
     with pytest.raises(pa.ArrowInvalid, match="absent"):
         scan.scanner(columns=["absent"])
 
@@ -92,6 +101,26 @@ def test_rows_are_counted_without_records(sealed: Path) -> None:
     scan: Any = kseg.scan(sealed, columns=["key", "value"])
     assert scan.count_rows() == 5
     assert sum(split.count_rows() for split in pickle.loads(pickle.dumps(scan.splits(50)))) == 5
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "scan.head(2)",
+        "next(iter(scan.to_batches()))",
+        "scan.scanner(columns=['value']).to_reader().read_next_batch()",
+        "import duckdb; duckdb.sql('select topic, value from scan limit 1').fetchall()",
+        "import polars; polars.scan_pyarrow_dataset(scan).head(2).collect()",
+    ],
+)
+def test_a_process_ends_that_has_read_only_some_rows(read: str) -> None:
+    """Threads of pyarrow that read ahead would abort it, or never let it end."""
+    for name in ("duckdb", "polars"):
+        if f"import {name}" in read:
+            pytest.importorskip(name)
+    script = f"import sys, kseg\nscan = kseg.scan(sys.argv[1])\n{read}"
+    done = subprocess.run([sys.executable, "-c", script, str(COMMITTED)], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

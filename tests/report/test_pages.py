@@ -309,6 +309,10 @@ def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
     names = re.findall(r'<div class="name">(.*?)</div>', dom)
     assert names[0] == "t-1500"
     assert len(names) < 100
+    printed = dom_of(tmp_path / "fleet.html", "dispatchEvent(new Event('beforeprint'));")
+    on_paper = printed.count('<div class="partition"')
+    assert len(names) < on_paper < 300  # all of them would be more than a hundred sheets
+    assert f">{2000 - on_paper:,} more</button>" in printed
 
 
 @needs_browser

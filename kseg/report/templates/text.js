@@ -3,7 +3,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const app = document.getElementById("app");
 const CHUNK = 60,
   FIRST = 15,
-  PRINTED = 2000;
+  PRINTED = 240;
 const LOST = new Set(["gap-truncated", "gap-unexplained", "segments-missing"]);
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 

@@ -9,6 +9,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.formats.json_values import name_value
 from kseg.output.findings.printer import NEEDED, FindingsPrinter
+from kseg.output.findings.totals import show_totals
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes
@@ -101,6 +102,7 @@ class FindingsPage(FindingsPrinter):
         )  # fmt: skip
         self.sink.write(page_bytes(page))
         self.sink.flush()
+        show_totals(report, notices)
 
     def _place(self, directory: str) -> int:
         """Returns the number of a directory with findings, or of a partition without any."""

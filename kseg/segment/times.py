@@ -8,6 +8,8 @@ DAY_MS = 86_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC_3339 = r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)?)?"
+_CENTURY = (946_684_800_000, 4_102_444_800_000)
+"""2000 and 2100, in ms."""
 
 
 def parse_time(text: str) -> tuple[int, int] | None:
@@ -45,6 +47,15 @@ def show_time(timestamp: int) -> str:
     except OverflowError:
         return str(timestamp)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def in_other_unit(timestamp: int) -> str:
+    """Returns "in microseconds it would be ..." if a timestamp far in the future is one of this century in a smaller
+    unit, which producers send by mistake; "" otherwise."""
+    for unit, per_ms in (("microseconds", 1000), ("nanoseconds", 1_000_000)):
+        if _CENTURY[0] <= timestamp // per_ms < _CENTURY[1]:
+            return f"in {unit} it would be {show_time(timestamp // per_ms)}"
+    return ""
 
 
 def show_span(ms: int) -> str:

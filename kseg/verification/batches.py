@@ -22,7 +22,7 @@ from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, Headers
-from kseg.segment.times import DAY_MS, show_span
+from kseg.segment.times import DAY_MS, in_other_unit, show_span
 from kseg.verification.batch_facts import batch_facts
 from kseg.verification.compaction import is_scattered
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps
@@ -171,6 +171,8 @@ class BatchRule(Rule):
             needs = None if _is_between_equal_epochs(headers, row) else DECISION
         else:
             text = f"timestamp {a} is {show_span(a - self.partition.now_ms)} ahead of the current time"
+            if unit := in_other_unit(a):
+                text += f"; {unit}"
             details["timestamp"] = a
         known = offset if offset >= 0 else rows[at + BATCH_LAST_OFFSET]
         self._found.append(_Found(position, size, code, known if known >= 0 else None, text, valid, needs, details))

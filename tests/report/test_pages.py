@@ -37,6 +37,7 @@ def page(kseg: Kseg, tmp_path: Path) -> Path:
     root, out = log_directory(tmp_path, "a-0", EVIL), tmp_path / "report.html"
     done = kseg("verify", "--format", "html", "-o", out, root)
     assert (done.status, done.out) == (1, b"")
+    assert done.err.startswith("kseg: files: ")
     return out
 
 

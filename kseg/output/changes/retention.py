@@ -13,7 +13,7 @@ from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.segment.times import show_span
+from kseg.segment.times import in_other_unit, show_span
 
 COLUMNS = 80
 _SOURCES = {
@@ -125,6 +125,8 @@ def _reasons(partition: dict[str, Any], row: dict[str, Any]) -> Iterator[str]:
         yield f"blocked by {row['blockedBy']}, which is older and has a later timestamp"
     if row["isFuture"]:
         yield "that time is in the future: this and all later segments do not expire by age"
+        if unit := in_other_unit(row["largestTimestamp"]):
+            yield unit
     if row["goesAfterBytes"] is not None:
         earlier = "or " if row["goesAt"] is not None else ""
         yield f"{earlier}until the log has grown by {shown_bytes(row['goesAfterBytes'])}"

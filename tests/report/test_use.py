@@ -135,3 +135,13 @@ def test_a_recompression_has_its_speed(kseg: Kseg, tmp_path: Path, logs: Path) -
 def test_a_log_directory_is_named_as_such(kseg: Kseg, tmp_path: Path, logs: Path) -> None:
     dom = dom_of(page_of(kseg, tmp_path, "verify", logs))
     assert re.search(r'<div class="name">logs</div>.*?<div class="note">log directory</div>', dom)
+
+
+def test_paper_has_all_next_steps(kseg: Kseg, tmp_path: Path) -> None:
+    names = [f"t-{i}" for i in range(8)]
+    for name in names:
+        shutil.copytree(CASE, tmp_path / name)
+    page = page_of(kseg, tmp_path, "verify", *(tmp_path / name for name in names))
+    steps = "[...document.querySelectorAll('#next li')].filter(each => each.checkVisibility()).length"
+    shown, printed = answer(page, f"told = [{steps}, (dispatchEvent(new Event('beforeprint')), {steps})]")
+    assert (shown, printed) == (5, 8)

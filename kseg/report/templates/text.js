@@ -93,3 +93,8 @@ const command = (text) => {
   button.dataset.copy = text;
   return el("div", "copy", el("code", "", text), button);
 };
+
+// Paper has all next steps.
+addEventListener("beforeprint", () => {
+  for (const more of document.querySelectorAll("details.more")) more.open = true;
+});

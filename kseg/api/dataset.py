@@ -57,7 +57,12 @@ class ScanDataset(Scan, ds.FileSystemDataset):  # type: ignore[misc]
         wanted |= _names_in(expressions, self.schema)
         return [name for name in self.columns if name in wanted] or ["offset"]  # without columns, rows are counted
 
-    def to_batches(self, columns: Any = None, filter: Any = None, **_options: Any) -> "Iterator[pa.RecordBatch]":  # noqa: A002
+    def to_batches(
+        self,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **_options: Any,
+    ) -> "Iterator[pa.RecordBatch]":
         """Yields the batches of a `ScanScanner`. Options of pyarrow are accepted, here and below, and not needed."""
         return ScanScanner(self, columns, filter).to_batches()
 

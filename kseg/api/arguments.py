@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict, TypeVar
 
-from kseg.errors import RequestError
+from kseg.errors import PathError, RequestError
 from kseg.export.records import Wanted
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.paths import expand_globs
@@ -41,11 +41,17 @@ _T = TypeVar("_T")
 
 
 def paths_of(given: Paths) -> tuple[str, ...]:
-    """Returns the paths with globs expanded. Raises RequestError for no path, PathError for a glob without a match."""
+    """Returns the paths with globs expanded.
+
+    Raises RequestError for no path, PathError for a path with a NUL and for a glob without a match.
+    """
     several = [given] if isinstance(given, str | os.PathLike) else given
     found = expand_globs(os.fspath(path) for path in several)
     if not found:
         raise RequestError("no path is given")
+    for path in found:
+        if "\0" in path:
+            raise PathError(f"{path!r}: no file has such a name")
     return tuple(found)
 
 

@@ -97,8 +97,7 @@ class Writer:
         if offset < self._next_offset:
             raise RequestError(f"{self._name}: offset {offset} is below the next offset, {self._next_offset}")
         moment = _NO_TIMESTAMP if timestamp is None else _integer("timestamp", timestamp, _NO_TIMESTAMP, LAST_TIMESTAMP)
-        pairs = [(_header_key(name), _bytes("value of a header", data)) for name, data in headers]
-        record = NewRecord(offset, moment, _bytes("key", key), _bytes("value", value), pairs)
+        record = NewRecord(offset, moment, _bytes("key", key), _bytes("value", value), _pairs(headers))
         self._held.append(record)
         self._held_bytes += record.size
         self._next_offset = offset + 1
@@ -181,6 +180,13 @@ def _bytes(name: str, given: bytes | None) -> bytes | None:
     if given is not None and not isinstance(given, bytes | bytearray | memoryview):
         raise RequestError(f"{name} {given!r}: is neither bytes nor None")
     return given if given is None else bytes(given)
+
+
+def _pairs(headers: Headers) -> list[tuple[bytes, bytes | None]]:
+    try:
+        return [(_header_key(key), _bytes("value of a header", value)) for key, value in headers]
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"headers {headers!r}: are no pairs of a key and a value: {error}") from error
 
 
 def _header_key(given: str | bytes) -> bytes:

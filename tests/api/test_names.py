@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,9 @@ def test_importing_the_package_imports_nothing_else() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'scam'"):
         kseg.scam  # noqa: B018
+
+
+@pytest.mark.parametrize("call", [kseg.open, kseg.scan, kseg.verify, kseg.recover, kseg.undo])
+def test_a_path_that_cannot_be_is_a_path_error(call: Callable[[str], object]) -> None:
+    with pytest.raises(kseg.PathError, match="no file has such a name"):
+        call("orders\0-0")

@@ -113,10 +113,14 @@ def test_options_that_mean_nothing_are_refused(tmp_path: Path, options: dict[str
         {"value": 5},
         {"headers": [(1, b"")]},
         {"headers": [("a", "b")]},
+        {"headers": [("a",)]},
+        {"headers": {"a": b"b"}},
+        {"headers": 5},
+        {"headers": [("\ud800", b"")]},
         {"timestamp": -2},
         {"offset": -1},
     ],
-    ids=str,
+    ids=ascii,
 )
 def test_values_of_other_types_are_refused(tmp_path: Path, record: dict[str, Any]) -> None:
     with kseg.writer(tmp_path / "orders-0") as writer:

@@ -283,7 +283,7 @@ def _kind(batch: Batch, has_problem: bool) -> str:
         if batch.header.record_count == 0:
             words.append("empty")
         if batch.header.delete_horizon_ms is not None:
-            words.append("horizon")
+            words.append(f"horizon {shown_time(batch.header.delete_horizon_ms)[:10]}")
     if has_problem:
         words.append("INVALID" if not batch.is_valid else "BROKEN")
     return " ".join(words)

@@ -1,7 +1,6 @@
 """Writes the result of a plan to another directory, all or nothing. The partition itself is only read."""
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 
 from kseg.changes.apply import check_free
@@ -9,6 +8,7 @@ from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
+from kseg.changes.replacement import replacement
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
@@ -53,7 +53,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
             _write(plan.directory, file, os.path.join(staged, file_name), _may_link(files, file), disk)
         if _file_states(plan.directory) != before:
             raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
-        _copy_owner(staged, plan.directory, disk)
+        disk.copy_owner_if_allowed(staged, plan.directory, as_directory=True)
         disk.sync_directory(staged)
         disk.rename(staged, target)
         disk.sync_directory(output)
@@ -95,22 +95,22 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
     """Copies a file, or writes new content with the owner and mode of the file, or of the output if there is no such
     file.
     """
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".kseg-new-{name.lstrip('.')}")
-    if trees.lexists(temporary):
-        disk.unlink(temporary)
-    if content is None:
-        disk.copy_file(path, temporary, folder, mask=umask())
-    else:
-        descriptor = disk.create(temporary)
-        try:
-            disk.write(descriptor, content)
-            _copy_owner(temporary, path if trees.lexists(path) else folder, disk, descriptor)
-            disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
-    disk.rename(temporary, target)
-    disk.sync_directory(folder)
+    folder = os.path.dirname(target)
+    with replacement(target, disk) as temporary:
+        if content is None:
+            disk.copy_file(path, temporary, folder, mask=umask())
+        else:
+            _write_new(temporary, content, path if trees.lexists(path) else folder, disk)
+
+
+def _write_new(path: str, content: bytes, model: str, disk: Disk) -> None:
+    descriptor = disk.create(path)
+    try:
+        disk.write(descriptor, content)
+        disk.copy_owner_if_allowed(path, model, descriptor=descriptor)
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _drop(staged: str, disk: Disk) -> None:
@@ -173,7 +173,7 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
     descriptor = disk.create(target)
     try:
         write_pieces(pieces, directory, descriptor, disk)
-        _copy_owner(target, os.path.join(directory, file.origin or file.model), disk, descriptor)
+        disk.copy_owner_if_allowed(target, os.path.join(directory, file.origin or file.model), descriptor=descriptor)
         disk.sync(descriptor)
     finally:
         os.close(descriptor)
@@ -186,9 +186,3 @@ def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:
         disk.copy_file(path, target, place, mask=umask())
     elif not disk.copy_file(path, target, place, only_clone=True, mask=umask()):
         disk.link_or_copy(path, target)
-
-
-def _copy_owner(path: str, model: str, disk: Disk, descriptor: int = -1) -> None:
-    """Copies owner and mode as far as this user may set them."""
-    with suppress(PermissionError):
-        disk.copy_owner(path, model, as_directory=descriptor < 0, descriptor=descriptor, mask=umask())

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 
 from kseg.stores import trees
@@ -160,6 +160,17 @@ class Disk:
                 except PermissionError:
                     if own.st_uid != owner.st_uid:
                         raise
+
+    def copy_owner_if_allowed(self, path: str, model: str, as_directory: bool = False, descriptor: int = -1) -> None:
+        """Gives a file or directory of an output owner and mode of ``model``, as far as this user may set them, without
+        the permissions that the umask forbids.
+        """
+        with suppress(PermissionError):
+            self.copy_owner(path, model, as_directory, descriptor, mask=umask())
+
+    def set_default_mode(self, descriptor: int) -> None:
+        """Gives an open file created by kseg the permissions of any new file of this user."""
+        os.fchmod(descriptor, 0o666 & ~umask())
 
     def has_second_link(self, descriptor: int) -> bool:
         """Whether an open file has a second hard link, for example in a backup made of hard links."""

@@ -19,6 +19,7 @@ from typing import Any
 from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.plan import is_plain_name
+from kseg.changes.replacement import is_temporary, replacement
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.segment.files import CLEAN_SHUTDOWN
@@ -163,27 +164,23 @@ class Journal:
 
 def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = None) -> None:
     """Replaces a file of the root atomically and syncs it; owner and mode are those of the old file. Raises OSError."""
-    directory, name = os.path.split(path)
-    temporary = os.path.join(directory, f".kseg-new-{name.lstrip('.')}")
-    if os.path.lexists(temporary):
-        disk.unlink(temporary)
-    descriptor = disk.create(temporary)
-    try:
-        disk.write(descriptor, content)
-        disk.copy_owner(temporary, path if os.path.lexists(path) else directory, descriptor=descriptor)
-        if like is not None:
-            disk.restore(descriptor, like.mode, like.mtime_ns)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
-    disk.rename(temporary, path)
-    disk.sync_directory(directory)
+    model = path if os.path.lexists(path) else os.path.dirname(path)
+    with replacement(path, disk) as temporary:
+        descriptor = disk.create(temporary)
+        try:
+            disk.write(descriptor, content)
+            disk.copy_owner(temporary, model, descriptor=descriptor)
+            if like is not None:
+                disk.restore(descriptor, like.mode, like.mtime_ns)
+            disk.sync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remove_temporary_files(directory: str, disk: Disk) -> None:
     """Removes the files that an interrupted `replace_file` left. Raises OSError."""
     for name in names_in(directory):
-        if name.startswith(".kseg-new-"):
+        if is_temporary(name):
             disk.unlink(os.path.join(directory, name))
 
 

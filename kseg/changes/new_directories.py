@@ -7,9 +7,9 @@ mark it as complete, then its contents are moved out. The next run completes an 
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from kseg.changes.disk import Disk, umask
+from kseg.changes.disk import Disk
 from kseg.changes.lock import LOCK_NAME, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, text_of
 from kseg.stores import trees
@@ -44,7 +44,8 @@ class NewDirectories:
         if not is_dry:
             self._disk.make_directory(staged)
             place = model if not model or trees.isdir(model) else os.path.dirname(os.path.abspath(model))
-            _copy_owner(staged, place, self._disk)
+            if place:
+                self._disk.copy_owner_if_allowed(staged, place, as_directory=True)
         return staged
 
     def finish(self) -> None:
@@ -71,12 +72,11 @@ class NewDirectories:
 
     def _give_mode(self, path: str, model: str) -> None:
         if model:
-            with suppress(PermissionError):
-                self._disk.copy_owner(path, model, mask=umask())
+            self._disk.copy_owner_if_allowed(path, model)
             return
         descriptor = open_file(path)
         try:
-            os.fchmod(descriptor, 0o666 & ~umask())
+            self._disk.set_default_mode(descriptor)
         finally:
             os.close(descriptor)
 
@@ -133,17 +133,12 @@ def _make_output(output: str, folder: str, model: str, disk: Disk) -> None:
             disk.make_directory(folder)
     except OSError as error:
         raise PathError(f"{output}: {error.strerror}") from error
-    _copy_owner(folder, model, disk)
+    if model:
+        disk.copy_owner_if_allowed(folder, model, as_directory=True)
     with locked(folder):
         for name in names_in(folder):
             if name != LOCK_NAME:
                 _clear(os.path.join(folder, name), disk)
-
-
-def _copy_owner(folder: str, model: str, disk: Disk) -> None:
-    if model:
-        with suppress(PermissionError):
-            disk.copy_owner(folder, model, as_directory=True, mask=umask())
 
 
 def _clear(path: str, disk: Disk) -> None:

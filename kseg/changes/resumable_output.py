@@ -13,6 +13,7 @@ from typing import Any
 
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME, locked
+from kseg.changes.replacement import is_temporary, replacement
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved
@@ -77,18 +78,14 @@ class ResumableOutput:
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes or replaces a file of the log directory."""
-        temporary = os.path.join(self.directory, f".kseg-new-{name.lstrip('.')}")
-        if os.path.lexists(temporary):
-            self.disk.unlink(temporary)
-        descriptor = self.disk.create(temporary)
-        try:
-            self.disk.write(descriptor, content)
-            os.fchmod(descriptor, 0o666 & ~umask())
-            self.disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
-        self.disk.rename(temporary, os.path.join(self.directory, name))
-        self.disk.sync_directory(self.directory)
+        with replacement(os.path.join(self.directory, name), self.disk) as temporary:
+            descriptor = self.disk.create(temporary)
+            try:
+                self.disk.write(descriptor, content)
+                self.disk.set_default_mode(descriptor)
+                self.disk.sync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def close(self) -> None:
         """Marks the directory as complete, and removes the record."""
@@ -152,6 +149,6 @@ def _check(directory: str) -> bool:
     names = set(names_in(directory)) - {LOCK_NAME}
     if RECORD in names:
         return True
-    if any(not name.startswith(".kseg-new-") for name in names):
+    if any(not is_temporary(name) for name in names):
         raise PathError(f"{directory}: already exists; nothing was written")
     return False

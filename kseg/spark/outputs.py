@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from kseg.changes.disk import Disk, umask
+from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.rows_writer import OffsetRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
@@ -112,8 +112,7 @@ class LocalOutput:
                 target = os.path.join(folder, segment.name(suffix))
                 disk.rename(path, target)
                 if not self._is_new:
-                    with suppress(PermissionError):
-                        disk.copy_owner(target, folder, mask=umask())
+                    disk.copy_owner_if_allowed(target, folder)
         write_side_files(folder, whole)
 
     def remove(self) -> None:

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy, write_root_copy, write_root_files
-from kseg.changes.disk import Disk, umask
+from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.journal import journals
@@ -288,8 +288,7 @@ def _create_output(output: str, model: str) -> None:
     disk = Disk()
     try:
         disk.make_directory(output)
-        with suppress(PermissionError):
-            disk.copy_owner(output, model, as_directory=True, mask=umask())
+        disk.copy_owner_if_allowed(output, model, as_directory=True)
     except OSError as error:
         raise PathError(f"{output}: {error.strerror}") from error
 

@@ -17,8 +17,8 @@ from packaging.utils import parse_wheel_filename
 
 ROOT = Path(__file__).resolve().parent.parent
 MACHINES = {"x86_64": "x64", "aarch64": "AArch64"}
-EXTENSIONS = {f"kseg/kernel/{room.parent.name}/_compiled.abi3.so" for room in ROOT.glob("kseg/kernel/*/__init__.py")}
-EXTENSIONS -= {f"kseg/kernel/{room}/_compiled.abi3.so" for room in ("layout", "native")}  # C reads these as headers
+EXTENSIONS = {f"kseg/kernel/{path.parent.name}/_compiled.abi3.so" for path in ROOT.glob("kseg/kernel/*/__init__.py")}
+EXTENSIONS -= {f"kseg/kernel/{folder}/_compiled.abi3.so" for folder in ("layout", "native")}  # C reads these as headers
 PAGES = {f"share/man/man{page.suffix[1:]}/{page.name}" for page in (ROOT / "man").glob("*.[1-9]")}
 
 

@@ -52,7 +52,7 @@ def _module_name(path: str) -> str:
 
 
 class BuildKernel(build_ext):
-    """Compiles the kernel, one extension a sub-room. Without a compiler it says so and leaves the .py files."""
+    """Compiles the kernel, one extension a sub-package. Without a compiler it says so and leaves the .py files."""
 
     extensions: "list[Extension]"
 
@@ -77,13 +77,13 @@ class BuildKernel(build_ext):
             self._remove_compiled()
 
     def _translated(self) -> "list[Extension]":
-        """The extensions of the sub-rooms, each with the C files of its modules as sources."""
+        """The extensions of the sub-packages, each with the C files of its modules as sources."""
         from Cython.Build import cythonize
 
         # The same for all platforms, so builds for several of them may share it.
         c_folder = str(Path(self.get_finalized_command("build").build_base) / "cython")
         chosen = os.environ.get("CFLAGS", "").split()
-        modules = [Extension(_module_name(path), [path]) for room in self.extensions for path in room.sources]
+        modules = [Extension(_module_name(path), [path]) for extension in self.extensions for path in extension.sources]
         *translated, shared = cythonize(
             [*modules, Extension(_SHARED, ["kseg/kernel/_shared.c"])],
             build_dir=c_folder,
@@ -94,8 +94,8 @@ class BuildKernel(build_ext):
             quiet=True,
         )
         c_files = {module.name: module.sources for module in translated}
-        for room in self.extensions:
-            room.sources = [c_file for path in room.sources for c_file in c_files[_module_name(path)]]
+        for extension in self.extensions:
+            extension.sources = [c_file for path in extension.sources for c_file in c_files[_module_name(path)]]
         for extension in (extensions := [*self.extensions, shared]):
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
             extension.include_dirs = ["kseg/kernel/native"]

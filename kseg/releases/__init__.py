@@ -1,1 +1,1 @@
-"""Rules that changed between Kafka releases, one module per subject; no other room compares release numbers."""
+"""Rules that changed between Kafka releases, one module per subject; no other folder compares release numbers."""

@@ -49,7 +49,7 @@ class Walker:
 
 
 class Walks:
-    """A file, walked again and again by up to so many threads, whose room stays."""
+    """A file, walked again and again by up to so many threads, whose buffers stay."""
 
     def __init__(self, path: str, most_threads: int) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)

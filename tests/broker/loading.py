@@ -78,8 +78,8 @@ def offset_in(checkpoint: Path, partition: str) -> int:
     return next((int(offset) for topic, number, offset in found if f"{topic}-{number}" == partition), 0)
 
 
-def with_room(partition: Path) -> None:
-    """Gives the indexes of the last segment back the room that a killed broker leaves behind their entries."""
+def with_preallocated_indexes(partition: Path) -> None:
+    """Preallocates the indexes of the last segment, as a killed broker leaves them."""
     last = max(partition.glob("*.log")).stem
     for suffix, width in ((".index", 8), (".timeindex", 12)):
         path = partition / (last + suffix)
@@ -87,8 +87,8 @@ def with_room(partition: Path) -> None:
 
 
 def state(partition: Path) -> dict[str, object]:
-    """What of a partition is compared: all bytes of logs and indexes but room at the end, entries of snapshots and
-    leader epochs in any order, the names of all else."""
+    """What is compared of a partition: bytes of logs and indexes without preallocated ones, the entries of snapshots
+    and leader epochs in any order, the names of all else."""
     found: dict[str, object] = {}
     for path in sorted(partition.iterdir()):
         name = path.name

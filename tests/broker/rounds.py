@@ -40,7 +40,7 @@ def damaged(folder: Path, seed: str, number: int, kinds: tuple[damages.Kind, ...
     done = {}
     for partition in sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("__")):
         if name == "kill":
-            loading.with_room(partition)
+            loading.with_preallocated_indexes(partition)
         done[partition] = damages.damage(random.Random(f"{seed}/{number}/{partition.name}"), partition, kinds)
     return done
 

@@ -158,7 +158,7 @@ def test_holes_stay_holes(partition: Path) -> None:
         pytest.skip("no sparse files here")
     before = path.read_bytes()
     plan = Plan(str(partition))
-    plan.truncate("b.log", 7, "room set aside")
+    plan.truncate("b.log", 7, "preallocated bytes")
     apply(plan, "test")
     (kept,) = [file for file in quarantine(partition).rglob("0") if file.is_file()]
     assert kept.stat().st_size == size - 7

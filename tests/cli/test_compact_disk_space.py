@@ -1,4 +1,4 @@
-"""Room on the disk: what ``kseg compact`` says that it needs, what it refuses, and how it gets along with little."""
+"""Disk space: what ``kseg compact`` says that it needs, what it refuses, and how it gets along with little."""
 
 import os
 import shutil
@@ -32,12 +32,12 @@ def spare(tmp_path: Path) -> Iterator[Path]:
         yield Path(found)
 
 
-def test_a_dry_run_tells_the_room_that_the_run_takes(kseg: Kseg, tmp_path: Path) -> None:
+def test_a_dry_run_names_the_space_that_the_run_takes(kseg: Kseg, tmp_path: Path) -> None:
     partition = ABORTED.copy(tmp_path)
     for more in ((), ("--no-quarantine", *SMALL)):
         dry = kseg("compact", "-n", "--format", "json", *ABORTED.options_with(*more), partition)
         [row], [summary] = dry.of_type("compaction"), dry.of_type("summary")
-        # What is replaced is kept, and takes its room still when the checkpoint is written.
+        # What is replaced is kept, and still takes its space when the checkpoint is written.
         checkpoint = 0 if more else (tmp_path / "cleaner-offset-checkpoint").stat().st_size
         assert 0 < row["peakBytes"] == summary["peakBytes"] - checkpoint
         text = kseg("compact", "-n", *ABORTED.options_with(*more), partition)
@@ -50,7 +50,7 @@ def test_a_dry_run_tells_the_room_that_the_run_takes(kseg: Kseg, tmp_path: Path)
     assert row["peakBytes"] < sum(len(data) for data in files(partition, ".log").values())
 
 
-def test_the_room_of_a_commit_of_all_is_that_of_what_is_new(kseg: Kseg, tmp_path: Path) -> None:
+def test_the_space_of_a_commit_of_all_is_that_of_new_files(kseg: Kseg, tmp_path: Path) -> None:
     partition = ABORTED.copy(tmp_path)
     before = files(partition, ".log", ".index", ".timeindex", ".txnindex")
     [row] = kseg("compact", "--format", "json", *ABORTED.options, partition).of_type("compaction")
@@ -60,7 +60,7 @@ def test_the_room_of_a_commit_of_all_is_that_of_what_is_new(kseg: Kseg, tmp_path
 
 
 @pytest.mark.parametrize("options", [(), ("--no-quarantine", *SMALL)])
-def test_too_little_room_is_refused_before_anything_is_written(
+def test_too_little_space_is_refused_before_anything_is_written(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
     partition = ABORTED.copy(tmp_path)

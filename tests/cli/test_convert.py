@@ -61,7 +61,7 @@ def test_in_place_and_back(kseg: Kseg, partition: Path) -> None:
 
 @pytest.mark.parametrize("where", ["--in-place", "--output"])
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_without_the_room_nothing_is_begun(
+def test_without_the_space_nothing_is_begun(
     kseg: Kseg, partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, codec: str
 ) -> None:
     place = [where] if where == "--in-place" else [where, tmp_path / "out"]

@@ -182,7 +182,7 @@ def everything(directory: Path) -> dict[str, bytes]:
 
 
 def told(text: str, folder: Path) -> str:
-    """What a command says, without the speed, the seconds, the place and its free room."""
+    """What a command says, without the speed, the seconds, the place and its free space."""
     text = re.sub(r" \([\d.]+ \w+/s\)|, [\d.]+ \w+ are free|\"seconds\": ?[\d.]+", "", text)
     return text.replace(str(folder), "")
 

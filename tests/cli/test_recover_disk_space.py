@@ -1,4 +1,4 @@
-"""Room on the disk: what ``kseg recover`` and ``kseg reindex`` say that they need is what they take at their peak."""
+"""Disk space: what ``kseg recover`` and ``kseg reindex`` say that they need is what they take at their peak."""
 
 import os
 import re
@@ -113,7 +113,7 @@ class Meter:
         (["reindex"], nothing),
     ],
 )
-def test_the_room_that_is_told_is_the_peak(
+def test_the_printed_space_is_the_peak(
     kseg: Kseg,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -176,7 +176,7 @@ def everything(partition: Path) -> dict[str, tuple[bytes, int, int]]:
     }
 
 
-def test_a_disk_without_that_room_is_told_before_anything_changes(
+def test_too_small_a_disk_is_reported_before_anything_changes(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = Path(shutil.copytree(PLAIN, tmp_path / "logs" / PLAIN.name))
@@ -190,12 +190,12 @@ def test_a_disk_without_that_room_is_told_before_anything_changes(
     ]
     real = os.statvfs
     for free, status in ((told + MARGIN_BYTES - 1, 3), (told + MARGIN_BYTES, 0)):
-        monkeypatch.setattr(os, "statvfs", lambda path: with_room(real(path), free))  # noqa: B023
+        monkeypatch.setattr(os, "statvfs", lambda path: with_free_bytes(real(path), free))  # noqa: B023
         assert kseg("recover", "--mode", "salvage", partition).status == status
         assert (everything(partition) == before) == bool(status)
 
 
-def with_room(found: os.statvfs_result, free: int) -> os.statvfs_result:
+def with_free_bytes(found: os.statvfs_result, free: int) -> os.statvfs_result:
     values = list(found)
     values[1], values[3], values[4] = 1, free, free  # bytes a block, and free blocks
     return os.statvfs_result(values)
@@ -203,7 +203,7 @@ def with_room(found: os.statvfs_result, free: int) -> os.statvfs_result:
 
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize(("mode", "jobs"), [("broker", 1), ("broker", 2), ("salvage", 2)])
-def test_the_room_for_several_partitions(
+def test_the_space_for_several_partitions(
     kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, jobs: int, keeps: bool
 ) -> None:
     """What one of them keeps is still there when the next one is changed."""

@@ -206,7 +206,7 @@ def test_batches_that_the_kernel_skips() -> None:
             wrong.repack(data, frames, out)
 
 
-@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel is given no room")
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel gets no expansion buffer")
 def test_skipped_batches_copy_no_large_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the time for many small batches would grow with the square of their number."""
     plain = FIRST.read_bytes()

@@ -142,7 +142,7 @@ def test_buffer_sizes_are_checked() -> None:
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all")
-def test_the_kernel_tells_what_room_it_needs() -> None:
+def test_the_kernel_says_how_many_bytes_it_needs() -> None:
     lines = kernel.CsvLines(*columns(3))
     assert lines.put(0, bytearray(100)) == 0
     assert lines.needed > 100

@@ -246,7 +246,7 @@ def test_timestamps_are_scaled_and_null_where_that_is_too_much(tmp_path: Path) -
     assert scaled == [1_000_000, 1_005_000, None, largest // 1000 * 1000, -1000]
 
 
-def test_a_record_with_more_headers_than_there_is_room_for(tmp_path: Path) -> None:
+def test_a_record_with_more_headers_than_the_buffer_holds(tmp_path: Path) -> None:
     many = [(b"h%d" % i, None if i % 3 else b"v") for i in range(20_000)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(batch([record(0, key=b"a"), record(1, headers=many), record(2, headers=many[:2])]))

@@ -148,11 +148,11 @@ def test_blocks_that_follow_each_other_and_are_changed(blocks, changes):
 
 
 @compiled
-@pytest.mark.parametrize("room_bytes", [65536, 100_000, 131_071, 131_072, 131_073, 180_000, 196_608])
-def test_blocks_that_follow_each_other_are_expanded_into_room_that_just_fits(room_bytes):
+@pytest.mark.parametrize("max_bytes", [65536, 100_000, 131_071, 131_072, 131_073, 180_000, 196_608])
+def test_blocks_that_follow_each_other_are_expanded_into_a_buffer_that_just_fits(max_bytes):
     for blocks in ([(0, 65536, False)] * 2, [(1, 65536, False), (2, 34_464, False)], [(0, 65536, False)] * 3):
         stream, data = _frame_of_blocks(blocks)
-        assert expanded(LZ4, stream, limit=room_bytes) == (data if len(data) <= room_bytes else None)
+        assert expanded(LZ4, stream, limit=max_bytes) == (data if len(data) <= max_bytes else None)
 
 
 SEQUENCES = st.lists(
@@ -282,7 +282,7 @@ def test_a_match_does_not_reach_into_another_block_or_batch(codec, pack):
 
 
 @compiled
-def test_room_grows_as_it_is_needed_and_no_further():
+def test_a_buffer_grows_as_it_is_needed_and_no_further():
     buffer = expansion.expansion_buffer(4 * MIB)
     assert buffer.expand(LZ4, 2, lz4_frame(b"small")) == b"small"
     first = buffer.capacity
@@ -336,7 +336,7 @@ def test_buffers_of_several_threads_are_independent():
 
 
 @compiled
-def test_views_of_a_room_that_has_grown_stay_good():
+def test_views_of_a_buffer_that_has_grown_stay_good():
     buffer = expansion.expansion_buffer(8 * MIB)
     view = buffer.expand(LZ4, 2, lz4_frame(TEXT))
     buffer.extend(LZ4)
@@ -371,6 +371,6 @@ def test_without_a_library_all_is_left_to_compression():
     subprocess.run([sys.executable, "-c", script], check=True, cwd=Path(__file__).parents[2])
 
 
-def test_a_room_of_nothing():
+def test_a_buffer_of_no_bytes():
     assert ExpansionBuffer(0, expansion.addresses).expand(LZ4, 2, lz4_frame(b"xyz")) is None
     assert expansion.expansion_buffer(1).expand(ZSTD, 2, b"") is None

@@ -93,7 +93,7 @@ def render(renderer, data, found, out_bytes=65536, row_count=64, header_count=64
     """Lets a renderer print batches as its contract says, until it is done.
 
     Returns pieces: the bytes between frames that are not plain, and for each of those its index, as (NOT_PLAIN, index).
-    Nothing may be written behind the room that was given. ``finish(data, rows, headers, renderer)`` gives the rest of a
+    Nothing may be written behind the end of the buffer. ``finish(data, rows, headers, renderer)`` gives the rest of a
     line that the renderer leaves to its caller.
     """
     stop = len(found) // FRAME_WIDTH

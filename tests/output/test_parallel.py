@@ -23,19 +23,19 @@ STYLE = Style(deep=True, contents=True)
 
 
 class Memory:
-    """A sink in memory that fails after ``room`` bytes."""
+    """A sink in memory that fails after ``limit`` bytes."""
 
     is_terminal = False
 
-    def __init__(self, room=1 << 62):
+    def __init__(self, limit=1 << 62):
         self.data = bytearray()
-        self.room = room
+        self.limit = limit
 
     def wait(self):
         pass
 
     def write(self, data):
-        if len(self.data) + len(data) > self.room:
+        if len(self.data) + len(data) > self.limit:
             raise BrokenPipeError
         self.data += data
 
@@ -106,12 +106,12 @@ def test_threads_share_a_decoder(form, tmp_path, request):
     assert together.data == alone.data
 
 
-@pytest.mark.parametrize("room", [0, SERIAL_BYTES * 4, SERIAL_BYTES * 8])
-def test_a_sink_that_fails_ends_the_dump(segment, room):
-    sink = Memory(room)
+@pytest.mark.parametrize("limit", [0, SERIAL_BYTES * 4, SERIAL_BYTES * 8])
+def test_a_sink_that_fails_ends_the_dump(segment, limit):
+    sink = Memory(limit)
     with pytest.raises(BrokenPipeError):
         dump(parallel(KafkaTextPrinter, sink, 3), segment)
-    assert len(sink.data) <= room
+    assert len(sink.data) <= limit
 
 
 def test_an_interrupt_leaves_the_file_alone(segment, monkeypatch):
@@ -135,7 +135,7 @@ def test_an_interrupt_leaves_the_file_alone(segment, monkeypatch):
 
 class Discarding(Memory):
     def write(self, data):
-        self.room -= len(data)
+        self.limit -= len(data)
 
     write_view = write
 
@@ -157,5 +157,5 @@ def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (1 << 62) - sink.room > 8 * size
+    assert (1 << 62) - sink.limit > 8 * size
     assert peak < 5 * size

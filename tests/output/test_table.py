@@ -45,7 +45,7 @@ def test_80_columns_are_enough(path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", range(60, 120, 4))
-def test_columns_leave_room_for_numbers_that_grow(width: int) -> None:
+def test_columns_leave_space_for_numbers_that_grow(width: int) -> None:
     """A table that is wider than the terminal drops columns, so that longer numbers of later batches fit, too."""
     title = show(TRANSACTIONS, width=width)[0]
     assert cells(title) <= width - table.SLACK

@@ -64,7 +64,7 @@ def test_a_log_start_after_the_end_must_be_recovered(partition: Path) -> None:
         planned(partition, known=Known(501))
 
 
-def test_room_at_the_end_of_a_time_index_is_no_entry(partition: Path) -> None:
+def test_preallocated_bytes_of_a_time_index_are_no_entry(partition: Path) -> None:
     before = planned(partition).selection
     for path in partition.glob("*.timeindex"):
         with path.open("ab") as file:

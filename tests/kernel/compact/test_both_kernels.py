@@ -60,12 +60,12 @@ def merged(chance: Random, one: KeyMap, table: memoryview, entries: memoryview) 
     for out in (answers[:-1] if len(answers) else answers, answers):
         found += [tried(other.look_up, entries, out), out.tolist()]
     larger = KeyMap(Secret(SECRET))
-    room = int64s(ENTRY_WIDTH * 64)
-    larger.use(room, 64, 63)
+    table = int64s(ENTRY_WIDTH * 64)
+    larger.use(table, 64, 63)
     for first, stop in ((-1, 1), (2, 1), (0, one.slots + 1), (0, one.slots)):
         found.append(tried(larger.move, table, first, stop))
     one.clear()
-    return [*found, room.tolist(), tried(one.find, 0, 0), one.count, one.slots]
+    return [*found, table.tolist(), tried(one.find, 0, 0), one.count, one.slots]
 
 
 def headers_of(data: bytes) -> tuple[memoryview, int]:

@@ -13,7 +13,7 @@ from kseg.kernel.compact.key_map import KeyMap
 
 
 def put_key(offset_map: OffsetMap, key: bytes, offset: int) -> bool:
-    """Whether there was room for it."""
+    """Whether it fitted."""
     hashes, offsets = int64s(2), int64s(1)
     hashes[0], hashes[1] = key_hash.hash_of(key, offset_map.keys.secret)
     offsets[0] = offset
@@ -41,7 +41,7 @@ def test_it_holds_the_last_offset_of_each_key(keys: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 9, 90])
-def test_it_takes_no_more_keys_than_its_memory_has_room_for(most: int) -> None:
+def test_it_takes_no_more_keys_than_fit_its_memory(most: int) -> None:
     found = OffsetMap(24 * -(-10 * most // 9))
     assert [put_key(found, b"%d" % i, i) for i in range(2 * most)] == [i < most for i in range(2 * most)]
     assert [offset_of(found, b"%d" % i) for i in range(2 * most)] == [i if i < most else -1 for i in range(2 * most)]

@@ -88,7 +88,7 @@ def test_base64_is_the_same(value):
 
 
 @pytest.mark.parametrize("render, module", [(as_text, text), (as_json, jsonl)])
-def test_all_notice_that_there_is_no_room(render, module, better):
+def test_all_notice_that_the_output_is_full(render, module, better):
     assert len(set(better)) == 1
     for size in range(800, 4200, 7):
         value = bytes(range(128, 256)) * (size // 128) + b"\xff" * (size % 128)

@@ -22,8 +22,8 @@ def walks(chance: Random) -> object:
         chance.random() < 0.3, chance.choice((-1, 0, INT32_MAX - 2)), count - 1 + chance.choice((0, 0, 1, -1)),
     )  # fmt: skip
     walk, found = RecordWalk(*header), []
-    rows, room = int64s(ROW_WIDTH * chance.choice((1, 2, 20))), chance.choice((0, 1, 3, 40))
-    headers = int64s(HEADER_WIDTH * room)
+    rows, capacity = int64s(ROW_WIDTH * chance.choice((1, 2, 20))), chance.choice((0, 1, 3, 40))
+    headers = int64s(HEADER_WIDTH * capacity)
     found.append(tried(walk.read, data, rows[: ROW_WIDTH - 1], headers))
     for _ in range(20):
         status = walk.read(data, rows, headers)

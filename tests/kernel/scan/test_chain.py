@@ -41,8 +41,8 @@ def row(first, last, **fields):
     }
 
 
-def fresh_state(base=-1, limit=100, room=50):
-    return chain.Chain(base, LATEST_MS, limit, int64s(room * EVENT_WIDTH))
+def fresh_state(base=-1, limit=100, capacity=50):
+    return chain.Chain(base, LATEST_MS, limit, int64s(capacity * EVENT_WIDTH))
 
 
 def followed(rows, state):
@@ -216,7 +216,7 @@ def test_events_are_bounded_and_counts_are_exact():
     state = fresh_state(0, limit=7)
     assert len(followed(gaps, state)) == 7
     assert state.total_of(chain.GAP) == 30
-    state = fresh_state(0, room=3)
+    state = fresh_state(0, capacity=3)
     assert len(followed(gaps, state)) == 3
     assert state.total_of(chain.GAP) == 30
     assert state.missing == 10 + 29 * 9

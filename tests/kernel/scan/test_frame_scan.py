@@ -109,13 +109,13 @@ def test_frames_with_something_wrong_are_left(name):
 
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
-def test_compressed_frames_are_left_where_there_is_no_room(codec):
+def test_compressed_frames_are_left_if_the_buffer_is_too_small(codec):
     assert scanned(compressed(records(3), codec))[1:3] == ([CRC_RIGHT], 0)
 
 
 @pytest.mark.parametrize("codec", [LZ4, ZSTD])
 @pytest.mark.parametrize("size", [10, 3_000_000], ids=["small", "more than the first buffer"])
-def test_compressed_frames_are_walked_where_there_is_room(codec, size):
+def test_compressed_frames_are_walked_if_the_buffer_suffices(codec, size):
     data = batch(records(1)) + compressed(records(3, size=size), codec) * 2 + batch(records(2))
     shared = expansion_buffer(64 << 20)
     if kernel.COMPILED:

@@ -134,13 +134,13 @@ def test_rows_of_real_segments_are_what_kafka_prints(testdata):
 
 
 @pytest.mark.parametrize(
-    "found, room",
+    "found, rows",
     [([0, 1000, 2, 1], BATCH_WIDTH), ([0, 61, 2, 1], BATCH_WIDTH - 1), ([-1, 61, 2, 1], BATCH_WIDTH)],
-    ids=["outside", "no room", "before"],
+    ids=["outside", "short rows", "before"],
 )
-def test_what_does_not_fit_is_refused(found, room):
+def test_what_does_not_fit_is_refused(found, rows):
     with pytest.raises(ValueError):
-        headers.read(batch([]), int64s(found), 1, False, 0, int64s(room))
+        headers.read(batch([]), int64s(found), 1, False, 0, int64s(rows))
 
 
 @given(st.binary(max_size=80), st.integers(-3, 9))

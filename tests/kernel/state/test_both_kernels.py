@@ -199,13 +199,13 @@ def builds(chance: Random) -> object:
 def changes(chance: Random) -> object:
     rows, state, found = int64s(batch_rows(chance, 20)), epochs.EpochState(), []
     width = chance.choice((1, 2, 3, 9))
-    room, row = int64s(3 * width), 0
-    found.append(tried(epochs.changes, rows, 0, 21, state, room))
-    found.append(tried(epochs.changes, rows, 0, 20, state, room[:2]))
-    found.append(tried(epochs.changes, rows, -1, 20, state, room))
+    out, row = int64s(3 * width), 0
+    found.append(tried(epochs.changes, rows, 0, 21, state, out))
+    found.append(tried(epochs.changes, rows, 0, 20, state, out[:2]))
+    found.append(tried(epochs.changes, rows, -1, 20, state, out))
     while row < 20:
-        row = epochs.changes(rows, row, 20, state, room)
-        found += [row, state.found, state.epoch, state.last_offset, room.tolist()]
+        row = epochs.changes(rows, row, 20, state, out)
+        found += [row, state.found, state.epoch, state.last_offset, out.tolist()]
     return found
 
 
@@ -269,7 +269,7 @@ def laid_out(chance: Random, offsets: list[int]) -> tuple[bytes, memoryview, mem
 
 
 def comparisons(chance: Random) -> object:
-    """Records of two replicas, with room for a few events at a time."""
+    """Records of two replicas, with out for a few events at a time."""
     sides = [laid_out(chance, sorted(chance.sample(range(14), chance.randrange(12)))) for _ in range(2)]
     payload, rows, headers, count = sides[0]
     short = ((b"", rows, headers), (payload, rows[:-1], headers), (payload, rows, headers[:0]))

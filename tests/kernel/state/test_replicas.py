@@ -43,9 +43,9 @@ def laid_out(records):
     return bytes(payload), rows, int64s(headers or 4), len(records)
 
 
-def compared(a, b, epochs_differ=False, room=50):
+def compared(a, b, epochs_differ=False, capacity=50):
     """(events as (kind, first, last, records, what), state) when all is done that both have rows for."""
-    state, found = replicas.RecordComparison(int64s(room * replicas.EVENT_WIDTH)), []
+    state, found = replicas.RecordComparison(int64s(capacity * replicas.EVENT_WIDTH)), []
     state.begin(epochs_differ)
     one, two = replicas.Side(*laid_out(a)), replicas.Side(*laid_out(b))
     while True:
@@ -53,7 +53,7 @@ def compared(a, b, epochs_differ=False, room=50):
         found += [state.event(i) for i in range(state.events)]
         if status == replicas.EXHAUSTED:
             return found, state
-        assert state.events == room
+        assert state.events == capacity
 
 
 def record(offset, key=b"k", value=b"v", timestamp=5, headers=()):
@@ -99,11 +99,11 @@ values = st.dictionaries(st.integers(0, 30), st.sampled_from([b"a", b"b"]), min_
 
 
 @given(values, values, st.integers(1, 5))
-def test_events_are_those_of_dicts(here, there, room):
+def test_events_are_those_of_dicts(here, there, capacity):
     found, state = compared(
         [record(offset, value=here[offset]) for offset in sorted(here)],
         [record(offset, value=there[offset]) for offset in sorted(there)],
-        room=room,
+        capacity=capacity,
     )
     end = min(max(here), max(there))
     seen = [offset for offset in sorted(here.keys() | there.keys()) if offset <= end]

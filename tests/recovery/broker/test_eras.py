@@ -14,7 +14,7 @@ CASES = sorted(path.parent for path in (TESTDATA / "recovery").glob("*/case.json
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 
 
-def without_room(name: str, data: bytes) -> bytes:
+def without_preallocated(name: str, data: bytes) -> bytes:
     width = ENTRY_BYTES.get(Path(name).suffix, 1)
     return data if width == 1 else data[: -(-len(data.rstrip(b"\0")) // width) * width]
 
@@ -39,7 +39,7 @@ def test_a_partition_becomes_what_its_broker_made_of_it(case: Path, tmp_path: Pa
     assert sorted(found) == sorted(expected)
     for name, data in expected.items():
         if not name.endswith(".snapshot"):  # which producers have expired depends on the clock of that day
-            assert without_room(name, found[name]) == without_room(name, data), name
+            assert without_preallocated(name, found[name]) == without_preallocated(name, data), name
 
 
 def test_cases_cover_all_eras() -> None:

@@ -255,13 +255,13 @@ def laid_out(records: dict[int, bytes], sizes: list[int]) -> bytes:
 def test_any_two_logs(
     here: dict[int, bytes], there: dict[int, bytes], sizes: list[int], other: list[int], data: st.DataObject
 ) -> None:
-    """Against dicts of offset to value; with a room for events so small that calls are broken off."""
+    """Against dicts of offset to value; with so small an event buffer that calls stop early."""
     import tempfile
 
     if data.draw(st.booleans(), "alike"):
         there = here | {offset: value for offset, value in there.items() if offset > 35}
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replicas, "EVENT_LIMIT", data.draw(st.sampled_from([1, 2, 512]), "room"))
+        patch.setattr(replicas, "EVENT_LIMIT", data.draw(st.sampled_from([1, 2, 512]), "event limit"))
         compared = Compared(*logs(Path(folder), laid_out(here, sizes), laid_out(there, other)))
     found = compared.only
     both = here.keys() & there.keys()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 
+from kseg.formats.byte_types import BytesLike
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.no_follow import create_file, names_in, open_directory, open_file, open_to_copy, parent_of, status_of
@@ -44,7 +45,7 @@ class Disk:
         """Creates an empty file and returns its descriptor. Raises FileExistsError if the path exists."""
         return create_file(path)
 
-    def write(self, descriptor: int, data: bytes | memoryview) -> None:
+    def write(self, descriptor: int, data: BytesLike) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]

@@ -249,4 +249,4 @@ def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
     headers[HEADER_VALUE], headers[HEADER_VALUE_SIZE] = size + len(key), len(value)
     for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
         rows.rows[at + ROW_HEADERS], rows.rows[at + ROW_HEADER_COUNT] = 0, 1
-    return Rows(b"".join((rows.payload, key, value)), rows.rows, headers, rows.count)
+    return Rows(b"".join((rows.payload[:], key, value)), rows.rows, headers, rows.count)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kseg.errors import DamageError
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.layout.headers import APPEND_TIME
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
@@ -24,7 +25,7 @@ class PlainRun(NamedTuple):
     offset after all of them.
     """
 
-    buffer: Any
+    buffer: Sliceable
     frames: memoryview
     first: int
     stop: int
@@ -56,7 +57,7 @@ class PlainRun(NamedTuple):
                 raise DamageError("a batch changed while it was read; nothing was written")
 
 
-def plain_run(buffer: Any, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:
+def plain_run(buffer: Sliceable, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:
     """Returns the run of uniform uncompressed batches from frame ``first`` on; None if there are less than two.
 
     Their offsets are not below ``next_offset``.

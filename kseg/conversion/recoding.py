@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.compressing import Target, compressor, packer
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
@@ -55,7 +56,7 @@ def refused_at(location: BatchLocation, refused: Refused) -> Refusal:
     return Refusal(damage, [(location.first_offset or 0, location.last_offset or 0)] if is_known else [])
 
 
-def recode(buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int) -> Recoded:
+def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, max_bytes: int) -> Recoded:
     """Recompresses the batches at frames of the buffer (rows FRAME_*); may run on any thread.
 
     ``origin``: position of the buffer in the file. Invalid batches are reported in their location.
@@ -79,7 +80,7 @@ class _Packing:
         found = packer(target)
         self._repacking = None if found is None else Repacking(_expansion(max_bytes), found, max_bytes)
 
-    def recode(self, buffer: Any, frames: memoryview, first: int, out: bytearray) -> int:
+    def recode(self, buffer: Sliceable, frames: memoryview, first: int, out: bytearray) -> int:
         """Appends the batches from frame ``first`` on to ``out``. Returns the first frame that the kernel skips."""
         repacking, status = self._repacking, FULL
         if repacking is None:
@@ -105,7 +106,7 @@ class _Recoding:
     """Recompresses batches one by one."""
 
     def __init__(
-        self, buffer: Any, frames: memoryview, origin: int, target: Target, max_bytes: int, found: Recoded
+        self, buffer: Sliceable, frames: memoryview, origin: int, target: Target, max_bytes: int, found: Recoded
     ) -> None:
         self._buffer, self._frames, self._origin, self._target = buffer, frames, origin, target
         self._max_bytes, self._found = max_bytes, found
@@ -134,7 +135,7 @@ class _Recoding:
         seal(out, at, target.codec)
 
 
-def _location(buffer: Any, position: int, end: int, origin: int) -> BatchLocation:
+def _location(buffer: Sliceable, position: int, end: int, origin: int) -> BatchLocation:
     header = parse_header(buffer, position)
     return BatchLocation(origin + position, end - position, header.base_offset, header.last_offset)
 
@@ -152,7 +153,7 @@ def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     return kept[name[0]][1]
 
 
-def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:
+def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> Any:
     """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
     try:
         payload, start = open_records(data, header, max_bytes, _expansion(max_bytes))
@@ -163,12 +164,12 @@ def opened(data: Any, header: RecordBatchHeader, max_bytes: int) -> Any:
     return memoryview(payload)[start:]
 
 
-def checked(data: Any, header: RecordBatchHeader, max_bytes: int) -> bytes:
+def checked(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> bytes:
     """Returns the batch unchanged after checking its records. Raises Refused."""
     opened(data, header, max_bytes)
     return bytes(data)
 
 
-def recompressed(data: Any, header: RecordBatchHeader, target: Target, max_bytes: int) -> bytes:
+def recompressed(data: BytesLike, header: RecordBatchHeader, target: Target, max_bytes: int) -> bytes:
     """Returns the batch with another codec. Raises Refused."""
     return build_batch(header, opened(data, header, max_bytes), target)

@@ -5,8 +5,8 @@ The layout is Apache Arrow's (int32 end positions, validity bits from the least 
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.rows import Rows, int64s
 from kseg.kernel.codecs.uninitialized import allocate
 from kseg.kernel.layout.rows import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
@@ -37,11 +37,13 @@ class Bytes:
 
     def __init__(self, capacity: int, expected_bytes: int) -> None:
         self.capacity = capacity
-        self.data: Any = allocate(expected_bytes)
+        self.data: BytesLike = allocate(expected_bytes)
         self.ends = _ends(capacity)
         self.valid = memoryview(bytearray(capacity // 8 + 1))
 
-    def add(self, payload: Any, rows: memoryview, first: int, stop: int, width: int, column: int, at: int) -> None:
+    def add(
+        self, payload: Sliceable, rows: memoryview, first: int, stop: int, width: int, column: int, at: int
+    ) -> None:
         """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.records.column_bytes`)."""
         while gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
             wider = allocate(2 * len(self.data) + CHUNK_BYTES // 8)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import CODEC_NAMES
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def parse_target(text: str) -> Target:
     return Target(codec, int(level))
 
 
-def compress(target: Target, data: Any) -> bytes:
+def compress(target: Target, data: BytesLike) -> bytes:
     """Compresses ``data`` (bytes-like) as a record area. Thread-safe."""
     return compressor(target)(data)
 
@@ -102,7 +103,7 @@ def _none(_level: int | None) -> Callable[[Any], bytes]:
 
 
 def _gzip(level: int | None) -> Callable[[Any], bytes]:
-    def pack(data: Any) -> bytes:
+    def pack(data: BytesLike) -> bytes:
         deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         return deflater.compress(data) + deflater.flush()
 
@@ -112,7 +113,7 @@ def _gzip(level: int | None) -> Callable[[Any], bytes]:
 def _snappy(_level: int | None) -> Callable[[Any], bytes]:
     import snappy
 
-    def pack(data: Any) -> bytes:
+    def pack(data: BytesLike) -> bytes:
         view = memoryview(data)
         pieces = [_XERIAL_HEADER]
         for at in range(0, len(view), _SNAPPY_BLOCK):

@@ -28,6 +28,7 @@ import zlib
 from functools import lru_cache
 from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Output, Remarks, over, reason, undecodable
 from kseg.formats.zstd_stream import unzstd
 
@@ -43,7 +44,7 @@ _UINT32_LE = struct.Struct("<I").unpack_from
 _TWO_UINT32_LE = struct.Struct("<II").unpack_from
 
 
-def decompress(codec: int, payload: Any, magic: int, ceiling: int, remarks: Remarks | None = None) -> Any:
+def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks: Remarks | None = None) -> Any:
     """Decompresses `payload` (bytes-like, contiguous).
 
     `codec` is the id in the attributes (attributes & 7; & 3 in Kafka 0.7). `magic` is that of the batch or of the
@@ -69,7 +70,7 @@ def decompress(codec: int, payload: Any, magic: int, ceiling: int, remarks: Rema
     return unzstd(view, Output(ceiling, remarks))
 
 
-def check_beginning(codec: int, payload: Any, ceiling: int) -> None:
+def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     """Checks the compressed area of a v2 batch without records as far as Kafka does; it reads no record of it.
 
     Raises DecompressionError.

@@ -14,8 +14,9 @@ A broker truncates the last message of a set at the fetch size; this is not dama
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.kernel.scan import frames as kernel
@@ -69,7 +70,7 @@ class _Header(NamedTuple):
         return self.start + HEADER_BYTES
 
 
-def parse(buffer: Any, size: int) -> Iterator[MessageSet | Unreadable]:
+def parse(buffer: Sliceable, size: int) -> Iterator[MessageSet | Unreadable]:
     """Yields the message sets and unreadable ranges of a file of ``size`` bytes, in order. Never raises."""
     position = 0
     while position < size:
@@ -92,7 +93,7 @@ def parse(buffer: Any, size: int) -> Iterator[MessageSet | Unreadable]:
         position = end
 
 
-def _headers(buffer: Any, position: int, end: int) -> Iterator[_Header]:
+def _headers(buffer: Sliceable, position: int, end: int) -> Iterator[_Header]:
     """Yields consecutive headers up to ``end``; the last may extend beyond it."""
     while position < end:
         header = _header_at(buffer, position, end)
@@ -102,14 +103,14 @@ def _headers(buffer: Any, position: int, end: int) -> Iterator[_Header]:
         position = header.end
 
 
-def _header_at(buffer: Any, position: int, end: int) -> _Header | None:
+def _header_at(buffer: Sliceable, position: int, end: int) -> _Header | None:
     if end - position < HEADER_BYTES:
         return None
     length, error_code = _HEADER.unpack(bytes(buffer[position : position + HEADER_BYTES]))
     return None if length < _ERROR_CODE_BYTES else _Header(position, position + 4 + length, error_code)
 
 
-def _message_set(buffer: Any, header: _Header, end: int) -> MessageSet:
+def _message_set(buffer: Sliceable, header: _Header, end: int) -> MessageSet:
     start, stop = header.messages, min(header.end, end)
     era_07 = _era_of(buffer, start, stop)
     if era_07 is None:
@@ -117,7 +118,7 @@ def _message_set(buffer: Any, header: _Header, end: int) -> MessageSet:
     return MessageSet(start, stop, header.error_code, era_07, max(header.end - end, 0))
 
 
-def _is_multi(buffer: Any, position: int, end: int) -> bool:
+def _is_multi(buffer: Sliceable, position: int, end: int) -> bool:
     """Whether message sets, and not messages, begin at ``position``."""
     reached = position
     are_codes_known = True
@@ -131,7 +132,7 @@ def _is_multi(buffer: Any, position: int, end: int) -> bool:
     return position < reached == end and are_codes_known
 
 
-def _era_of(buffer: Any, start: int, end: int) -> bool | None:
+def _era_of(buffer: Sliceable, start: int, end: int) -> bool | None:
     """Whether the messages at ``start`` are of 0.7 (True) or later (False); None if the first is not intact."""
     for era_07 in (False, True):
         if start < end and _is_intact(buffer, start, end, era_07):
@@ -139,13 +140,13 @@ def _era_of(buffer: Any, start: int, end: int) -> bool | None:
     return None
 
 
-def _is_intact(buffer: Any, start: int, end: int, era_07: bool) -> bool:
+def _is_intact(buffer: Sliceable, start: int, end: int, era_07: bool) -> bool:
     scan = FrameScan(era_07, position=start)
     kernel.scan(scan, buffer, end, int64s(FRAME_WIDTH))
     return bool(scan.count)
 
 
-def _first_intact(buffer: Any, start: int, end: int, era_07: bool) -> int:
+def _first_intact(buffer: Sliceable, start: int, end: int, era_07: bool) -> int:
     """Returns the position of the first intact message of an era after a damaged one; ``end`` if there is none."""
     scan = FrameScan(era_07)
     scan.use_prefixes(start, end - start)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.limits import LARGEST_BUFFER_BYTES
@@ -10,7 +11,7 @@ from kseg.limits import LARGEST_BUFFER_BYTES
 
 def decompress_limited(
     codec: int,
-    payload: Any,
+    payload: BytesLike,
     magic: int,
     ceiling: int,
     before_large: Callable[[], None] | None,

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.limited_memory import decompress_limited
 from kseg.formats.rows import Rows, Scratch, UndecodableError
@@ -51,7 +52,7 @@ class MessageHeader(NamedTuple):
         return self.magic != 0 and bool(self.attributes & LOG_APPEND_TIME)
 
 
-def parse_header(data: Any, position: int = 0) -> MessageHeader:
+def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
     """Reads the header of the entry at ``position``; 26 bytes must exist (34 unless the magic is 0)."""
     fixed = _FIXED.unpack(data[position : position + 18])
     timestamp = -1 if fixed[3] == 0 else _INT64.unpack(data[position + 18 : position + 26])[0]
@@ -69,7 +70,7 @@ class _Reading:
 
 
 def read_rows(
-    data: Any,
+    data: BytesLike,
     header: MessageHeader,
     scratch: Scratch,
     check_crc: bool = True,
@@ -101,7 +102,7 @@ def _kind(header: MessageHeader) -> int:
     return 0 if header.magic == 0 else 2 if header.is_log_append_time else 1
 
 
-def value_of(data: Any, position: int, end: int) -> Any | None:
+def value_of(data: BytesLike, position: int, end: int) -> Any | None:
     """Returns the value of the entry in ``[position, end)``, None for null. Raises UndecodableError."""
     at = position + (18 if data[position + 16] == 0 else 26)
     for part in ("key", "value"):
@@ -118,7 +119,7 @@ def value_of(data: Any, position: int, end: int) -> Any | None:
 
 
 def _open_set(
-    data: Any, position: int, end: int, header: MessageHeader, offset: int, reading: _Reading, depth: int
+    data: BytesLike, position: int, end: int, header: MessageHeader, offset: int, reading: _Reading, depth: int
 ) -> Iterator[Rows]:
     """Yields the rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
     if depth > MAX_NESTING:
@@ -157,7 +158,7 @@ def _open_set(
             raise UndecodableError("undecodable-records", _reason(status))
 
 
-def cut_set_text(payload: Any, position: int, overhead: int) -> str:
+def cut_set_text(payload: BytesLike, position: int, overhead: int) -> str:
     """Returns the message for a truncated entry at ``position``, which would begin with ``overhead`` bytes."""
     left = len(payload) - position
     if left < overhead:
@@ -166,7 +167,7 @@ def cut_set_text(payload: Any, position: int, overhead: int) -> str:
     return f"the last message of the compressed set claims {size} bytes, {left - overhead} are left"
 
 
-def _base_of(payload: Any, wrapper_offset: int, mode: int) -> int:
+def _base_of(payload: BytesLike, wrapper_offset: int, mode: int) -> int:
     """Returns the number to add to relative inner offsets of a v1 entry (the rules of AbstractLegacyRecordBatch)."""
     walk = kernel.MessageWalk(mode=mode)
     status = walk.survey(payload)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.compression import CODEC_NAMES, check_beginning
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.limited_memory import decompress_limited
@@ -90,13 +91,13 @@ def codec_name(codec: int) -> str:
     return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
 
 
-def parse_header(data: Any, position: int = 0) -> RecordBatchHeader:
+def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:
     """Reads the header at ``position``; 61 bytes must exist."""
     return RecordBatchHeader(*_HEADER.unpack(data[position : position + HEADER_BYTES]))
 
 
 def open_records(
-    data: Any,
+    data: BytesLike,
     header: RecordBatchHeader,
     max_bytes: int,
     buffer: ExpansionBuffer | None = None,
@@ -135,7 +136,7 @@ def _check_empty_area(area: Any, header: RecordBatchHeader, max_bytes: int, rema
         remarks.append(("bytes-behind-records", f"{len(area)} bytes in a batch with a record count of 0"))
 
 
-def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:
+def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:
     """Yields rows of the records that `open_records` returned, a few thousand at a time.
 
     Raises UndecodableError at the first unreadable record, after yielding the rows before it.
@@ -154,12 +155,14 @@ def read_rows(payload: Any, start: int, header: RecordBatchHeader, scratch: Scra
             raise UndecodableError("undecodable-records", _where(walk, status))
 
 
-def check_records(payload: Any, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
+def check_records(payload: BytesLike, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:
     """Returns the problems of a batch's records as (problem code, sentence); reads all records and keeps none."""
     return survey_records(payload, start, header)[0]
 
 
-def survey_records(payload: Any, start: int, header: RecordBatchHeader) -> tuple[list[tuple[str, str]], RecordWalk]:
+def survey_records(
+    payload: BytesLike, start: int, header: RecordBatchHeader
+) -> tuple[list[tuple[str, str]], RecordWalk]:
     """Like `check_records`; also returns the walk at its end."""
     problems: list[tuple[str, str]] = []
     walk = record_walk(header, start)

@@ -2,8 +2,8 @@
 
 import mmap
 from collections.abc import Callable
-from typing import Any
 
+from kseg.formats.byte_types import Sliceable
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.columns import WANTED_EARLIEST, WANTED_FIRST, WANTED_LAST, WANTED_LATEST, WANTED_WIDTH
 from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
@@ -59,7 +59,7 @@ class Rows:
 
     __slots__ = ("count", "headers", "misfits", "payload", "rows")
 
-    def __init__(self, payload: Any, rows: memoryview, headers: memoryview, count: int, misfits: int = 0) -> None:
+    def __init__(self, payload: Sliceable, rows: memoryview, headers: memoryview, count: int, misfits: int = 0) -> None:
         self.payload = payload
         self.rows = rows
         self.headers = headers

@@ -14,8 +14,9 @@ it is the entry's own start for all messages but the last.
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.message_set import cut_set_text
@@ -43,7 +44,7 @@ class MessageHeader(NamedTuple):
         return self.attributes & 3
 
 
-def parse_header(data: Any, position: int = 0) -> MessageHeader:
+def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
     """Reads the entry at ``position``; 9 bytes must exist (10 if its magic is not 0)."""
     (size,) = _SIZE.unpack(data[position : position + 4])
     magic = data[position + 4]
@@ -53,7 +54,7 @@ def parse_header(data: Any, position: int = 0) -> MessageHeader:
 
 
 def read_rows(
-    data: Any,
+    data: BytesLike,
     header: MessageHeader,
     offset: int,
     scratch: Scratch,
@@ -69,7 +70,7 @@ def read_rows(
 
 
 def _open_set(
-    payload: Any,
+    payload: BytesLike,
     end: int,
     offset: int,
     scratch: Scratch,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import ALL, Rows, Scratch, int64s
 from kseg.kernel.codecs.batch_expansion import expand_batches
@@ -46,7 +47,7 @@ class Style(NamedTuple):
 class Frames(NamedTuple):
     """Frames as rows of ``buffer``, and the same frames decompressed: ``expanded_frames`` as rows of ``expanded``."""
 
-    buffer: Any
+    buffer: Sliceable
     rows: memoryview
     expanded: Any
     expanded_frames: memoryview
@@ -119,7 +120,7 @@ class Printer:
             first = stop
 
     def _run_window(
-        self, reader: SegmentReader, run: Run, buffer: Any, rows: memoryview, origin: int, first: int, stop: int
+        self, reader: SegmentReader, run: Run, buffer: Sliceable, rows: memoryview, origin: int, first: int, stop: int
     ) -> None:
         def alone(i: int, shared: ExpansionBuffer | None = self._expansion) -> int:
             self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=shared))
@@ -164,7 +165,7 @@ class Printer:
                 renderer.go_to(at + printed)
                 renderer.origin = origin
 
-    def _finish_row(self, buffer: Any, rows: memoryview, headers: memoryview) -> None:
+    def _finish_row(self, buffer: Sliceable, rows: memoryview, headers: memoryview) -> None:
         """Completes the line of a record whose key and value the kernel leaves to the decoder."""
         at = self._renderer.row
         (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
@@ -26,7 +27,7 @@ class Batch:
     found and skipped.
     """
 
-    data: Any
+    data: BytesLike
     position: int
     size: int
     magic: int

@@ -1,9 +1,9 @@
 """Classifies damage: the bytes between two batches, or after the last one."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
+from kseg.formats.byte_types import Sliceable
 from kseg.kernel.layout.rows import be32, be64
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.plausibility import continues, leading_zeros, long_zeros, offset_continues
@@ -19,7 +19,7 @@ _NONSENSE_07 = ("nonsense-block", "bytes that belong to no message")
 
 
 def describe(
-    buffer: Any,
+    buffer: Sliceable,
     position: int,
     stop: int,
     is_followed: bool,
@@ -43,7 +43,7 @@ def describe(
 
 
 def _diagnose(
-    buffer: Any, position: int, stop: int, era_07: bool, last_offset: int, extent: Extent | None
+    buffer: Sliceable, position: int, stop: int, era_07: bool, last_offset: int, extent: Extent | None
 ) -> tuple[str, str]:
     length = stop - position
     if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop, extent):
@@ -97,7 +97,7 @@ def _is_cut_header(head: bytes, last_offset: int) -> bool:
     return len(head) < 12 or (be32(head, 8) + 12 > len(head) and (len(head) < 17 or head[16] <= 2))
 
 
-def _zeros_in(buffer: Any, start: int, stop: int, extent: Extent | None) -> str:
+def _zeros_in(buffer: Sliceable, start: int, stop: int, extent: Extent | None) -> str:
     """Describes the long runs of zero bytes, such as lost pages."""
     written = list(_written(start, stop, extent))
     zeros = stop - start - sum(end - at for at, end in written)
@@ -105,7 +105,7 @@ def _zeros_in(buffer: Any, start: int, stop: int, extent: Extent | None) -> str:
     return f" ({zeros} of them zero)" if zeros else ""
 
 
-def _diagnose_07(buffer: Any, position: int, stop: int, extent: Extent | None) -> tuple[str, str]:
+def _diagnose_07(buffer: Sliceable, position: int, stop: int, extent: Extent | None) -> tuple[str, str]:
     length = stop - position
     head = bytes(buffer[position : min(position + 10, stop)])
     size = be32(head, 0) if length >= 4 else 0
@@ -120,14 +120,14 @@ def _diagnose_07(buffer: Any, position: int, stop: int, extent: Extent | None) -
     return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop, extent)
 
 
-def zlib_crc(buffer: Any, start: int, stop: int) -> int:
+def zlib_crc(buffer: Sliceable, start: int, stop: int) -> int:
     crc = 0
     for at in range(start, stop, WINDOW_BYTES):
         crc = crc32(buffer[at : min(at + WINDOW_BYTES, stop)], crc)
     return crc
 
 
-def is_zero(buffer: Any, start: int, stop: int, extent: Extent | None = None) -> bool:
+def is_zero(buffer: Sliceable, start: int, stop: int, extent: Extent | None = None) -> bool:
     """Whether all bytes of the range are zero; ``extent`` as in `describe`."""
     if buffer[start] or buffer[stop - 1]:
         return False
@@ -147,7 +147,7 @@ def _written(start: int, stop: int, extent: Extent | None) -> Iterator[tuple[int
         at = end
 
 
-def crc_holds(buffer: Any, position: int, stop: int) -> bool:
+def crc_holds(buffer: Sliceable, position: int, stop: int) -> bool:
     """Whether the CRC in the header at ``position`` matches the bytes up to ``stop``, ignoring the length field."""
     is_v2 = buffer[position + 16] == 2
     at = position + (17 if is_v2 else 12)

@@ -9,9 +9,10 @@ import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kseg.formats import message_set, record_batch
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import CODEC_NAMES, decompress
 from kseg.formats.decompressed import DecompressionError
@@ -58,7 +59,7 @@ class Saving:
 class _Area(NamedTuple):
     """The compressible part of a batch, and the size of the rest."""
 
-    data: Any
+    data: BytesLike
     codec: int
     magic: int
     around: int

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.formats import v07
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, int64s, sparse_int64s
@@ -115,7 +116,7 @@ class Summary:
             if self._add_frames(data, row, 0, 1, reader.era_07) == 0:
                 self.add_batch(reader.batch(run, i, keep=False))
 
-    def _add_frames(self, buffer: Any, rows: memoryview, first: int, stop: int, era_07: bool) -> int:
+    def _add_frames(self, buffer: Sliceable, rows: memoryview, first: int, stop: int, era_07: bool) -> int:
         return tally.add_frames(
             buffer, rows, first, stop, era_07, self._tally, self._producers, self._keys,
             self._scratch.rows, self._scratch.headers,

@@ -8,8 +8,8 @@ RollParams, UnifiedLog.roll.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
@@ -76,7 +76,7 @@ class SegmentWriter:
     def time_entries(self) -> int:
         return len(self._indexes.times) // TIME_ENTRY.size
 
-    def append(self, data: Any) -> None:
+    def append(self, data: BytesLike) -> None:
         """Appends whole adjacent batches (v2, or v0 and v1 messages) without verifying their checksums.
 
         Raises ValueError for any other bytes, or if an offset does not fit in the segment.
@@ -85,7 +85,7 @@ class SegmentWriter:
         for rows, count in batch_rows(data, origin):
             self.append_rows(view[self.size - origin :], rows, count)
 
-    def append_rows(self, data: Any, rows: memoryview, count: int) -> None:
+    def append_rows(self, data: BytesLike, rows: memoryview, count: int) -> None:
         """Like `append`, with known headers: ``rows`` (BATCH_*) of ``count`` batches.
 
         The first batch begins at ``data[0]``; POSITION is relative to the segment.
@@ -172,7 +172,7 @@ class LogWriter:
     def next_offset(self) -> int:
         return self._segment.next_offset
 
-    def append(self, data: Any) -> None:
+    def append(self, data: BytesLike) -> None:
         """Like `SegmentWriter.append`; segments roll between batches."""
         view = memoryview(data)
         for rows, count in batch_rows(data, 0):
@@ -224,7 +224,7 @@ class LogWriter:
         self._segment = SegmentWriter(self._folder, base_offset, self._limits.interval_bytes)
 
 
-def batch_rows(data: Any, origin: int) -> Iterator[tuple[memoryview, int]]:
+def batch_rows(data: Sliceable, origin: int) -> Iterator[tuple[memoryview, int]]:
     """Yields header rows (BATCH_*) and their number for adjacent batches in ``data``; positions start at ``origin``.
 
     Raises ValueError if other bytes are between them.

@@ -10,8 +10,9 @@ An empty file, or one with only a version line, has no entries.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.lines import Line, integer, lines, text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -22,7 +23,7 @@ _SPACE = re.compile(r"[ \t\x0b\f]+")
 
 
 def read_checkpoint_file(
-    buffer: Any,
+    buffer: Sliceable,
     parse: Callable[[list[str]], E | None],
     check: Callable[[E, E | None], tuple[str, str] | None] = lambda _entry, _before: None,
 ) -> Iterator[E | SideFileProblem]:

@@ -9,8 +9,9 @@ The order of the entries has no meaning.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.checkpoint_file import build_checkpoint_file, read_checkpoint_file
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.problems import SideFileProblem
@@ -36,7 +37,7 @@ class OffsetCheckpoint(NamedTuple):
     offset: int
 
 
-def read_offset_checkpoint(buffer: Any) -> Iterator[OffsetCheckpoint | SideFileProblem]:
+def read_offset_checkpoint(buffer: Sliceable) -> Iterator[OffsetCheckpoint | SideFileProblem]:
     """Yields the entries and problems of one of the OFFSET_CHECKPOINTS files."""
     return read_checkpoint_file(buffer, _parse)
 

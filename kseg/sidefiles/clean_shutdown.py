@@ -5,8 +5,9 @@ broker loses only the epoch; the shutdown still counts as clean.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.json_file import number, read_object
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -20,7 +21,7 @@ class CleanShutdown(NamedTuple):
     broker_epoch: int | None
 
 
-def read_clean_shutdown(buffer: Any) -> Iterator[CleanShutdown | SideFileProblem]:
+def read_clean_shutdown(buffer: Sliceable) -> Iterator[CleanShutdown | SideFileProblem]:
     """Yields exactly one entry, whatever the bytes, then the problems."""
     if not len(buffer):
         yield CleanShutdown(None, None)

@@ -7,8 +7,9 @@ closed (AbstractIndex). After a crash most of such a file is therefore zeros.
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
+from kseg.formats.byte_types import Sliceable
 from kseg.limits import WINDOW_BYTES
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -27,7 +28,7 @@ class EntryFile(ABC, Generic[E]):
     IS_PREALLOCATED = True
     """Whether brokers preallocate this kind of file."""
 
-    def __init__(self, buffer: Any, base_offset: int = 0, written: int | None = None) -> None:
+    def __init__(self, buffer: Sliceable, base_offset: int = 0, written: int | None = None) -> None:
         self.buffer = buffer
         self.base_offset = base_offset
         self.size = len(buffer)

@@ -6,8 +6,9 @@ offset, and the records of that batch.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
@@ -58,7 +59,7 @@ class TimeMismatch(NamedTuple):
 class IndexedLog:
     """The bytes of a .log file, read at the positions that an index gives."""
 
-    def __init__(self, buffer: Any, scratch: Scratch | None = None) -> None:
+    def __init__(self, buffer: Sliceable, scratch: Scratch | None = None) -> None:
         self.buffer = buffer
         self.size = len(buffer)
         self.scratch = scratch or Scratch()

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.lines import text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 
 
-def read_object(buffer: Any) -> dict[str, Any] | SideFileProblem:
+def read_object(buffer: Sliceable) -> dict[str, Any] | SideFileProblem:
     """Returns the object, or the problem if the bytes are not a JSON object."""
     import json  # imported late: most runs read no such file
 

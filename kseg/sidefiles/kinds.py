@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError
+from kseg.formats.byte_types import Sliceable
 from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, QUORUM_STATE, is_regular_file, unpacked_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
@@ -108,7 +109,7 @@ def list_side_files(directory: str) -> list[SideFile]:
     return found + (list_side_files(cache) if trees.isdir(cache) else [])
 
 
-def read_items(kind: str, buffer: Any, base_offset: int = 0) -> Iterator[Any]:
+def read_items(kind: str, buffer: Sliceable, base_offset: int = 0) -> Iterator[Any]:
     """Yields the entries and problems of a side file of any kind."""
     if kind == ".index":
         return read_offset_index(buffer, base_offset)

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.checkpoint_file import build_checkpoint_file, read_checkpoint_file
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.problems import SideFileProblem
@@ -20,7 +21,7 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
-def read_leader_epochs(buffer: Any) -> Iterator[EpochEntry | SideFileProblem]:
+def read_leader_epochs(buffer: Sliceable) -> Iterator[EpochEntry | SideFileProblem]:
     """Yields entries and problems; both fields must increase from entry to entry."""
     return read_checkpoint_file(buffer, _parse, _check)
 

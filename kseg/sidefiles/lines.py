@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from kseg.formats.byte_types import Sliceable
 
 MAX_TEXT_BYTES = 64 << 20
 """Limit of bytes read of a text file; a checkpoint of a million partitions is smaller."""
@@ -19,7 +21,7 @@ class Line(NamedTuple):
     length: int
 
 
-def text_bytes(buffer: Any) -> bytes:
+def text_bytes(buffer: Sliceable) -> bytes:
     """Returns the bytes of a text file, truncated to MAX_TEXT_BYTES."""
     return bytes(buffer[: min(len(buffer), MAX_TEXT_BYTES)])
 

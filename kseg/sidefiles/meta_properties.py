@@ -5,8 +5,9 @@ both required. Both versions may have directory.id (since 3.7).
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.identifiers import is_uuid
 from kseg.sidefiles.java_properties import Property, properties
 from kseg.sidefiles.lines import integer, text_bytes
@@ -42,7 +43,7 @@ def missing_in_kraft(found: MetaProperties) -> str | None:
     return "cluster.id is missing" if found.cluster_id is None else None
 
 
-def read_meta_properties(buffer: Any) -> Iterator[MetaProperties | SideFileProblem]:
+def read_meta_properties(buffer: Sliceable) -> Iterator[MetaProperties | SideFileProblem]:
     """Yields exactly one entry, then the problems."""
     data = text_bytes(buffer[: min(len(buffer), MAX_PROPERTIES_BYTES)])
     found = {item.key: item for item in properties(data)}

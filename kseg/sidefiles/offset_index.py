@@ -10,8 +10,9 @@ the first batch.
 
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.entries import EntryFile
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -60,6 +61,6 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
         return None
 
 
-def read_offset_index(buffer: Any, base_offset: int = 0) -> Iterator[OffsetIndexEntry | SideFileProblem]:
+def read_offset_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[OffsetIndexEntry | SideFileProblem]:
     """Yields the entries and problems of a .index file; ``base_offset`` is the number in its name."""
     return OffsetIndex(buffer, base_offset).items()

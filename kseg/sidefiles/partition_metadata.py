@@ -8,8 +8,9 @@ The last line has no line terminator.
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.identifiers import ZERO, is_uuid
 from kseg.sidefiles.lines import Line, integer, lines, text_bytes
 from kseg.sidefiles.problems import SideFileProblem
@@ -25,7 +26,7 @@ class PartitionMetadata(NamedTuple):
     topic_id: str
 
 
-def read_partition_metadata(buffer: Any) -> Iterator[PartitionMetadata | SideFileProblem]:
+def read_partition_metadata(buffer: Sliceable) -> Iterator[PartitionMetadata | SideFileProblem]:
     """Yields the one entry, and problems. Field names are ignored, as Kafka ignores them."""
     found = list(lines(text_bytes(buffer)))
     values = []

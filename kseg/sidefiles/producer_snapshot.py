@@ -17,8 +17,9 @@ A broker keeps up to five batches per producer in memory; only the last is writt
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.kernel.scan.checksums import crc32c
 from kseg.limits import WINDOW_BYTES
 from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order
@@ -59,7 +60,7 @@ class ProducerStateEntry(NamedTuple):
 class ProducerSnapshot:
     """A .snapshot file. ``version``, ``crc`` and ``count`` are None if the file is too short to hold them."""
 
-    def __init__(self, buffer: Any) -> None:
+    def __init__(self, buffer: Sliceable) -> None:
         self.buffer = buffer
         self.size = len(buffer)
         head = bytes(buffer[: min(HEADER_BYTES, self.size)])
@@ -137,7 +138,7 @@ class ProducerSnapshot:
             yield SideFileProblem("trailing-bytes", end, self.size - end, message)
 
 
-def read_producer_snapshot(buffer: Any) -> Iterator[ProducerStateEntry | SideFileProblem]:
+def read_producer_snapshot(buffer: Sliceable) -> Iterator[ProducerStateEntry | SideFileProblem]:
     """Yields the problems, then the readable entries, also of a file that Kafka rejects."""
     snapshot = ProducerSnapshot(buffer)
     yield from snapshot.problems()

@@ -6,8 +6,9 @@ producer epochs and transactions.
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import int64s
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.kernel.state import producer_table as kernel
@@ -253,7 +254,7 @@ class ProducerStates:
             )  # fmt: skip
             index = row[kernel.TXN_BEHIND]
 
-    def differing(self, snapshot: ProducerSnapshot, buffer: Any) -> Iterator[tuple[int, ProducerStateEntry, int]]:
+    def differing(self, snapshot: ProducerSnapshot, buffer: Sliceable) -> Iterator[tuple[int, ProducerStateEntry, int]]:
         """Yields the snapshot entries that differ from the state: entry number, entry, and index in the state.
 
         The index is -1 if the producer was not seen. ``buffer`` holds the bytes of the snapshot.

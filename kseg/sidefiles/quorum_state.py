@@ -7,6 +7,7 @@ leaderId, leaderEpoch, votedId, votedDirectoryId.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.json_file import number, read_object
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -35,7 +36,7 @@ class QuorumState(NamedTuple):
         return {name for name in self._fields if name not in own and getattr(self, name) is None}
 
 
-def read_quorum_state(buffer: Any) -> Iterator[QuorumState | SideFileProblem]:
+def read_quorum_state(buffer: Sliceable) -> Iterator[QuorumState | SideFileProblem]:
     """Yields the one entry, then the problems."""
     found = read_object(buffer)
     if isinstance(found, SideFileProblem):

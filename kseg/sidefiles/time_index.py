@@ -8,8 +8,9 @@ No record of the segment up to that offset has a larger timestamp than the entry
 
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.entries import EntryFile
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -66,6 +67,6 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
         return None
 
 
-def read_time_index(buffer: Any, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
+def read_time_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
     """Yields the entries and problems of a .timeindex file; ``base_offset`` is the number in its name."""
     return TimeIndex(buffer, base_offset).items()

@@ -11,8 +11,9 @@ A segment without aborted transactions has no such file. The file is never preal
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.entries import EntryFile
 from kseg.sidefiles.problems import SideFileProblem
 
@@ -61,7 +62,7 @@ class TransactionIndex(EntryFile[AbortedTxn]):
         return None
 
 
-def read_transaction_index(buffer: Any, base_offset: int = 0) -> Iterator[AbortedTxn | SideFileProblem]:
+def read_transaction_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[AbortedTxn | SideFileProblem]:
     """Yields the entries and problems of a .txnindex file; ``base_offset`` is the number in its name."""
     return TransactionIndex(buffer, base_offset).items()
 

@@ -11,7 +11,7 @@ import stat
 import sys
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, overload
 
 from kseg.errors import PathError
 from kseg.kernel.files import guard
@@ -51,7 +51,13 @@ class FileBytes:
     def __len__(self) -> int:
         return self._size
 
-    def __getitem__(self, key: int | slice) -> bytes | int:
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> bytes: ...
+
+    def __getitem__(self, key: int | slice, /) -> bytes | int:
         if isinstance(key, int):
             return self._read(key, key + 1)[0]
         start, stop, _ = key.indices(self._size)

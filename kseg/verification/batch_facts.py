@@ -1,8 +1,7 @@
 """Header fields of a batch with a problem, for the details of findings."""
 
-from typing import Any
-
 from kseg.formats import message_set, record_batch, v07
+from kseg.formats.byte_types import Sliceable
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.verification.report import Details
@@ -12,7 +11,7 @@ _V2_FROM, _V1_FROM = 21, 16
 _MIN_BYTES = 26
 
 
-def batch_facts(buffer: Any, position: int, size: int, era_07: bool) -> Details:
+def batch_facts(buffer: Sliceable, position: int, size: int, era_07: bool) -> Details:
     """Returns the header fields of a batch, and the checksum of its bytes; nothing if its format is unknown.
 
     Unset producers and epochs, and fields that the format lacks, are null.

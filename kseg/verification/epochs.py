@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kseg.formats.byte_types import Sliceable
 from kseg.kernel.state import epochs as kernel
 from kseg.segment.survey import QUICK, Headers
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
@@ -108,7 +109,7 @@ class EpochRule(Rule):
             details = {"leaderEpoch": latest.epoch, "firstOffset": latest.first_offset}
             self.report.add("leader-epochs-missing", self._path, text, offset=latest.first_offset, details=details)
 
-    def _read(self, buffer: object) -> tuple[Sequence[EpochEntry], bool]:
+    def _read(self, buffer: Sliceable) -> tuple[Sequence[EpochEntry], bool]:
         """Returns the entries that a broker keeps, and whether it can read the file."""
         entries: list[EpochEntry] = []
         for item in islice(read_leader_epochs(buffer), _MAX_EPOCHS):

@@ -6,10 +6,11 @@ which never expires.
 """
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kseg.errors import PathError
 from kseg.findings.table import INFO
+from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_TIMESTAMP, MAX_PRODUCERS, ProducerStates
 from kseg.stores.regular_files import first_bytes
@@ -77,7 +78,7 @@ class ProducerSnapshots:
             reason = error.strerror if isinstance(error, OSError) else error
             self._report.add("producer-snapshot-damaged", path, f"it cannot be read: {reason}")
 
-    def _judge_bytes(self, path: str, buffer: Any, is_known: bool) -> None:
+    def _judge_bytes(self, path: str, buffer: Sliceable, is_known: bool) -> None:
         snapshot = ProducerSnapshot(buffer)
         if refusal := snapshot.kafka_refusal():
             problem = next(iter(snapshot.problems()), None)
@@ -87,7 +88,7 @@ class ProducerSnapshots:
         elif is_known:
             self._compare(path, snapshot, buffer)
 
-    def _compare(self, path: str, snapshot: ProducerSnapshot, buffer: Any) -> None:
+    def _compare(self, path: str, snapshot: ProducerSnapshot, buffer: Sliceable) -> None:
         if not self._states.is_complete or snapshot.readable_count > MAX_PRODUCERS:
             return
         for number, entry, index in self._states.differing(snapshot, buffer):

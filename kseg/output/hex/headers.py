@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.record_batch import codec_name
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.scan.checksums import crc32, crc32c
@@ -124,7 +125,7 @@ def _attributes(bits: int, seen: dict[str, int], era_07: bool) -> str:
     return f"0x{bits & (1 << width) - 1:0{width // 4}x}: {', '.join(found)}"
 
 
-def value_place(lines: HexLines, data: Any, start: int, size: int, position: int) -> tuple[int, int] | None:
+def value_place(lines: HexLines, data: BytesLike, start: int, size: int, position: int) -> tuple[int, int] | None:
     """Prints the key of a v0 or v1 message and the size of its value. Returns the range of the value, None if it is
     invalid.
 

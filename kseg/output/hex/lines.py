@@ -7,8 +7,8 @@ Positions are those in the file. In decompressed data they start at 0 and have t
 
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.limits import WINDOW_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped
@@ -89,7 +89,7 @@ class HexLines:
             self.put(f"{'':12}{self.paint(line, color)}")
 
     def field(
-        self, position: int, data: Any, name: str, value: str, color: str | None = None, is_record: bool = False
+        self, position: int, data: BytesLike, name: str, value: str, color: str | None = None, is_record: bool = False
     ) -> None:
         """Writes a field of at most 16 bytes and its ``value``."""
         if not self.shows(position, position + len(data)):
@@ -104,7 +104,7 @@ class HexLines:
             name_shown = self.paint(f"{label if at == 0 else '':<{_NAME_WIDTH}}", "cyan")
             self.put(f"{place}  {in_groups(part):<17}  {name_shown} {self.paint(text, color)}".rstrip())
 
-    def content(self, position: int, data: Any, name: str, is_record: bool = True) -> None:
+    def content(self, position: int, data: BytesLike, name: str, is_record: bool = True) -> None:
         """Writes a key, value or header: on one line if it is short, otherwise a preview and rows of bytes."""
         if not len(data) or not self.shows(position, position + len(data)):
             return
@@ -118,7 +118,7 @@ class HexLines:
         self.put(f"{'':10}  {self.paint(f'{label:<{_NAME_WIDTH}}', 'cyan')} {shown}")
         self.rows(position, data, 0, len(data), SHOWN_BYTES)
 
-    def rows(self, position: int, data: Any, start: int, stop: int, shown_bytes: int) -> None:
+    def rows(self, position: int, data: Sliceable, start: int, stop: int, shown_bytes: int) -> None:
         """Writes the bytes data[start:stop] in rows of 16; ``position`` is that of data[0].
 
         Runs of zeros are abbreviated, and bytes after ``shown_bytes``, unless the user gave these positions.
@@ -156,7 +156,7 @@ def in_groups(data: bytes) -> str:
     return data.hex(" ", -4)
 
 
-def preview(data: Any) -> str:
+def preview(data: BytesLike) -> str:
     """Returns the first bytes as quoted text; "" if they are not printable text."""
     part = bytes(data[:_PREVIEW_BYTES])
     try:
@@ -171,7 +171,7 @@ def preview(data: Any) -> str:
     return f'"{on_one_line(text[:_PREVIEW_CHARS])}{"…" if is_cut else ""}"'
 
 
-def _zeros(data: Any, start: int, stop: int) -> int:
+def _zeros(data: Sliceable, start: int, stop: int) -> int:
     """Returns the number of zero bytes at the start of data[start:stop], in complete rows unless they reach the end."""
     at = start
     step = MIN_ZERO_ROWS * ROW_BYTES  # small at first, because there can be many short runs

@@ -1,7 +1,6 @@
 """The records of a v2 batch in the hex view: every varint with its meaning; keys, values and headers abbreviated."""
 
-from typing import Any
-
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.output.hex.lines import HexLines
@@ -17,7 +16,7 @@ class _BrokenError(Exception):
 class _Walk:
     """Reads the fields of a record in data[at:end] and prints them; ``position`` is that of data[0]."""
 
-    def __init__(self, lines: HexLines, data: Any, at: int, end: int, position: int) -> None:
+    def __init__(self, lines: HexLines, data: BytesLike, at: int, end: int, position: int) -> None:
         self.lines, self.data, self.at, self.end, self.position = lines, data, at, end, position
         self.shown = at
 
@@ -58,7 +57,7 @@ class _Walk:
         return bytes(view[:4096])
 
 
-def show_records(lines: HexLines, data: Any, start: int, position: int, header: RecordBatchHeader) -> None:
+def show_records(lines: HexLines, data: BytesLike, start: int, position: int, header: RecordBatchHeader) -> None:
     """Prints the records in data[start:]; ``position`` is that of data[0]. Invalid parts are printed as bytes."""
     end = len(data)
     at = start

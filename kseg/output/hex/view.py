@@ -5,9 +5,10 @@ whatever its length fields are.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from kseg.formats import message_set, v07
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.compression import decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
@@ -143,7 +144,7 @@ class HexPrinter(Printer):
             show_records(self._lines.unpacked(), payload, start, 0, header)
 
     def _entry(
-        self, lines: HexLines, data: Any, position: int, size: int, era_07: bool, budget: list[int], depth: int
+        self, lines: HexLines, data: BytesLike, position: int, size: int, era_07: bool, budget: list[int], depth: int
     ) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
         read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, era_07, _slices(data))
@@ -204,18 +205,29 @@ class HexPrinter(Printer):
 class _Range:
     """A buffer from ``start`` on; a slice copies only its own bytes."""
 
-    def __init__(self, buffer: Any, start: int) -> None:
+    def __init__(self, buffer: Sliceable, start: int) -> None:
         self._buffer, self._start = buffer, start
 
-    def __getitem__(self, key: slice) -> Any:
+    def __len__(self) -> int:
+        return len(self._buffer) - self._start
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> BytesLike: ...
+
+    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
+        if isinstance(key, int):
+            return self._buffer[self._start + key]
         return self._buffer[self._start + (key.start or 0) : self._start + key.stop]
 
 
-def _slices(data: Any) -> Callable[[int, int], Any]:
+def _slices(data: BytesLike) -> Callable[[int, int], Any]:
     return lambda start, stop: data[start:stop] if stop <= len(data) else None
 
 
-def _show_unknown(lines: HexLines, data: Any, position: int, start: int) -> None:
+def _show_unknown(lines: HexLines, data: BytesLike, position: int, start: int) -> None:
     """Prints the bytes after an unknown magic."""
     lines.note("how the rest is laid out is not known:")
     lines.rows(position, data, start, len(data), DAMAGE_BYTES)

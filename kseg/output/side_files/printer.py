@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from kseg.errors import PathError
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
@@ -109,7 +110,7 @@ class SidePrinter:
         for item in index.items():
             self.item(file, item)
 
-    def rest(self, file: SideFile, buffer: Any) -> None:
+    def rest(self, file: SideFile, buffer: Sliceable) -> None:
         """Prints entries and problems of a file other than an index."""
         for item in read_items(file.kind, buffer, file.base_offset):
             self.item(file, item)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from kseg.formats.byte_types import Sliceable
 from kseg.output.file_names import as_java_writes
 from kseg.output.kafka_text import printable
 from kseg.output.side_files.fields import fields
@@ -69,7 +70,7 @@ class SideTextPrinter(SidePrinter):
         if count <= SHOWN_PROBLEMS:
             self.warn(f"{file.path}: {problem.code} at position {problem.position}: {problem.message}")
 
-    def rest(self, file: SideFile, buffer: Any) -> None:
+    def rest(self, file: SideFile, buffer: Sliceable) -> None:
         if file.kind == ".snapshot":
             self._snapshot(file, ProducerSnapshot(buffer))
             return

@@ -5,8 +5,8 @@ kseg's readers, a broker does not check the magic byte of v2, which no checksum 
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import (
@@ -107,7 +107,7 @@ class AcceptedBatches:
             return None
         if not (size > LARGEST_WINDOW_BYTES or (head[16] > 2 and size >= HEADER_BYTES)):
             return None
-        data: Any = self._source.buffer[self.position : self.position + size]
+        data: BytesLike = self._source.buffer[self.position : self.position + size]
         wrong = crc32c(data[21:]) != int.from_bytes(head[17:21], "big")
         if wrong if is_v2 else crc32(data[16:]) != int.from_bytes(head[12:16], "big"):
             return None

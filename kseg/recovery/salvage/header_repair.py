@@ -4,8 +4,9 @@ In v2 these are base offset, length, leader epoch and magic (21 bytes), in v0 an
 can be damaged while every record is intact.
 """
 
-from typing import Any
+from typing import overload
 
+from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.kernel.layout.rows import be32, be64
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.parts import Part
@@ -48,11 +49,20 @@ def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
 class _WithMagic2:
     """A view of a buffer from a position on in which the magic byte is 2."""
 
-    def __init__(self, buffer: Any, position: int) -> None:
+    def __init__(self, buffer: Sliceable, position: int) -> None:
         self._buffer = buffer
         self._position = position
 
-    def __getitem__(self, key: int | slice) -> Any:
+    def __len__(self) -> int:
+        return len(self._buffer) - self._position
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> BytesLike: ...
+
+    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
         if isinstance(key, int):
             return 2 if key == _MAGIC_AT else self._buffer[self._position + key]
         return self._buffer[self._position + key.start : self._position + key.stop]

@@ -6,8 +6,7 @@
 An empty side file is stored as no bytes, also in an encrypted segment.
 """
 
-from typing import Any
-
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Output
 from kseg.formats.zstd_stream import unzstd
 
@@ -42,7 +41,7 @@ class Cipher:
 
 def restored_chunk(stored: bytes, size: int, cipher: Cipher | None, is_compressed: bool) -> bytes:
     """Returns the ``size`` original bytes of a chunk. Raises ChunkError."""
-    data: Any = stored if cipher is None else cipher.decrypted(stored)
+    data: BytesLike = stored if cipher is None else cipher.decrypted(stored)
     if is_compressed:
         try:
             data = unzstd(memoryview(data), Output(size))

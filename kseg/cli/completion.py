@@ -13,9 +13,9 @@ def complete_codes(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 
 def complete_codecs(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    from kseg.formats.compressing import CODECS
+    from kseg.formats.compression import CODEC_NAMES
 
-    return [codec for codec in CODECS if codec.startswith(incomplete)]
+    return [codec for codec in CODEC_NAMES if codec.startswith(incomplete)]
 
 
 def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

@@ -16,7 +16,7 @@ from kseg.conversion.recoding import Refused, checked, recompressed
 from kseg.conversion.request import Request
 from kseg.errors import UnsupportedError
 from kseg.formats.compressing import LEVELS, Target
-from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, ZSTD
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.uninitialized import lengthen
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
@@ -38,8 +38,6 @@ from kseg.segment.problems import HARMLESS_CODES
 
 GROUP_BYTES = 16 << 10
 """Uncompressed messages are grouped up to this size for compression: batch.size of Kafka's producer."""
-
-_GZIP, _ZSTD = 1, 4
 
 
 class Converter:
@@ -71,7 +69,7 @@ class Converter:
         """Whether `take` gives the same result as `add` for uncompressed batches of a format."""
         request, target = self._request, magic if self._magic is None else self._magic
         return magic < MAGIC_V2 or (
-            target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == 0)
+            target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == NONE)
         )
 
     def take(self, run: PlainRun, scratch: Scratch) -> Iterator[Build]:
@@ -83,7 +81,7 @@ class Converter:
             yield partial(bytes, bytes(run.data)), len(run.data)
             return
         fields = BatchFields(self._target(0, magic), append_time=run.append_time if magic else None)
-        if magic == MAGIC_V2 and fields.target.codec == 0 and request.batch_bytes is None:
+        if magic == MAGIC_V2 and fields.target.codec == NONE and request.batch_bytes is None:
             yield from self.flush()
             self.has_changed = True
             for rows in run.rows(scratch):
@@ -114,11 +112,11 @@ class Converter:
         """Returns the codec for a new batch that replaces one with ``codec``."""
         target = self._request.target
         if target is not None:
-            if target.codec == _ZSTD and magic < MAGIC_V2:
+            if target.codec == ZSTD and magic < MAGIC_V2:
                 raise UnsupportedError(f"message format v{magic} has no zstd: --to v2")
             return target
-        if codec == _ZSTD and magic < MAGIC_V2:
-            codec = _GZIP
+        if codec == ZSTD and magic < MAGIC_V2:
+            codec = GZIP
         return Target(codec, LEVELS[CODEC_NAMES[codec]][2] if CODEC_NAMES[codec] in LEVELS else None)
 
     def _is_kept(self, codec: int) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from kseg.formats import compression
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import ROW_HEADER_COUNT, ROW_WIDTH
@@ -52,7 +53,7 @@ class Losses:
         self.counts[PRODUCERS] += header.producer_id >= 0
         self.counts[TRANSACTIONAL] += header.is_transactional and not self._committed_only
         self.counts[HORIZONS] += header.delete_horizon_ms is not None
-        self.counts[ZSTD] += header.codec == 4 and not self._has_codec
+        self.counts[ZSTD] += header.codec == compression.ZSTD and not self._has_codec
         self.counts = +self.counts
 
     def add_plain(self, magic: int, timed: int) -> None:

@@ -23,7 +23,6 @@ from kseg.formats.compression import CODEC_NAMES
 if TYPE_CHECKING:
     from kseg.kernel.codecs.packing import Packer
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
 

@@ -33,11 +33,13 @@ from kseg.formats.decompressed import DecompressionError, Output, Remarks, over,
 from kseg.formats.zstd_stream import unzstd
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+"""Codecs, as in the attributes of a batch."""
 
 KAFKA_0_7 = -7
 """Used as the magic of Kafka 0.7 messages; their own magic 0 and 1 have another meaning."""
 
-_HIGHEST_CODEC = {KAFKA_0_7: 2, 0: 3, 1: 3}
+_HIGHEST_CODEC = {KAFKA_0_7: SNAPPY, 0: LZ4, 1: LZ4}
 
 _INT32_BE = struct.Struct(">i").unpack_from
 _UINT32_LE = struct.Struct("<I").unpack_from
@@ -57,15 +59,15 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
 
     Raises DecompressionError.
     """
-    if codec == 0:
+    if codec == NONE:
         return payload
     _check_codec(codec, magic)
     view = memoryview(payload)
-    if codec == 1:
+    if codec == GZIP:
         return _gunzip(view, Output(ceiling, remarks))
-    if codec == 2:
+    if codec == SNAPPY:
         return _unsnappy(view, Output(ceiling, remarks))
-    if codec == 3:
+    if codec == LZ4:
         return _unlz4(view, Output(ceiling, remarks), verify_header=magic != 0)
     return unzstd(view, Output(ceiling, remarks))
 
@@ -77,16 +79,16 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     """
     _check_codec(codec, 2)
     view = memoryview(payload)
-    if codec == 1:
+    if codec == GZIP:
         _gzip_body(view, 0)
-    elif codec == 2 and not _is_xerial(view):
+    elif codec == SNAPPY and not _is_xerial(view):
         _unsnappy_block(view, Output(ceiling))
-    elif codec == 3:
+    elif codec == LZ4:
         _lz4_descriptor(view, verify_header=True)
 
 
 def _check_codec(codec: int, magic: int) -> None:
-    if not 0 <= codec <= _HIGHEST_CODEC.get(magic, 4):
+    if not 0 <= codec <= _HIGHEST_CODEC.get(magic, ZSTD):
         raise undecodable(_refusal(codec, magic))
 
 
@@ -95,6 +97,10 @@ def _refusal(codec: int, magic: int) -> str:
         return f"unknown compression codec {codec}"
     era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
     return f"{era} has no {CODEC_NAMES[codec]} compression"
+
+
+def codec_name(codec: int) -> str:
+    return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
 
 
 # gzip ----------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats.byte_types import BytesLike, Sliceable
-from kseg.formats.compression import CODEC_NAMES, check_beginning
+from kseg.formats.compression import check_beginning, codec_name
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.limited_memory import decompress_limited
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
@@ -85,10 +85,6 @@ class RecordBatchHeader(NamedTuple):
     def delete_horizon_ms(self) -> int | None:
         """Wall clock in ms from which the cleaner may remove the batch's tombstones (KIP-534); None if unset."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
-
-
-def codec_name(codec: int) -> str:
-    return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
 
 
 def parse_header(data: Sliceable, position: int = 0) -> RecordBatchHeader:

@@ -17,15 +17,13 @@ from struct import Struct
 from typing import NamedTuple
 
 from kseg.formats.byte_types import BytesLike
-from kseg.formats.compression import decompress
+from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
-FORMAT = -7
-"""Used in place of the magic of later formats."""
 MIN_BYTES = 9
 _SIZE = Struct(">i")
 _CRC = Struct(">I")
@@ -94,7 +92,7 @@ def _open_set(
             header = parse_header(payload, walk.position)
             after = walk.position + 4 + header.size
             try:
-                inner = decompress(header.codec, payload[walk.position + 10 : after], FORMAT, budget[0], remarks)
+                inner = decompress(header.codec, payload[walk.position + 10 : after], KAFKA_0_7, budget[0], remarks)
             except DecompressionError as error:
                 raise UndecodableError(error.problem, str(error)) from error
             budget[0] -= len(inner)

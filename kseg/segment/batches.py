@@ -9,6 +9,7 @@ from typing import Any
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.byte_types import BytesLike
+from kseg.formats.compression import codec_name
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
@@ -65,7 +66,7 @@ class Batch:
 
     @property
     def compression(self) -> str:
-        return record_batch.codec_name(self.header.codec)
+        return codec_name(self.header.codec)
 
     @property
     def timestamp_type(self) -> str:

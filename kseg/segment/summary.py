@@ -9,9 +9,8 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.formats import v07
 from kseg.formats.byte_types import Sliceable
-from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.compression import KAFKA_0_7, codec_name
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, int64s, sparse_int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
@@ -129,7 +128,7 @@ class Summary:
             self.problems.update(problem.code for problem in batch.problems)
             return
         era_07 = isinstance(batch, Message07)
-        tally.add_batch(batch.data, v07.FORMAT if era_07 else batch.magic, self._tally, self._producers)
+        tally.add_batch(batch.data, KAFKA_0_7 if era_07 else batch.magic, self._tally, self._producers)
         records = unpacked = 0
         payloads: deque[Any] = deque(maxlen=MAX_NESTING + 1)
         try:
@@ -164,7 +163,7 @@ class Summary:
             for codec in range(tally.CODECS):
                 at = _FORMS + (form * tally.CODECS + codec) * _FORM_COLUMNS
                 if self._tally[at]:
-                    compression = CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
+                    compression = codec_name(codec)
                     found.append(Form(shown, compression, *self._tally[at : at + _FORM_COLUMNS]))
         return found
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.backlog import backlog_of
-from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.compression import codec_name
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import int64s
 from kseg.kernel.state.forms import CODECS, FORMS_WIDTH, count_forms
@@ -69,7 +69,7 @@ class Census(Rule):
             for codec in range(CODECS):
                 batches, size = self._forms[2 * (form * CODECS + codec) :][:2]
                 if batches:
-                    compression = CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})"
+                    compression = codec_name(codec)
                     found.append({"format": name, "compression": compression, "batches": batches, "bytes": size})
         return found
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.formats.byte_types import BytesLike
-from kseg.formats.record_batch import codec_name
+from kseg.formats.compression import codec_name
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.output.hex.lines import HexLines

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from kseg.formats import message_set, v07
 from kseg.formats.byte_types import BytesLike, Sliceable
-from kseg.formats.compression import decompress
+from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
 from kseg.formats.rows import Rows, Scratch, UndecodableError
@@ -165,7 +165,7 @@ class HexPrinter(Printer):
             shown = name if codec == 0 else f"{name}, compressed"
             lines.content(position + start, data[start:stop], shown, is_record=False)
         if codec and self._unpacked and lines.shows(position, position + size):
-            magic = v07.FORMAT if era_07 else data[16]
+            magic = KAFKA_0_7 if era_07 else data[16]
             inside = self._lines.unpacked() if depth == 0 else lines
             self._open_entry(inside, data[start:stop], codec, magic, era_07, budget, depth)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kseg.export.records import sought
-from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.compression import codec_name
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
@@ -105,7 +105,7 @@ def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
         "magic": magic,
         "isValid": bool(batch[BATCH_STATE] & CRC_RIGHT),
         "lastOffset": batch[BATCH_LAST_OFFSET],
-        "compression": CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown({codec})",
+        "compression": codec_name(codec),
         "timestampType": TIMESTAMP_TYPES[1 + bool(attributes & LOG_APPEND_TIME)] if has_time else TIMESTAMP_TYPES[0],
         "maxTimestamp": batch[BATCH_MAX_TIMESTAMP] if has_time else None,
         "isTransactional": is_v2 and bool(attributes & TRANSACTIONAL),

@@ -16,7 +16,7 @@ from kseg.conversion.recoding import Refused, checked, recompressed
 from kseg.conversion.request import Request
 from kseg.errors import UnsupportedError
 from kseg.formats.compressing import LEVELS, Target
-from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, ZSTD
+from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.uninitialized import lengthen
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
@@ -112,10 +112,10 @@ class Converter:
         """Returns the codec for a new batch that replaces one with ``codec``."""
         target = self._request.target
         if target is not None:
-            if target.codec == ZSTD and magic < MAGIC_V2:
-                raise UnsupportedError(f"message format v{magic} has no zstd: --to v2")
+            if not allows(magic, target.codec):
+                raise UnsupportedError(f"message format v{magic} has no {target.name}: --to v2")
             return target
-        if codec == ZSTD and magic < MAGIC_V2:
+        if not allows(magic, codec):
             codec = GZIP
         return Target(codec, LEVELS[CODEC_NAMES[codec]][2] if CODEC_NAMES[codec] in LEVELS else None)
 

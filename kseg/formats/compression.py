@@ -88,7 +88,7 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
 
 
 def _check_codec(codec: int, magic: int) -> None:
-    if not 0 <= codec <= _HIGHEST_CODEC.get(magic, ZSTD):
+    if codec < 0 or not allows(magic, codec):
         raise undecodable(_refusal(codec, magic))
 
 
@@ -97,6 +97,11 @@ def _refusal(codec: int, magic: int) -> str:
         return f"unknown compression codec {codec}"
     era = "Kafka 0.7" if magic == KAFKA_0_7 else f"message format {magic}"
     return f"{era} has no {CODEC_NAMES[codec]} compression"
+
+
+def allows(magic: int, codec: int) -> bool:
+    """Whether batches of this magic may have the codec."""
+    return codec <= _HIGHEST_CODEC.get(magic, ZSTD)
 
 
 def codec_name(codec: int) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kseg.formats import message_set, record_batch
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import Target, compress
-from kseg.formats.compression import CODEC_NAMES, ZSTD, decompress
+from kseg.formats.compression import CODEC_NAMES, allows, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import UndecodableError
@@ -168,7 +168,7 @@ def _area_of(batch: Batch, target: Target) -> _Area | None:
         if batch.header.record_count <= 0 or batch.header.codec >= len(CODEC_NAMES):
             return None
         return _Area(batch.data[record_batch.HEADER_BYTES :], batch.header.codec, 2, HEADER_BYTES)
-    if not isinstance(batch, Message) or not batch.header.codec or target.codec == ZSTD:
+    if not isinstance(batch, Message) or not batch.header.codec or not allows(batch.magic, target.codec):
         return None
     try:
         value = message_set.value_of(batch.data, 0, batch.size)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kseg.errors import PathError
 from kseg.logdir import index_interval
-from kseg.logdir.index_interval import Interval, chosen_interval, interval_of
+from kseg.logdir.index_interval import FilesOnDisk, Interval, chosen_interval, interval_of
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import TESTDATA, TRANSACTIONS, make, real_batches, recover
 
@@ -33,6 +34,11 @@ def test_what_was_given_is_found(tmp_path: Path, size: int) -> None:
 
 def test_the_default_where_nothing_shows_it(tmp_path: Path) -> None:
     assert interval(make(tmp_path / "orders-0", {0: [SMALL]})) == Interval(4096, 0)
+
+
+def test_a_directory_that_cannot_be_listed(tmp_path: Path) -> None:
+    with pytest.raises(PathError, match="orders-0: No such file or directory"):
+        FilesOnDisk(str(tmp_path / "orders-0"))
 
 
 def test_what_is_given_is_taken(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_a_terminal_gets_a_table_of_each_directory(monkeypatch: pytest.MonkeyPat
     assert lines[0] == "/logs/[bold]orders-0"
     assert lines.index("/logs") > 3
     assert [line.split() for line in lines].count(["change", "time", "state", "kept", "command"]) == 2
+    assert [line[:9] for line in lines if "2023" in line] == ["      1  ", "      2  ", "      1  "]
     at = lines[1].index("command")
     start = next(i for i, line in enumerate(lines) if "2023-11-14" in line and "abandoned" in line)
     command = "".join(f"{line[at:]} " for line in lines[start : lines.index("/logs")])

@@ -12,6 +12,7 @@ from typing import Protocol
 from kseg.cleaner.grouping import group_segments
 from kseg.cleaner.log import Segment
 from kseg.cleaner.settings import CleanerSettings
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.stores.regular_files import open_regular
 
 _LEGACY_GROWTH, _GROWTH = 3, 1.25
@@ -95,5 +96,5 @@ def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: boo
 
 def _is_legacy(segment: Segment) -> bool:
     with open_regular(segment.path) as stream:
-        head = stream.read(17)
-    return len(head) == 17 and head[16] < 2
+        head = stream.read(ENTRY_MAGIC + 1)
+    return len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2

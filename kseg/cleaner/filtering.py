@@ -15,7 +15,7 @@ from kseg.formats.rows import Rows
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts, judge_rows
 from kseg.kernel.compact.rewriting import seal
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import CODEC, MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, OUTPUT_FULL, ROWS_FULL
 
@@ -92,7 +92,7 @@ class _Filtering:
         out, survivors = self._buffers.out, self._survivors
         start, attributes = survivors.size + HEADER_BYTES, survivors.attributes
         with memoryview(out) as whole:
-            area = compress(target_of(attributes & 7), whole[start : start + survivors.area_size])
+            area = compress(target_of(attributes & CODEC), whole[start : start + survivors.area_size])
         end = start + len(area)
         if end > len(out):
             out.extend(bytes(end - len(out)))

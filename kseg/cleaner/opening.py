@@ -6,6 +6,7 @@ from kseg.cleaner.reading import Window
 from kseg.formats import record_batch
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, V2_FLAGS
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, ROW_WIDTH
 from kseg.kernel.records import opening
 from kseg.kernel.records.record_fields import REASONS
@@ -32,7 +33,7 @@ class RecordBuffers:
     def expand(self, window: Window, i: int) -> bool:
         """Enlarges the decompression buffer for batch i; returns False if the kernel cannot decompress it at all."""
         position = window.rows[i * BATCH_WIDTH + BATCH_POSITION]
-        return bool(self.expansion.extend(window.data[position + 22] & 7))
+        return bool(self.expansion.extend(window.data[position + V2_FLAGS] & CODEC))
 
 
 def batch_bytes(window: Window, i: int) -> memoryview:
@@ -55,7 +56,7 @@ def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memo
 def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
     """Returns message i (v0 or v1). Raises DamagedError if an inner message is not intact."""
     data = batch_bytes(window, i)
-    message = Message(data, 0, len(data), data[16], True, buffers.scratch)
+    message = Message(data, 0, len(data), data[ENTRY_MAGIC], True, buffers.scratch)
     if problems := [problem for problem in message.check() if problem.code not in HARMLESS_CODES]:
         raise window.damage(i, problems[0].message)
     return message

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import Segment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
+from kseg.formats import message_set, record_batch
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.segment.times import show_span
 from kseg.stores.regular_files import open_regular
 
@@ -147,9 +149,9 @@ def _oldest(dirty: Sequence[Segment]) -> int | None:
 def _first_timestamp(segment: Segment) -> int:
     """Returns the largest timestamp of the first batch, in ms; -1 if there is none."""
     with open_regular(segment.path) as stream:
-        head = stream.read(61)
-    if len(head) < 26:
+        head = stream.read(record_batch.HEADER_BYTES)
+    if len(head) < message_set.MIN_BYTES:
         return -1
-    if head[16] >= 2:
-        return int.from_bytes(head[35:43], "big", signed=True) if len(head) >= 43 else -1
-    return int.from_bytes(head[18:26], "big", signed=True) if head[16] == 1 else -1
+    if head[ENTRY_MAGIC] >= MAGIC_V2:
+        return record_batch.parse_header(head).max_timestamp if len(head) == record_batch.HEADER_BYTES else -1
+    return message_set.parse_header(head).timestamp

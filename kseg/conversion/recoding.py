@@ -13,6 +13,7 @@ from kseg.formats.rows import UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.codecs.recoding import FULL, Repacking, are_right, seal
 from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.layout.headers import CODEC, V2_FLAGS
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
 from kseg.segment.items import Damage, Problem
 
@@ -118,7 +119,7 @@ class _Recoding:
         position = self._frames[frame * FRAME_WIDTH + FRAME_POSITION]
         end = position + self._frames[frame * FRAME_WIDTH + FRAME_SIZE]
         records = buffer[position + HEADER_BYTES : end]
-        old = buffer[position + 22] & 7
+        old = buffer[position + V2_FLAGS] & CODEC
         if old:
             records = self._expand(old, 2, records)
         out: bytearray = self._found[-1]

@@ -12,6 +12,7 @@ from kseg.export.chunk import Chunk, Chunks
 from kseg.export.decoding import ALL_TIMES, Decoder, LeftOut, ReportLeftOut
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
 from kseg.kernel.records import columns as kernel
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
@@ -24,7 +25,7 @@ from kseg.segment.survey import FULL, Headers, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
 
-_HEAD_BYTES = 23
+_HEAD_BYTES = V2_FLAGS + 1
 """A batch up to the codec in its attributes."""
 
 
@@ -176,4 +177,4 @@ def _all_chunks(decoder: Decoder, run: Run) -> Iterator[Chunk]:
 def begins_compressed(source: Source, position: int = 0) -> bool:
     """Whether the batch at a position, not of 0.7, is compressed. Copying plain records is not worth a thread."""
     head = bytes(source.buffer[position : position + _HEAD_BYTES])
-    return len(head) == _HEAD_BYTES and bool(head[22 if head[16] == 2 else 17] & 7)
+    return len(head) == _HEAD_BYTES and bool(head[V2_FLAGS if head[ENTRY_MAGIC] == MAGIC_V2 else LEGACY_FLAGS] & CODEC)

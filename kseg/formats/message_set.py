@@ -22,7 +22,14 @@ from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.limited_memory import decompress_limited
 from kseg.formats.rows import Rows, Scratch, UndecodableError
-from kseg.kernel.layout.headers import CODEC, LOG_APPEND_TIME
+from kseg.kernel.layout.headers import (
+    CODEC,
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    LOG_APPEND_TIME,
+    V0_HEADER_BYTES,
+    V1_HEADER_BYTES,
+)
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -104,7 +111,7 @@ def _kind(header: MessageHeader) -> int:
 
 def value_of(data: BytesLike, position: int, end: int) -> Any | None:
     """Returns the value of the entry in ``[position, end)``, None for null. Raises UndecodableError."""
-    at = position + (18 if data[position + 16] == 0 else 26)
+    at = position + (V0_HEADER_BYTES if data[position + ENTRY_MAGIC] == 0 else V1_HEADER_BYTES)
     for part in ("key", "value"):
         if at + 4 > end:
             raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
@@ -145,12 +152,12 @@ def _open_set(
             if is_empty:
                 raise UndecodableError("undecodable-records", "a compressed message holds no message")
             if status == kernel.CUT and reading.remarks is not None:
-                reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, 12)))
+                reading.remarks.append(("cut-message-set", cut_set_text(payload, walk.position, ENTRY_OVERHEAD)))
             return
         if status == kernel.COMPRESSED:
             is_empty = False
             inner = parse_header(payload, walk.position)
-            after = walk.position + 12 + inner.size
+            after = walk.position + ENTRY_OVERHEAD + inner.size
             offset_inside = _wrapped(inner.offset + base)
             yield from _open_set(payload, walk.position, after, inner, offset_inside, reading, depth + 1)
             walk.position = after

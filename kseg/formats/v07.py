@@ -21,6 +21,7 @@ from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel.layout.headers import V07_CODEC, V07_SIZE_BYTES
 from kseg.kernel.records import messages as kernel
 from kseg.limits import MAX_NESTING
 
@@ -39,7 +40,7 @@ class MessageHeader(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return self.attributes & 3
+        return self.attributes & V07_CODEC
 
 
 def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
@@ -86,13 +87,14 @@ def _open_set(
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count)
         if status in (kernel.END, kernel.CUT):
             if status == kernel.CUT and remarks is not None:
-                remarks.append(("cut-message-set", cut_set_text(payload, walk.position, 4)))
+                remarks.append(("cut-message-set", cut_set_text(payload, walk.position, V07_SIZE_BYTES)))
             return
         if status == kernel.COMPRESSED:
             header = parse_header(payload, walk.position)
-            after = walk.position + 4 + header.size
+            after = walk.position + V07_SIZE_BYTES + header.size
             try:
-                inner = decompress(header.codec, payload[walk.position + 10 : after], KAFKA_0_7, budget[0], remarks)
+                start = walk.position + MIN_BYTES + 1  # only magic 1, which has attributes, is compressed
+                inner = decompress(header.codec, payload[start:after], KAFKA_0_7, budget[0], remarks)
             except DecompressionError as error:
                 raise UndecodableError(error.problem, str(error)) from error
             budget[0] -= len(inner)

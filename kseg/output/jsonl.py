@@ -9,7 +9,7 @@ from typing import Any
 
 from kseg.formats.json_values import bytes_value, encode, name_value, unset
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.render.lines import CONTENTS, DEEP
 from kseg.output.printer import Printer, Span, all_rows
 from kseg.segment.batches import Batch, Message, Message07
@@ -157,7 +157,7 @@ class JsonLinesPrinter(Printer):
         found = {
             "type": "record", "file": self._name, "position": batch.position, "topic": self._topic,
             "partition": self._file.partition, "offset": rows.rows[at + ROW_OFFSET], "nextOffset": batch.base_offset,
-            "valueSize": size, "isValid": bool(rows.rows[at + ROW_CHECK] >> 32 & 1),
+            "valueSize": size, "isValid": bool(rows.rows[at + ROW_CHECK] >> CHECK_VALID_SHIFT & 1),
         }  # fmt: skip
         if self.style.contents:
             found["value"] = bytes_value(bytes(rows.payload[value : value + size]))

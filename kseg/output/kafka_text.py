@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
@@ -179,7 +179,7 @@ class KafkaTextPrinter(Printer):
             content = b" payload: " + shown.encode()
         if self.style.skip_metadata:
             return b"", content
-        is_valid = b"true" if check >> 32 & 1 else b"false"
+        is_valid = b"true" if check >> CHECK_VALID_SHIFT & 1 else b"false"
         crc = b" valueSize: %d isValid: %s crc: %d" % (size, is_valid, check & 0xFFFFFFFF)
         return b"| offset: %d nextOffset: " % rows.rows[at + ROW_OFFSET], crc + content
 

@@ -13,6 +13,7 @@ from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
 from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, LEGACY_FLAGS, MAGIC_V2, V07_SIZE_BYTES
 from kseg.limits import MAX_NESTING
 from kseg.output.hex.headers import MAGIC_END, show_header, value_place
 from kseg.output.hex.lines import HexLines
@@ -148,13 +149,13 @@ class HexPrinter(Printer):
     ) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
         read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, era_07, _slices(data))
-        if (era_07 and read < v07.MIN_BYTES) or (not era_07 and data[16] > 1):
+        if (era_07 and read < v07.MIN_BYTES) or (not era_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
             _show_unknown(lines, data, position, read)
             return
         if era_07:
             codec, value = v07.parse_header(data).codec, (read, size)
         else:
-            codec = data[17] & 7
+            codec = data[LEGACY_FLAGS] & CODEC
             found = value_place(lines, data, read, size, position)
             if found is None:
                 return
@@ -165,7 +166,7 @@ class HexPrinter(Printer):
             shown = name if codec == 0 else f"{name}, compressed"
             lines.content(position + start, data[start:stop], shown, is_record=False)
         if codec and self._unpacked and lines.shows(position, position + size):
-            magic = KAFKA_0_7 if era_07 else data[16]
+            magic = KAFKA_0_7 if era_07 else data[ENTRY_MAGIC]
             inside = self._lines.unpacked() if depth == 0 else lines
             self._open_entry(inside, data[start:stop], codec, magic, era_07, budget, depth)
 
@@ -182,7 +183,11 @@ class HexPrinter(Printer):
             return
         budget[0] -= len(payload)
         lines.note(f"decompressed: {len(payload)} bytes", "green")
-        at, overhead, least = 0, 4 if era_07 else 12, v07.MIN_BYTES if era_07 else message_set.MIN_BYTES
+        at, overhead, least = (
+            0,
+            V07_SIZE_BYTES if era_07 else ENTRY_OVERHEAD,
+            v07.MIN_BYTES if era_07 else message_set.MIN_BYTES,
+        )
         while at < len(payload):
             left = len(payload) - at
             if not lines.take_entry():

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kseg.changes.disk import Disk, umask
+from kseg.changes.disk import Disk
 from kseg.formats.rows import Scratch
 from kseg.recovery.broker.epoch_reset import epoch_positions
 from kseg.recovery.segment_span import SegmentSpan
@@ -23,7 +23,7 @@ def new_file(path: str, disk: Disk) -> Iterator[int]:
     descriptor = disk.create(path)
     try:
         yield descriptor
-        os.fchmod(descriptor, 0o666 & ~umask())
+        disk.set_default_mode(descriptor)
         disk.sync(descriptor)
     finally:
         os.close(descriptor)

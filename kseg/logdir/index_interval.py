@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from kseg.errors import PathError
+from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import be32
 from kseg.segment.indexes import OFFSET_ENTRY
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
@@ -23,7 +24,6 @@ SECOND_BYTES = 1024
 MAX_INDEXES = 8
 MAX_ENTRIES = 128
 MIN_ENTRIES = 8
-_HEAD_BYTES = 12
 _MIN_SIZE = 14
 _LARGEST_GAP = 4 << 20
 
@@ -149,10 +149,10 @@ def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
         data = files.read_range(log, last, position - last)
         at = before = 0
         while at < len(data):
-            size = be32(data, at + 8) if len(data) - at >= _HEAD_BYTES else 0
+            size = be32(data, at + ENTRY_SIZE) if len(data) - at >= ENTRY_OVERHEAD else 0
             if size < _MIN_SIZE:
                 return []
-            before, at = at, at + _HEAD_BYTES + size
+            before, at = at, at + ENTRY_OVERHEAD + size
         if at != len(data):
             return []
         found.append(_Gap(len(data), before))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
 from kseg.formats.rows import Rows, UndecodableError
+from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
@@ -192,8 +193,8 @@ def ends_silently(damage: Damage, head: bytes) -> bool:
     """
     if damage.length <= SHORT_TAIL_BYTES:
         return True
-    size = int.from_bytes(head[8:12], "big", signed=True)
-    return size >= MIN_SIZE and size + 12 > damage.length
+    size = int.from_bytes(head[ENTRY_SIZE:ENTRY_OVERHEAD], "big", signed=True)
+    return size >= MIN_SIZE and size + ENTRY_OVERHEAD > damage.length
 
 
 def printable(shown: str) -> bytes:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.byte_types import Sliceable
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OFFSET, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import be32, be64
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.plausibility import continues, leading_zeros, long_zeros, offset_continues
@@ -51,7 +52,7 @@ def _diagnose(
     if era_07:
         return _diagnose_07(buffer, position, stop, extent)
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
-    claimed = be32(head, 8) + 12 if length >= message_set.MIN_BYTES else 0
+    claimed = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if length >= message_set.MIN_BYTES else 0
     whole = _with_length(head, length)
     if claimed and length <= MAX_BATCH_BYTES and continues(whole, last_offset) and crc_holds(buffer, position, stop):
         return "bad-length", f"a complete batch of {length} bytes, whose length field says {claimed}"
@@ -68,7 +69,7 @@ def _diagnose(
         )
     for magic in range(3):
         if continues(_with_magic(head, magic), last_offset):
-            return "bad-magic", f"a batch whose magic is {head[16]}"
+            return "bad-magic", f"a batch whose magic is {head[ENTRY_MAGIC]}"
     if continues(whole, last_offset):
         return "bad-length", f"a batch of {length} bytes up to the next one, whose length field says {claimed}"
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, extent)}"
@@ -81,20 +82,24 @@ def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
 
 def _with_length(head: bytes, length: int) -> bytes:
     """Returns the header with the length of a batch of so many bytes; 0, which none has, if no field can hold it."""
-    return head[:8] + (length - 12 if length <= _LARGEST else 0).to_bytes(4, "big", signed=True) + head[12:]
+    size = length - ENTRY_OVERHEAD if length <= _LARGEST else 0
+    return head[:ENTRY_SIZE] + size.to_bytes(4, "big", signed=True) + head[ENTRY_OVERHEAD:]
 
 
 def _with_magic(head: bytes, magic: int) -> bytes:
-    return head[:16] + bytes([magic]) + head[17:]
+    return head[:ENTRY_MAGIC] + bytes([magic]) + head[ENTRY_MAGIC + 1 :]
 
 
 def _is_cut_header(head: bytes, last_offset: int) -> bool:
     """Whether these bytes, fewer than a header, can be the start of one."""
     if len(head) < 8:
         return True
-    if not offset_continues(be64(head, 0), last_offset):
+    if not offset_continues(be64(head, ENTRY_OFFSET), last_offset):
         return False
-    return len(head) < 12 or (be32(head, 8) + 12 > len(head) and (len(head) < 17 or head[16] <= 2))
+    if len(head) < ENTRY_OVERHEAD:
+        return True
+    has_known_magic = len(head) <= ENTRY_MAGIC or head[ENTRY_MAGIC] <= MAGIC_V2
+    return be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD > len(head) and has_known_magic
 
 
 def _zeros_in(buffer: Sliceable, start: int, stop: int, extent: Extent | None) -> str:

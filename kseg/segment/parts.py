@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TypeVar
 
 from kseg.kernel import COMPILED
+from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.runtime.threads import Outcome, Threads
 from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
@@ -81,10 +82,10 @@ def _cut(extent: Extent, start: int, wanted: int, end: int) -> int:
     # For large batches a few steps from length to length are faster than a search.
     for _ in range(_MAX_STEPS):
         head = extent.pread(12, start)
-        size = int.from_bytes(head[8:], "big", signed=True)
-        if len(head) < 12 or size <= 0:
+        size = int.from_bytes(head[ENTRY_SIZE:], "big", signed=True)
+        if len(head) < ENTRY_OVERHEAD or size <= 0:
             break
-        start += 12 + size
+        start += ENTRY_OVERHEAD + size
         if start >= wanted:
             return start
     return next_frame(extent, wanted + FIRST_LOOK_BYTES, end)

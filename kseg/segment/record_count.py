@@ -2,6 +2,7 @@
 
 from kseg.errors import PathError
 from kseg.formats.rows import int64s
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, FrameScan
@@ -62,8 +63,8 @@ class RecordCounter:
 def _first(data: bytes) -> tuple[int, int]:
     """Returns size and record count of a batch larger than ``data``; (0, -1) if there is none or it lacks a count."""
     size = 12 + int.from_bytes(data[8:12], "big", signed=True)
-    if len(data) >= _HEADER_BYTES and size > len(data) and data[16] == 2:
+    if len(data) >= _HEADER_BYTES and size > len(data) and data[ENTRY_MAGIC] == MAGIC_V2:
         return size, int.from_bytes(data[57:61], "big", signed=True)
-    if len(data) > 17 and size > len(data) and data[16] in (0, 1) and not data[17] & 7:
+    if len(data) > LEGACY_FLAGS and size > len(data) and data[ENTRY_MAGIC] in (0, 1) and not data[LEGACY_FLAGS] & CODEC:
         return size, 1
     return 0, -1

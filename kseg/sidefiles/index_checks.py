@@ -10,7 +10,14 @@ from typing import NamedTuple
 
 from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    MAGIC_V2,
+    V2_LAST_OFFSET_DELTA,
+)
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES
@@ -77,12 +84,13 @@ class IndexedLog:
         if position < 0 or position >= stop - SHORT_TAIL_BYTES:
             return None
         head = bytes(self.buffer[position : min(position + 27, stop)])
-        size = be32(head, 8)
-        magic = head[16] - 256 if head[16] > 127 else head[16]
+        size = be32(head, ENTRY_SIZE)
+        magic = head[ENTRY_MAGIC] - 256 if head[ENTRY_MAGIC] > 127 else head[ENTRY_MAGIC]
         least = _HEADER_V2 if magic >= MAGIC_V2 else _HEADER_V1 if magic else _HEADER_V0
-        if size < MIN_SIZE or size + 12 < least or position + 12 + size > stop:
+        if size < MIN_SIZE or size + ENTRY_OVERHEAD < least or position + ENTRY_OVERHEAD + size > stop:
             return None
-        return Frame(position, 12 + size, magic, be64(head, 0) + (be32(head, 23) if magic >= MAGIC_V2 else 0))
+        last_delta = be32(head, V2_LAST_OFFSET_DELTA) if magic >= MAGIC_V2 else 0
+        return Frame(position, ENTRY_OVERHEAD + size, magic, be64(head, ENTRY_OFFSET) + last_delta)
 
     def batch(self, frame: Frame) -> Batch:
         """Returns the batch of a frame without verifying its checksum."""

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kseg.errors import KsegError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
 from kseg.recovery.salvage.parts import Part, batch_of, batches_of
@@ -20,7 +21,6 @@ from kseg.segment.items import Record
 from kseg.stores.common_prefix import common_prefix
 from kseg.stores.source import Source, open_source
 
-_COUNT_AT = HEADER_BYTES - 4
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20
 """Bytes compared at a time."""
 
@@ -146,8 +146,8 @@ class Cursor:
 
 def epoch_of(source: Source, batch: Part) -> int:
     """Returns the leader epoch of a batch; -1 for v0 and v1."""
-    head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + 17])
-    return be32(head, 12) if head[16] >= 2 else -1
+    head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + ENTRY_MAGIC + 1])
+    return be32(head, V2_LEADER_EPOCH) if head[ENTRY_MAGIC] >= MAGIC_V2 else -1
 
 
 class Agreement:
@@ -287,7 +287,7 @@ class Agreement:
         epoch = epoch_of(a.source, a.batch)
         if not is_same or epoch == epoch_of(b.source, b.batch):
             return False
-        if epoch < -1 or not be32(bytes(a.source.buffer[a.batch.start : a.batch.start + HEADER_BYTES]), _COUNT_AT):
+        if epoch < -1 or not be32(bytes(a.source.buffer[a.batch.start : a.batch.start + HEADER_BYTES]), V2_COUNT):
             return True
         before = self._last_border()
         rest = a.part._replace(start=a.batch.end) if a.batch.end < a.part.end else a.behind

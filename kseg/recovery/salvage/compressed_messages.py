@@ -2,7 +2,7 @@
 
 from kseg.formats import message_set
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -89,7 +89,7 @@ def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
     """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
     for all other batches."""
     data = part.head + bytes(source.buffer[part.start + len(part.head) : part.end])
-    if data[16] != 0 or not message_set.parse_header(data).codec:
+    if data[ENTRY_MAGIC] != 0 or not message_set.parse_header(data).codec:
         return None
     message = Message(data, 0, len(data), 0, True, Scratch())
     found = reach(message)

@@ -7,6 +7,15 @@ can be damaged while every record is intact.
 from typing import overload
 
 from kseg.formats.byte_types import BytesLike, Sliceable
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    MAGIC_V2,
+    V2_CRC,
+    V2_LAST_OFFSET_DELTA,
+)
 from kseg.kernel.layout.rows import be32, be64
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.parts import Part
@@ -16,7 +25,6 @@ from kseg.stores.source import Source
 
 _HEADER_BYTES = 61
 _MIN_BYTES = 26
-_MAGIC_AT, _CRC_AT = 16, 17
 _OFFSET_BITS = 63
 
 
@@ -28,22 +36,22 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
     """
     if not _MIN_BYTES <= damage.length <= MAX_BATCH_BYTES:
         return None
-    head = bytes(source.buffer[damage.position : damage.position + _CRC_AT])
-    length = (damage.length - 12).to_bytes(4, "big")
-    if head[_MAGIC_AT] < 2 and crc_holds(source.buffer, damage.position, damage.end):
-        return head[:8] + length
+    head = bytes(source.buffer[damage.position : damage.position + V2_CRC])
+    length = (damage.length - ENTRY_OVERHEAD).to_bytes(4, "big")
+    if head[ENTRY_MAGIC] < MAGIC_V2 and crc_holds(source.buffer, damage.position, damage.end):
+        return head[:ENTRY_SIZE] + length
     if damage.length > _HEADER_BYTES and crc_holds(_WithMagic2(source.buffer, damage.position), 0, damage.length):
-        return head[:8] + length + head[12:16] + b"\2"
+        return head[:ENTRY_SIZE] + length + head[ENTRY_OVERHEAD:ENTRY_MAGIC] + b"\2"
     return None
 
 
 def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     """Returns the first 17 bytes of a v2 batch whose magic is wrong; None if it is no such batch."""
-    if size <= _HEADER_BYTES or source.buffer[position + _MAGIC_AT] == 2:
+    if size <= _HEADER_BYTES or source.buffer[position + ENTRY_MAGIC] == MAGIC_V2:
         return None
     if not crc_holds(_WithMagic2(source.buffer, position), 0, size):
         return None
-    return bytes(source.buffer[position : position + _MAGIC_AT]) + b"\2"
+    return bytes(source.buffer[position : position + ENTRY_MAGIC]) + b"\2"
 
 
 class _WithMagic2:
@@ -64,7 +72,7 @@ class _WithMagic2:
 
     def __getitem__(self, key: int | slice, /) -> int | BytesLike:
         if isinstance(key, int):
-            return 2 if key == _MAGIC_AT else self._buffer[self._position + key]
+            return MAGIC_V2 if key == ENTRY_MAGIC else self._buffer[self._position + key]
         return self._buffer[self._position + key.start : self._position + key.stop]
 
 
@@ -73,7 +81,7 @@ def with_first_offset(data: bytes, first: int, last: int) -> bytes:
 
     A compressed v0 or v1 message stores its last offset, all other batches store their first.
     """
-    return (last if data[_MAGIC_AT] < 2 else first).to_bytes(8, "big", signed=True)
+    return (last if data[ENTRY_MAGIC] < MAGIC_V2 else first).to_bytes(8, "big", signed=True)
 
 
 def only_one_bit_away(source: Source, part: Part, low: int, high: int) -> int:
@@ -85,15 +93,15 @@ def only_one_bit_away(source: Source, part: Part, low: int, high: int) -> int:
 def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
     """Returns the first offsets between ``low`` and ``high`` that differ from the batch's own in one bit."""
     head = first_bytes(source, part)
-    base, span = be64(head, 0), part.last - part.first
+    base, span = be64(head, ENTRY_OFFSET), part.last - part.first
     found = (part.first + (base ^ (1 << bit)) - base for bit in range(_OFFSET_BITS))
     return [first for first in found if low < first and first + span < high]
 
 
 def first_bytes(source: Source, part: Part) -> bytes:
     """Returns the bytes of a batch that its checksum does not cover, at its start."""
-    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _CRC_AT])
-    return head if head[_MAGIC_AT] >= 2 else head[:12]
+    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + V2_CRC])
+    return head if head[ENTRY_MAGIC] >= MAGIC_V2 else head[:ENTRY_OVERHEAD]
 
 
 def fingerprint(source: Source, part: Part) -> bytes:
@@ -104,5 +112,5 @@ def fingerprint(source: Source, part: Part) -> bytes:
 
 def offsets_of(head: bytes) -> tuple[int, int]:
     """Returns first and last offset by the header of a v2 batch or an uncompressed message."""
-    first = be64(head, 0)
-    return (first, first + be32(head, 23)) if head[_MAGIC_AT] >= 2 else (first, first)
+    first = be64(head, ENTRY_OFFSET)
+    return (first, first + be32(head, V2_LAST_OFFSET_DELTA)) if head[ENTRY_MAGIC] >= MAGIC_V2 else (first, first)

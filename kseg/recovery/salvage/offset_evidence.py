@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.records.plain import sequence_after
 from kseg.recovery.broker.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.names import leading_offset
@@ -60,7 +61,7 @@ class OffsetEvidence:
         if not self._producers:
             return None
         data = part.head + bytes(source.buffer[part.start + len(part.head) : min(part.start + HEADER_BYTES, part.end)])
-        if len(data) < HEADER_BYTES or data[16] < 2:
+        if len(data) < HEADER_BYTES or data[ENTRY_MAGIC] < MAGIC_V2:
             return None
         head = parse_header(data)
         delta = part.last - part.first

@@ -6,6 +6,14 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    MAGIC_V2,
+    V2_LAST_OFFSET_DELTA,
+)
 from kseg.kernel.layout.rows import be32, be64
 from kseg.segment.batches import Message, RecordBatch
 from kseg.stores.source import Source, open_source
@@ -171,8 +179,8 @@ class Parts:
 def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
     """Returns the batch of a part of one batch."""
     data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
-    kind = RecordBatch if data[16] >= 2 else Message
-    return kind(data, 0, len(data), data[16], True, scratch)
+    kind = RecordBatch if data[ENTRY_MAGIC] >= MAGIC_V2 else Message
+    return kind(data, 0, len(data), data[ENTRY_MAGIC], True, scratch)
 
 
 def batches_of(source: Source, part: Part) -> Iterator[Part]:
@@ -183,8 +191,8 @@ def batches_of(source: Source, part: Part) -> Iterator[Part]:
     position, first = part.start, part.first
     while position < part.end:
         head = bytes(source.buffer[position : position + 61])
-        last = first + be32(head, 23) if head[16] >= 2 else be64(head, 0)
-        size = be32(head, 8) + 12
+        last = first + be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else be64(head, ENTRY_OFFSET)
+        size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
         yield Part(position, position + size, first, last, path=part.path)
         position, first = position + size, last + 1
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -155,14 +155,14 @@ class _Scan:
         """
         for position in range(damage.position - 1, max(damage.position - _MAX_SHARED_BYTES, 0) - 1, -1):
             head = bytes(self._source.buffer[position : min(position + _V2_BYTES, damage.end)])
-            if len(head) < _OLD_BYTES or head[16] > 2:
+            if len(head) < _OLD_BYTES or head[ENTRY_MAGIC] > MAGIC_V2:
                 continue
-            end = position + be32(head, 8) + 12
-            least = position + (_V2_BYTES if head[16] == 2 else _OLD_BYTES)
+            end = position + be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
+            least = position + (_V2_BYTES if head[ENTRY_MAGIC] == MAGIC_V2 else _OLD_BYTES)
             if least <= end <= damage.end and crc_holds(self._source.buffer, position, end):
                 first, last = offsets_of(head)
-                if head[16] < 2 and head[17] & 7:
-                    first, last = self._compressed.offsets(position, end - position, head[16])
+                if head[ENTRY_MAGIC] < MAGIC_V2 and head[LEGACY_FLAGS] & CODEC:
+                    first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
                 part = Part(position, end, first, last)
                 if self._fits(part):
                     self.contents.parts.append(part, BATCH_WEIGHT, last - first + 1)
@@ -180,7 +180,7 @@ class _Scan:
         first, last = offsets_of(whole)
         if whole[16] < 2 and whole[17] & 7:
             first, last = self._compressed.offsets(position, size, whole[16], head)
-            head = with_first_offset(whole, first, last) + head[8:]  # the offsets inside are checksummed
+            head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):
             self.contents.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)

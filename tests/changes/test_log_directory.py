@@ -89,6 +89,18 @@ def all_trees(directory: Path) -> dict[str, Tree]:
     return {**found, "": root}
 
 
+def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: Path) -> None:
+    make_log_directory(tmp_path)
+    change = LogDirectoryChange(str(tmp_path), "recover", (POINTS, MARKS), disk=QUICK)
+    plan = Plan(str(tmp_path / "a-0"))
+    plan.truncate("0.log", 90, "is damaged")
+    change.apply(plan)
+    with pytest.raises(KeyboardInterrupt), change.rolled_back_if_unchanged():
+        raise KeyboardInterrupt
+    assert change.is_begun
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("is_clean, at_once", [(True, 1), (False, 1), (True, 3)])
 def test_a_killed_and_repeated_command_has_the_same_result(

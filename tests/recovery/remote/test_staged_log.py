@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -57,6 +58,17 @@ def test_the_epochs_of_all_batches_are_reset(tmp_path: Path) -> None:
     reset_epochs(str(path), Buffers())
     reset = [batch[:12] + bytes(4) + batch[16:] for batch in batches]
     assert path.read_bytes() == b"".join(reset[:3]) + b"\xff" * 90 + b"".join(reset[3:])
+
+
+def test_its_files_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, synced = tmp_path / f"{0:020d}.log", list[int]()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    path.write_bytes(keyed_batch(0, b"ab"))
+    trim(str(path), 0, 9, Disk())
+    assert path.stat().st_ino in synced
+    synced.clear()
+    reset_epochs(str(path), Buffers())
+    assert synced == [path.stat().st_ino]
 
 
 class Chunks:

@@ -17,11 +17,11 @@ def test_what_is_left_of_other_builds_goes(
     from kseg._build import BuildKernel
 
     monkeypatch.chdir(tmp_path)
-    extension = setuptools.Extension("room._compiled", ["room/walk.py"], py_limited_api=True)
-    build = BuildKernel(setuptools.Distribution({"ext_modules": [extension], "packages": ["room"]}))
+    extension = setuptools.Extension("package._compiled", ["package/walk.py"], py_limited_api=True)
+    build = BuildKernel(setuptools.Distribution({"ext_modules": [extension], "packages": ["package"]}))
     build.build_lib, build.inplace = "out", is_inplace
     build.finalize_options()
-    folder = tmp_path / ("room" if is_inplace else "out/room")
+    folder = tmp_path / ("package" if is_inplace else "out/package")
     folder.mkdir(parents=True)
     for name in (*OLD, "walk.py"):
         (folder / name).write_bytes(b"")

@@ -145,7 +145,7 @@ def test_every_example_can_be_typed(
 @pytest.mark.parametrize(("page", "command"), PAGES, ids=[page for page, _ in PAGES])
 def test_every_option_is_in_a_test(page: str, command: click.Command) -> None:
     """Of the command line's own tests, so that an option which is wired to nothing is noticed."""
-    files = sorted(path for room in ("cli", "dump") for path in (ROOT / "tests" / room).glob("*.py"))
+    files = sorted(path for folder in ("cli", "dump") for path in (ROOT / "tests" / folder).glob("*.py"))
     told = "\n".join(path.read_text("utf-8") for path in files)
     missing = [
         parameter.opts

@@ -64,7 +64,7 @@ def test_workflows_pin_and_ask_for_no_more_than_they_need() -> None:
 
 def test_all_kernel_modules_are_built() -> None:
     """A module that pyproject.toml leaves out would not be found where the kernel is compiled."""
-    listed = {source for room in PROJECT["tool"]["setuptools"]["ext-modules"] for source in room["sources"]}
-    rooms = {Path(source).parent for source in listed}
-    there = {path.relative_to(ROOT) for room in rooms for path in (ROOT / room).glob("*.py")}
+    listed = {source for extension in PROJECT["tool"]["setuptools"]["ext-modules"] for source in extension["sources"]}
+    folders = {Path(source).parent for source in listed}
+    there = {path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).glob("*.py")}
     assert {str(path) for path in there if path.name != "__init__.py"} == listed

@@ -1,7 +1,7 @@
 """Damage after which nothing tells what was there: two intact logs that it makes the same files of.
 
 In a compacted log gaps are no sign of damage. Where two batches claim the same offsets, one has a wrong one; both may,
-if each has room between its neighbours at an offset that is one bit away, and no side file names either of them.
+if each fits between its neighbours at an offset that is one bit away, and no side file names either of them.
 """
 
 from pathlib import Path

@@ -125,7 +125,7 @@ def test_the_hole_of_a_preallocated_index_is_not_read(tmp_path: Path, name: str)
     with open(directory / name, "r+b") as stream:
         stream.truncate(1 << 30)
     assert bytes_read_by(lambda: recover(directory)) < 1 << 20
-    assert (directory / name).stat().st_size == 1 << 30, "a broker lets the room be"
+    assert (directory / name).stat().st_size == 1 << 30, "a broker keeps preallocated bytes"
 
 
 def test_an_index_with_an_entry_behind_its_zeros_is_rebuilt(tmp_path: Path) -> None:

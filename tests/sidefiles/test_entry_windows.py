@@ -46,11 +46,13 @@ def test_the_room_of_a_sparse_file_is_not_read(tmp_path: Path, monkeypatch: pyte
     assert sum(read) <= FIRST_BYTES + 2 * WINDOW_BYTES
 
 
-@given(used=st.binary(max_size=400), room=st.integers(0, 200), width=st.sampled_from([8, 12]))
+@given(used=st.binary(max_size=400), unused=st.integers(0, 200), width=st.sampled_from([8, 12]))
 @settings(deadline=None)
-def test_windows_hold_all_entries(used: bytes, room: int, width: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_windows_hold_all_entries(
+    used: bytes, unused: int, width: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("windows") / "0.index"
-    data = used + bytes(room)
+    data = used + bytes(unused)
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry_windows, "FIRST_BYTES", 16)

@@ -141,18 +141,18 @@ def test_a_tail_and_later_segments_come_back_in_their_segments(partition: Path) 
     assert {name for name in contents(PLAIN) if "snapshot" not in name} <= contents(partition).keys()
 
 
-@pytest.mark.parametrize("room", [0, 1])
+@pytest.mark.parametrize("more_bytes", [0, 1])
 def test_a_tail_that_an_index_cannot_point_to_begins_a_segment(
-    room: int, partition: Path, monkeypatch: pytest.MonkeyPatch
+    more_bytes: int, partition: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit is the size of the first three batches of the last segment; then it leaves no room for the third."""
+    """The limit is the size of the first three batches of the last segment, or one byte less."""
     good = read(partition)
     last = max(good)
     change(partition, last, *good[last][:1])
-    limit = len(b"".join(good[last][:3])) - 1 + room
+    limit = len(b"".join(good[last][:3])) - 1 + more_bytes
     monkeypatch.setattr("kseg.recovery.replica.replica.LARGEST_POSITION", limit)
     found = fill(partition, PLAIN)
-    now, kept = read(partition), 2 + room
+    now, kept = read(partition), 2 + more_bytes
     assert now[last] == good[last][:kept]
     assert [batch for base in sorted(now) if base >= last for batch in now[base]] == good[last]
     assert min(base for base in now if base > last) == last_offset(good[last][kept - 1]) + 1

@@ -112,7 +112,7 @@ def test_an_index_of_other_batches_tells_nothing(partition: Path) -> None:
 def test_a_producer_snapshot_proves_an_offset_that_nothing_disputes(tmp_path: Path) -> None:
     partition = copy_of(PARTITIONS["compacted"], tmp_path)
     segments = read(partition)
-    write(partition, flipped(segments, 0, 1, 2))  # 50 becomes 54, where there is room
+    write(partition, flipped(segments, 0, 1, 2))  # 50 becomes 54, which is free
     assert salvage(partition).repaired == 1
     assert read(partition) == segments
 

@@ -12,7 +12,7 @@ from recovery.partitions import keyed_batch
 
 
 def resolved(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, Verdict]:
-    """The verdict on two batches, given by first offset and keys, that leave no room in offsets 10 to 12."""
+    """The verdict on two batches, given by first offset and keys, that leave no offset free in 10 to 12."""
     data, parts = b"", Parts(10)
     for first, keys in batches:
         batch = keyed_batch(first, keys)

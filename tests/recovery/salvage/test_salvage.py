@@ -209,7 +209,7 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
         Damage("header", 3064, 2708, 42, 20, 23280, 18),
         Damage("part", 227, 23299, 206, 52295, 277, 84),
     ]
-)  # a place between neighbours, and room in another segment
+)  # a place between neighbours, and a free place in another segment
 @example(
     damages=[
         Damage("move", 259, 158, 65, 20059, 58074, 56789),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kseg.errors import PathError, UnsupportedError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import LEFTOVER_SUFFIXES, METADATA_TOPIC, file_names, segment_file, segments_among
-from kseg.sidefiles.entry_windows import EntryWindows
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.time_index import last_time_entry
 from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
@@ -45,9 +45,9 @@ class Segment:
 
     def largest_timestamp(self) -> int:
         """In ms: the timestamp of the last time index entry, else the modification time of the .log (LogSegment)."""
-        entry = _last_entry(self.paths.get(TIME_INDEX), 12)
-        found = int.from_bytes(entry[:8], "big", signed=True) if entry else -1
-        return found if found >= 0 else self.mtime_ms
+        path = self.paths.get(TIME_INDEX)
+        entry = None if path is None else last_time_entry(path, self.base_offset)
+        return self.mtime_ms if entry is None or entry.timestamp < 0 else entry.timestamp
 
     def aborted(self) -> list[AbortedTxn]:
         """The aborted transactions, read once: the file may have been replaced later.
@@ -73,20 +73,6 @@ class Segment:
 def _content(path: str) -> bytes:
     try:
         return read_regular(path, MAX_ROOT_FILE_BYTES)
-    except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
-
-
-def _last_entry(path: str | None, size: int) -> bytes:
-    """Returns the last entry of an index file before preallocated zeros."""
-    if path is None:
-        return b""
-    try:
-        windows = EntryWindows(path, size)
-        try:
-            return windows.window(windows.used - 1)[:size] if windows.used else b""
-        finally:
-            windows.close()
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
 

@@ -13,7 +13,7 @@ from kseg.formats.compression import codec_name
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.rows import ROW_CHECK, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records import messages
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 
@@ -313,7 +313,7 @@ class Survey:
             self.first_offset = columns[ROW_OFFSET]
         self.count += rows.count
         for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-            self._wrong_crcs += not columns[at + ROW_CHECK] >> 32 & 1
+            self._wrong_crcs += not columns[at + ROW_CHECK] >> CHECK_VALID_SHIFT & 1
             offset = columns[at + ROW_OFFSET]
             if last is not None and offset <= last:
                 self._is_rising = False

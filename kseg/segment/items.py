@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.rows import (
+    CHECK_KIND_BITS,
+    CHECK_KIND_SHIFT,
+    CHECK_VALID_SHIFT,
     HEADER_KEY,
     HEADER_KEY_SIZE,
     HEADER_VALUE,
@@ -76,7 +79,8 @@ def records_of(rows: Rows, timestamp_kind: int | None = None) -> Iterator[Record
     """Yields rows as Records; ``timestamp_kind`` (an index of TIMESTAMP_TYPES) applies to all; None: it is per row."""
     columns, payload = rows.rows, rows.payload
     for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-        kind = columns[at + ROW_CHECK] >> 33 & 3 if timestamp_kind is None else timestamp_kind
+        check = columns[at + ROW_CHECK]
+        kind = check >> CHECK_KIND_SHIFT & CHECK_KIND_BITS if timestamp_kind is None else timestamp_kind
         key, key_size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
         value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
         sequence = columns[at + ROW_SEQUENCE]
@@ -88,7 +92,7 @@ def records_of(rows: Rows, timestamp_kind: int | None = None) -> Iterator[Record
             bytes(payload[value : value + value_size]) if value_size >= 0 else None,
             headers_of(rows, at) if columns[at + ROW_HEADER_COUNT] else (),
             sequence if sequence >= 0 else None,
-            timestamp_kind is not None or bool(columns[at + ROW_CHECK] >> 32 & 1),
+            timestamp_kind is not None or bool(check >> CHECK_VALID_SHIFT & 1),
         )
 
 

@@ -6,13 +6,20 @@
 No record of the segment up to that offset has a larger timestamp than the entry.
 """
 
+import stat
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kseg.errors import KsegError, PathError
 from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.entries import EntryFile
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores import trees
+from kseg.stores.source import open_source
+
+_LARGEST_BYTES = (1 << 31) - 1
+"""Largest size of an index; brokers map it with an int size."""
 
 
 class TimeIndexEntry(NamedTuple):
@@ -70,3 +77,20 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
 def read_time_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
     """Yields the entries and problems of a .timeindex file; ``base_offset`` is the number in its name."""
     return TimeIndex(buffer, base_offset).items()
+
+
+def last_time_entry(path: str, base_offset: int) -> TimeIndexEntry | None:
+    """Returns the last entry of a file before preallocated zeros; None if there is none. Raises KsegError."""
+    try:
+        status = trees.status(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise PathError(f"{path}: not a regular file")
+    if status.st_size > _LARGEST_BYTES:
+        raise KsegError(f"{path}: {status.st_size} bytes are too many for a time index; rebuild it with kseg reindex")
+    with open_source(path) as source:
+        index = TimeIndex(source.buffer, base_offset)
+        return index[len(index) - 1] if len(index) else None

@@ -238,3 +238,16 @@ def test_of_a_mode_only_reading_and_writing_is_restored(tmp_path: Path) -> None:
     with path.open("rb") as file:
         Disk().restore(file.fileno(), 0o4775, 3_000_000_000)
     assert (stat.S_IMODE(path.stat().st_mode), path.stat().st_mtime_ns) == (0o664, 3_000_000_000)
+
+
+def test_an_output_gets_no_permission_that_the_umask_forbids(tmp_path: Path) -> None:
+    model, target = tmp_path / "model", tmp_path / "target"
+    for path in (model, target):
+        path.touch()
+        path.chmod(0o666)
+    before = os.umask(0o027)
+    try:
+        Disk().copy_owner_if_allowed(str(target), str(model))
+    finally:
+        os.umask(before)
+    assert target.stat().st_mode & 0o777 == 0o640

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from kseg.cleaner.legacy import rebuilt
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers, batch_bytes, open_message, open_records, refuse
 from kseg.cleaner.reading import Window
 from kseg.cleaner.settings import CleanerSettings
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Rows
@@ -29,7 +29,7 @@ class WindowFilter:
     keeps_tombstones: bool
 
     def filter(
-        self, window: Window, verdicts: memoryview, buffers: RecordBuffers, put: Callable[[Any], None]
+        self, window: Window, verdicts: memoryview, buffers: RecordBuffers, put: Callable[[BytesLike], None]
     ) -> Counts:
         """Passes new batches to ``put`` and returns the counts of the window.
 
@@ -45,7 +45,7 @@ class _Filtering:
         window: Window,
         verdicts: memoryview,
         buffers: RecordBuffers,
-        put: Callable[[Any], None],
+        put: Callable[[BytesLike], None],
     ) -> None:
         self._map, self._settings = window_filter.offset_map, window_filter.settings
         self._keeps_tombstones = window_filter.keeps_tombstones

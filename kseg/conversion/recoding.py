@@ -154,7 +154,7 @@ def _kept(name: tuple[Any, ...], make: Callable[[], Any]) -> Any:
     return kept[name[0]][1]
 
 
-def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> Any:
+def opened(data: BytesLike, header: RecordBatchHeader, max_bytes: int) -> BytesLike:
     """Returns the records of a batch as bytes, valid until the thread's next call. Raises Refused."""
     try:
         payload, start = open_records(data, header, max_bytes, _expansion(max_bytes))

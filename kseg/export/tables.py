@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import need_pyarrow
+from kseg.formats.byte_types import BytesLike
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20
@@ -40,7 +41,7 @@ class Output(Protocol):
 
     def write(self, data: bytes) -> None: ...
 
-    def write_view(self, view: Any) -> None: ...
+    def write_view(self, view: BytesLike) -> None: ...
 
 
 class _Stream(io.RawIOBase):

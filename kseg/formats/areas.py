@@ -6,8 +6,8 @@ relative to its first record's. `kseg.formats.record_batch` and `message_set` do
 
 import struct
 import zlib
-from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
@@ -26,7 +26,7 @@ _OFFSET_SIZE_CRC = struct.Struct(">qiI")
 _INITIAL_BYTES = 64 << 10
 
 
-def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
+def build_batch(header: RecordBatchHeader, area: BytesLike, target: Target) -> bytes:
     """Returns a v2 batch; length, checksum, magic and codec of ``header`` are replaced. ``area``: the record bytes.
 
     Raises ValueError if the batch would exceed the maximum batch size.
@@ -41,7 +41,9 @@ def build_batch(header: RecordBatchHeader, area: Any, target: Target) -> bytes:
     return b"".join((front, covered, packed))
 
 
-def build_wrapper(magic: int, offset: int, timestamp: int, attributes: int, messages: Any, target: Target) -> bytes:
+def build_wrapper(
+    magic: int, offset: int, timestamp: int, attributes: int, messages: BytesLike, target: Target
+) -> bytes:
     """Returns a compressed message of magic 0 or 1 around a message set; ``attributes`` exclude the codec."""
     value = compress(target, messages)
     if magic == 0 and target.codec == LZ4 and value.startswith(LZ4_HEADER):

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import CODEC_NAMES
@@ -81,9 +81,9 @@ def compress(target: Target, data: BytesLike) -> bytes:
     return compressor(target)(data)
 
 
-def compressor(target: Target) -> Callable[[Any], bytes]:
+def compressor(target: Target) -> Callable[[BytesLike], bytes]:
     """Returns `compress` bound to one target, without lookups per batch. For one thread only."""
-    kept: tuple[Target, Callable[[Any], bytes]] | None = getattr(_of_thread, "kept", None)
+    kept: tuple[Target, Callable[[BytesLike], bytes]] | None = getattr(_of_thread, "kept", None)
     if kept is None or kept[0] != target:
         kept = _of_thread.kept = (target, _MAKERS[target.name](target.level))
     return kept[1]
@@ -97,11 +97,11 @@ def packer(target: Target) -> "Packer | None":
     return _PACKERS[target.name](target.level) if target.name in _PACKERS else None
 
 
-def _none(_level: int | None) -> Callable[[Any], bytes]:
+def _none(_level: int | None) -> Callable[[BytesLike], bytes]:
     return bytes
 
 
-def _gzip(level: int | None) -> Callable[[Any], bytes]:
+def _gzip(level: int | None) -> Callable[[BytesLike], bytes]:
     def pack(data: BytesLike) -> bytes:
         deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         return deflater.compress(data) + deflater.flush()
@@ -109,7 +109,7 @@ def _gzip(level: int | None) -> Callable[[Any], bytes]:
     return pack
 
 
-def _snappy(_level: int | None) -> Callable[[Any], bytes]:
+def _snappy(_level: int | None) -> Callable[[BytesLike], bytes]:
     import snappy
 
     def pack(data: BytesLike) -> bytes:
@@ -123,7 +123,7 @@ def _snappy(_level: int | None) -> Callable[[Any], bytes]:
     return pack
 
 
-def _lz4(level: int | None) -> Callable[[Any], bytes]:
+def _lz4(level: int | None) -> Callable[[BytesLike], bytes]:
     from lz4 import frame
 
     return partial(
@@ -162,11 +162,11 @@ def _zstd_packer(level: int | None) -> "Packer | None":
     return libzstd.packer(_zstd_level(level))
 
 
-def _zstd(level: int | None) -> Callable[[Any], bytes]:
+def _zstd(level: int | None) -> Callable[[BytesLike], bytes]:
     import zstandard
 
     made = zstandard.ZstdCompressor(level=_zstd_level(level), write_content_size=False)
-    pack: Callable[[Any], bytes] = made.compress
+    pack: Callable[[BytesLike], bytes] = made.compress
     return pack
 
 

@@ -26,7 +26,6 @@ allocated for it. Codec libraries are imported on first use.
 import struct
 import zlib
 from functools import lru_cache
-from typing import Any
 
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Output, Remarks, over, reason, undecodable
@@ -46,7 +45,7 @@ _UINT32_LE = struct.Struct("<I").unpack_from
 _TWO_UINT32_LE = struct.Struct("<II").unpack_from
 
 
-def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks: Remarks | None = None) -> Any:
+def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks: Remarks | None = None) -> BytesLike:
     """Decompresses `payload` (bytes-like, contiguous).
 
     `codec` is the id in the attributes (attributes & 7; & 3 in Kafka 0.7). `magic` is that of the batch or of the
@@ -202,7 +201,7 @@ def _is_xerial(view: memoryview) -> bool:
     return len(view) >= _XERIAL_HEADER and bytes(view[:8]) == _XERIAL_MAGIC
 
 
-def _unsnappy(view: memoryview, out: Output) -> Any:
+def _unsnappy(view: memoryview, out: Output) -> BytesLike:
     if not _is_xerial(view):
         return _unsnappy_block(view, out)
     position = _XERIAL_HEADER

@@ -122,7 +122,7 @@ def open_records(
         raise UndecodableError(error.problem, str(error)) from error
 
 
-def _check_empty_area(area: Any, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
+def _check_empty_area(area: BytesLike, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
     """Checks the area after a header with a record count of 0, which should be empty."""
     try:
         check_beginning(header.codec, area, max_bytes)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.output.printer import Printer
@@ -49,7 +50,7 @@ class TurnSink(Sink):
         self.wait()
         self._sink.write(data)
 
-    def write_view(self, view: Any) -> None:
+    def write_view(self, view: BytesLike) -> None:
         self.wait()
         self._sink.write_view(view)
 

@@ -7,9 +7,10 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kseg.errors import PathError, StoppedHalfwayError
+from kseg.formats.byte_types import BytesLike
 from kseg.limits import OUTPUT_BYTES
 from kseg.runtime.write_behind import WriteBehind
 
@@ -67,7 +68,7 @@ class Sink:
         if self._gathered >= OUTPUT_BYTES or self.is_terminal:
             self.flush()
 
-    def write_view(self, view: Any) -> None:
+    def write_view(self, view: BytesLike) -> None:
         """Writes a buffer that will be reused; no reference is kept."""
         self.flush()
         self._write_all(view)
@@ -78,7 +79,7 @@ class Sink:
             self._pieces.clear()
             self._gathered = 0
 
-    def _harmless(self, view: Any) -> memoryview:
+    def _harmless(self, view: BytesLike) -> memoryview:
         """Returns text that is safe for a terminal: unsafe characters become JSON escapes."""
         data = self._cut + bytes(view)
         begun = _BEGUN.search(data)
@@ -86,7 +87,7 @@ class Sink:
         data = data[: len(data) - len(self._cut)]
         return memoryview(_CONTROLS.sub(_as_json_escape, data))
 
-    def _write_all(self, view: Any) -> None:
+    def _write_all(self, view: BytesLike) -> None:
         done = 0
         if self.is_terminal:
             view = self._harmless(view)
@@ -111,7 +112,7 @@ class MemorySink(Sink):
         super().__init__(-1, "memory")
         self.data = bytearray()
 
-    def _write_all(self, view: Any) -> None:
+    def _write_all(self, view: BytesLike) -> None:
         self.data += view
 
 
@@ -152,7 +153,7 @@ class ReportSink(Sink):
         super().__init__(-1 if sys.stdout is None else sys.stdout.fileno(), "standard output")
         self.failure = "standard output is closed" if sys.stdout is None else ""
 
-    def _write_all(self, view: Any) -> None:
+    def _write_all(self, view: BytesLike) -> None:
         if self.failure:
             return
         try:

@@ -1,8 +1,8 @@
 """Prints records of damaged batches as JSON Lines: in the form of a dump, each with ``"proven":false``."""
 
 from collections.abc import Callable
-from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.printer import Span, Style
@@ -52,7 +52,7 @@ class _Marking:
             self._sink.write(data[:end].replace(b"}\n", _MARK))
         self._held = data[end:]
 
-    def write_view(self, view: Any) -> None:
+    def write_view(self, view: BytesLike) -> None:
         self.write(bytes(view))
 
     def flush(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kseg.formats.byte_types import BytesLike
 from kseg.output.notices import on_one_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes
@@ -25,7 +26,7 @@ class RowSink(Sink):
         super().__init__(-1, "the report")
         self._data = bytearray()
 
-    def _write_all(self, view: Any) -> None:
+    def _write_all(self, view: BytesLike) -> None:
         self._data += view
 
     def rows(self) -> list[Row]:

@@ -15,6 +15,7 @@ from kseg.dump.options import DumpOptions
 from kseg.dump.rendered import Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import KsegError, PathError
+from kseg.formats.byte_types import BytesLike
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
@@ -44,7 +45,7 @@ class TextSink(Sink):
     def write(self, data: bytes) -> None:
         self.pieces.append(data)
 
-    def write_view(self, view: Any) -> None:
+    def write_view(self, view: BytesLike) -> None:
         self.pieces.append(bytes(view))
 
     def flush(self) -> None:

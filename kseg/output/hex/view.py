@@ -171,7 +171,7 @@ class HexPrinter(Printer):
             self._open_entry(inside, data[start:stop], codec, magic, era_07, budget, depth)
 
     def _open_entry(
-        self, lines: HexLines, value: Any, codec: int, magic: int, era_07: bool, budget: list[int], depth: int
+        self, lines: HexLines, value: BytesLike, codec: int, magic: int, era_07: bool, budget: list[int], depth: int
     ) -> None:
         if depth >= MAX_NESTING:
             self._lines.note(f"more than {MAX_NESTING} compressed messages inside each other", "red")

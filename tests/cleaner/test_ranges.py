@@ -96,3 +96,12 @@ def test_offsets_that_overflow_an_index_start_another_group() -> None:
     assert len(group_segments(segments(0, 10), far, CleanerSettings(0))) == 1
     assert len(group_segments(segments(0, 10), far + 1, CleanerSettings(0))) == 2
     assert len(group_segments(segments(0, 10, far), far + 5, CleanerSettings(0))) == 2
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "age"),
+    [(2000, "1.000 s old"), (1000, "0.000 s old"), (999, "0.001 s in the future"), (0, "1.000 s in the future")],
+)
+def test_the_age_of_a_segment_that_is_too_recent(now_ms: int, age: str) -> None:
+    (stop,) = cleanable_range(segments(0, 10, 20)[1:], None, limits(40), CleanerSettings(now_ms, 10_000)).stops
+    assert f"its newest record is {age}, " in stop.text

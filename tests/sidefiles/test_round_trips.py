@@ -56,7 +56,7 @@ def test_a_real_property_file_has_one_entry_and_no_problem(file: SideFile) -> No
 
 
 def test_preallocated_bytes_are_reported_and_not_entries() -> None:
-    folder = DAMAGED / "preallocated-indexes" / "dplain-0"
+    folder = DAMAGED / "preallocated" / "dplain-0"
     data = (folder / "00000000000000000116.index").read_bytes()
     index = OffsetIndex(data, 116)
     assert 0 < len(index) < index.capacity == 1024

@@ -178,7 +178,7 @@ def test_an_index_of_a_log_with_a_shorter_name(tmp_path: Path) -> None:
 
 def test_preallocated_bytes(tmp_path: Path) -> None:
     """An active segment has it, a closed one must not, nor one that was closed with the broker."""
-    partition = copy_of(DAMAGED / "preallocated-indexes" / "dplain-0", tmp_path)
+    partition = copy_of(DAMAGED / "preallocated" / "dplain-0", tmp_path)
     assert findings(partition) == []
     was_clean = BrokerState(was_clean=True, is_known=True)
     expected = [("index-zero-tail", 24, 8168), ("time-index-zero-tail", 36, 8148)]

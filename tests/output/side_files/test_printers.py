@@ -158,7 +158,7 @@ def test_a_missing_log_is_told_in_one_line_and_nothing_is_created(tmp_path: Path
 
 
 def test_a_missing_offset_index_is_told_and_nothing_is_created(tmp_path: Path) -> None:
-    source = DAMAGED / "preallocated-indexes" / "dplain-0"
+    source = DAMAGED / "preallocated" / "dplain-0"
     for suffix in (".log", ".timeindex"):
         shutil.copy(source / f"00000000000000000116{suffix}", tmp_path)
     path = str(tmp_path / "00000000000000000116.timeindex")
@@ -208,7 +208,7 @@ def test_a_batch_longer_than_the_limit_is_not_looked_at() -> None:
 
 
 def test_preallocated_bytes_are_no_entry_in_json(tmp_path: Path) -> None:
-    shutil.copytree(DAMAGED / "preallocated-indexes" / "dplain-0", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(DAMAGED / "preallocated" / "dplain-0", tmp_path, dirs_exist_ok=True)
     for suffix, size in ((".index", 8192), (".timeindex", 8184)):
         path = tmp_path / f"00000000000000000116{suffix}"
         assert [row for row in Dumped(SideJsonPrinter, str(path)).rows if row["type"] == "damage"] == []
@@ -301,7 +301,7 @@ def test_names_that_are_no_utf_8_are_written_as_bytes(tmp_path: Path) -> None:
 
 
 def test_the_log_of_a_deleted_index_is_the_deleted_one(tmp_path: Path) -> None:
-    source = DAMAGED / "preallocated-indexes" / "dplain-0" / "00000000000000000116"
+    source = DAMAGED / "preallocated" / "dplain-0" / "00000000000000000116"
     for suffix in (".log", ".index"):
         shutil.copy(f"{source}{suffix}", tmp_path / f"{source.name}{suffix}.deleted")
     ours = Dumped(SideTextPrinter, str(tmp_path / f"{source.name}.index.deleted"))

@@ -27,6 +27,8 @@ KEPT_BYTES = 64 << 10
 """So many bytes of the start of each member are kept: readers look there for the type of the file."""
 _LEAST_BATCH_BYTES = 4 * ROW_BYTES
 """Rows of smaller batches (on average) would need too much of the spool: their bytes are written to it instead."""
+_HELD_BYTES = 64 << 10
+"""Rows that are written together."""
 _FIRST_ROWS = 64
 """Rows without regard to the size of their batches."""
 _REGULAR, _BEFORE_OTHERS = b"0\0" + b"7", b"xgLK"
@@ -55,6 +57,8 @@ class ProvingUnpacker:
         self.error: UnpackError | None = None
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
+        self._held_rows = bytearray()
+        self._written_bytes = 0
         self._stream, self._spool = stream, spool
         self._window = bytearray(WINDOW_BYTES)
         self._origin = self._at = self._filled = 0
@@ -78,6 +82,12 @@ class ProvingUnpacker:
         elif form != ZIP:
             yield from self._file(sys.maxsize)
         yield from self._kept(sys.maxsize)
+        self._write_rows()
+
+    def _write_rows(self) -> None:
+        self._spool.append(self.rows, memoryview(self._held_rows), self._written_bytes)
+        self._written_bytes += len(self._held_rows)
+        self._held_rows = bytearray()
 
     def _refill(self, wanted: int = 0) -> bool:
         """Reads more bytes behind those from the position on, in a window of ``wanted`` bytes or more. Returns whether
@@ -131,7 +141,9 @@ class ProvingUnpacker:
         while count := self._scan(scan, end):
             rows = self._headers[: count * BATCH_WIDTH]
             headers.read(self._window, self._frames, count, False, self._origin - start, rows)
-            self._spool.append(self.rows, rows, self._row_count * ROW_BYTES)
+            self._held_rows += rows.cast("B")
+            if len(self._held_rows) >= _HELD_BYTES:
+                self._write_rows()
             self._row_count += count
             last_row = (count - 1) * BATCH_WIDTH
             last = start + rows[last_row + BATCH_POSITION]

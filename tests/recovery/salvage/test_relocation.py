@@ -110,6 +110,19 @@ def test_of_two_batches_for_one_offset_that_of_a_segment_comes_before_that_of_a_
     assert (segment.cuts, copy.cuts) == ([], [copied.start])
 
 
+def test_of_two_batches_for_one_offset_that_of_the_earlier_segment_is_kept(tmp_path: Path) -> None:
+    first, second, third = (Draft(tmp_path / f"{base}.log", base, base + 99) for base in (0, 100, 200))
+    first.keep(0, 9)
+    first.keep(11, 19)
+    second.keep(100, 109)
+    third.keep(200, 209)
+    earlier, later = second.run((10, b"x")), third.run((10, b"y"))
+    placed(first, second, third)
+    assert first.put == [(10, 10, earlier.start)]
+    assert first.draft.extra[0].path == str(second.path)
+    assert (second.put, third.put) == ([], [(210, 210, later.start)])
+
+
 @pytest.mark.parametrize("is_full", [False, True])
 def test_no_segment_grows_beyond_what_an_index_can_point_to(
     is_full: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

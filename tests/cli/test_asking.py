@@ -111,3 +111,13 @@ def test_a_topic_that_is_not_there(kseg: Kseg, command: str) -> None:
     done = kseg(command, "--topic", "no-such-*", COMPACTED)
     assert done.status == 3
     assert "--topic" in done.err
+
+
+@pytest.mark.parametrize("given", ["7", "7..7", "07..7"])
+def test_one_offset_is_a_range(kseg: Kseg, given: str) -> None:
+    assert [row["offset"] for row in records(kseg, CODECS, "--offsets", given)] == [7]
+
+
+@pytest.mark.parametrize(("given", "status"), [(f"{(1 << 63) - 1}", 0), (f"{1 << 63}", 2), ("8..7", 2)])
+def test_ranges_end_at_the_largest_offset(kseg: Kseg, given: str, status: int) -> None:
+    assert kseg("dump", "--offsets", given, CODECS).status == status

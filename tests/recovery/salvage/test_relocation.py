@@ -1,14 +1,18 @@
 """Misplaced runs that compete for a gap: the order in which they are placed, and runs that fit nowhere."""
 
+import struct
+import zlib
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from kseg.recovery.salvage import relocation
 from kseg.recovery.salvage.parts import Part, Parts
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
 
 FAR = 1 << 20
@@ -176,3 +180,29 @@ def test_the_single_batches_of_misplaced_runs_are_limited(
         else:
             expected[run.start] = (2 * half, f"offsets {run.first} to {run.last} are too many in the wrong place")
     assert cuts == expected
+
+
+def v2(timestamp: int) -> bytes:
+    batch = keyed_batch(0, b"x")
+    rest = batch[21:27] + struct.pack(">qq", timestamp, timestamp) + batch[43:]
+    return batch[:17] + crc32c(rest).to_bytes(4, "big") + rest
+
+
+def v1(timestamp: int) -> bytes:
+    rest = struct.pack(">bbqii", 1, 0, timestamp, -1, 0)
+    return struct.pack(">qiI", 0, 4 + len(rest), zlib.crc32(rest)) + rest
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_older"),
+    [
+        (v1(5), v2(-1), True), (v2(-1), v1(5), False), (v2(1), v2(2), True), (v2(2), v2(2), False),
+        (v2(1), v1(2), True), (v1(2), v2(1), False), (v2(-1), v2(1), False),
+    ],
+)  # fmt: skip
+def test_the_format_decides_only_without_timestamps(one: bytes, other: bytes, is_older: bool, tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    path.write_bytes(one + other)
+    parts = Part(0, len(one), 0, 0), Part(len(one), len(one) + len(other), 0, 0)
+    with open_source(str(path)) as source:
+        assert Relocation([], [], lambda _: None)._is_older(source, *parts) is is_older

@@ -87,7 +87,8 @@ class Log:
         isolation: str = "read_uncommitted",
         on_damage: str = "raise",
     ) -> Iterator[Record]:
-        """Yields the records that a consumer sees, in order. Control records are omitted.
+        """Yields the records of the log in order, without control records. Records below the log start offset, which no
+        consumer gets, are included.
 
         ``offsets`` and ``time`` are pairs that include both ends; None leaves an end open. A time is ms since the
         epoch, text as on the command line, or a datetime; a record without a timestamp is in no range of times.

@@ -137,7 +137,7 @@ class Plan:
     def _repr_html_(self) -> str:
         columns = ("action", "file", "size", "removed bytes", "reason")
         rows = ((each.action, each.file, each.size, each.removed_bytes or None, each.reason) for each in self.actions)
-        return html_table(self._sentence(), columns, rows)
+        return html_table(self._sentence(), columns, rows, [str(error) for error in self.errors.values()])
 
     def _sentence(self) -> str:
         actions = self.actions
@@ -145,7 +145,8 @@ class Plan:
             return f"{self._command}: nothing to do"
         removed = sum(action.removed_bytes for action in actions)
         directories = len({plan.directory for plan in self._recording.plans if plan})
-        return f"{self._command}: actions: {len(actions)}, directories: {directories}, removed bytes: {removed}"
+        failed = f", failed: {len(self.errors)}" if self.errors else ""
+        return f"{self._command}: actions: {len(actions)}, directories: {directories}, removed bytes: {removed}{failed}"
 
 
 def _action(directory: str, step: change_plans.Step) -> Action:

@@ -65,7 +65,7 @@ class Verdict:
             )
             for each in self.findings
         )  # fmt: skip
-        return html_table(self._sentence(), columns, rows)
+        return html_table(self._sentence(), columns, rows, self.failures)
 
     def _sentence(self) -> str:
         found = self.summary

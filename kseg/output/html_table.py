@@ -7,8 +7,14 @@ MAX_ROWS = 100
 """Rows that are shown; the others are counted."""
 
 
-def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Returns a table, or only the caption if there are no rows. None is an empty cell."""
+def html_table(
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]], failures: Sequence[str] = ()
+) -> str:
+    """Returns a table, or only the caption if there are no rows, and a list of failures. None is an empty cell."""
+    return f"{_table(caption, columns, rows)}{_list(failures)}"
+
+
+def _table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines: list[str] = []
     left_out = 0
     for row in rows:
@@ -22,6 +28,15 @@ def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[obj
         lines.append(f'<tr><td colspan="{len(columns)}">and {left_out} more</td></tr>')
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{''.join(lines)}</table>"
+
+
+def _list(failures: Sequence[str]) -> str:
+    if not failures:
+        return ""
+    items = [f"<li>{_cell(failure)}</li>" for failure in failures[:MAX_ROWS]]
+    if len(failures) > MAX_ROWS:
+        items.append(f"<li>and {len(failures) - MAX_ROWS} more</li>")
+    return f"<p>Failed:</p><ul>{''.join(items)}</ul>"
 
 
 def _cell(value: object) -> str:

@@ -1,5 +1,6 @@
 """Plans of the Python interface: what the commands show, and what they do."""
 
+import html
 import json
 import os
 import shutil
@@ -243,9 +244,20 @@ def test_nothing_to_plan_for_is_an_error(tmp_path: Path) -> None:
 
 def test_a_plan_is_shown_as_a_table() -> None:
     plan = kseg.recover(FLIPPED)
-    html = plan._repr_html_()
-    assert html.startswith("<table><caption>recover: actions: ")
-    assert html.count("<tr>") == 1 + len(plan.actions)
+    table = plan._repr_html_()
+    assert table.startswith("<table><caption>recover: actions: ")
+    assert table.count("<tr>") == 1 + len(plan.actions)
+    assert "Failed" not in table
     assert repr(plan).startswith("<Plan recover: actions: ")
     assert "nothing to do" in repr(kseg.reindex(HEALTHY))
     assert not kseg.reindex(HEALTHY)
+
+
+def test_the_table_of_a_plan_lists_the_paths_that_failed(tmp_path: Path) -> None:
+    missing = tmp_path / "<b>-0"
+    plan = kseg.recover([FLIPPED, missing])
+    assert repr(plan).endswith(", failed: 1>")
+    assert plan._repr_html_().endswith(
+        f"</table><p>Failed:</p><ul><li>{html.escape(str(plan.errors[str(missing)]))}</li></ul>"
+    )
+    assert "&lt;b&gt;-0" in plan._repr_html_()

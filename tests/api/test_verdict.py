@@ -67,6 +67,7 @@ def test_what_cannot_be_judged_is_an_error_or_told(tmp_path: Path) -> None:
     verdict = kseg.verify([LOG_DIRECTORY, tmp_path / "missing"])
     assert not verdict.ok
     assert str(tmp_path / "missing") in verdict.failures[0]
+    assert verdict._repr_html_().endswith(f"<p>Failed:</p><ul><li>{verdict.failures[0]}</li></ul>")
 
 
 @pytest.mark.parametrize("arguments", [{"level": "shallow"}, {"ignore": "no-such-code"}], ids=str)

@@ -3,11 +3,23 @@ package kseg.spark;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -21,11 +33,15 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Lets scans of kseg read only the columns that a query needs. Spark (4.3) has no such rule for sources in Python.
+ * Lets scans of kseg read only the columns that a query needs, and count(*) batch headers. Spark (4.3) has no such rule
+ * for sources in Python.
  *
  * A scan is replaced by one with a smaller schema, as if the user had given it. It is planned by a source of its own:
  * Spark keeps the plan of a read, with its filters, in the source, which all queries of a DataFrame share.
@@ -52,6 +68,12 @@ public class ColumnPruning extends Rule {
             DataSourceV2ScanRelation found = (DataSourceV2ScanRelation) plan;
             return isOurs(found) ? scanOf(found, needed) : found;
         }
+        if (plan instanceof Aggregate) {
+            DataSourceV2ScanRelation counted = counted((Aggregate) plan);
+            if (counted != null) {
+                return sumOfCounts((Aggregate) plan, counted);
+            }
+        }
         final AttributeSet below;
         if (plan instanceof Project) {
             below = plan.references();
@@ -65,6 +87,75 @@ public class ColumnPruning extends Rule {
                 return ColumnPruning.this.pruned((LogicalPlan) child, below);
             }
         });
+    }
+
+    /** Returns the scan whose records a query only counts, completely and without groups; null: it does more. */
+    private DataSourceV2ScanRelation counted(Aggregate plan) {
+        LogicalPlan child = plan.child();
+        if (child instanceof Project && ((Project) child).projectList().isEmpty()) {
+            child = ((Project) child).child();
+        }
+        if (!plan.groupingExpressions().isEmpty() || !(child instanceof DataSourceV2ScanRelation)) {
+            return null;
+        }
+        DataSourceV2ScanRelation found = (DataSourceV2ScanRelation) child;
+        boolean isCount = isOurs(found) && plan.references().isEmpty() && isOfRecords(found);
+        for (int k = 0; k < plan.aggregateExpressions().size(); k++) {
+            isCount = isCount && isCount((Expression) plan.aggregateExpressions().apply(k));
+        }
+        return isCount ? found : null;
+    }
+
+    private boolean isOfRecords(DataSourceV2ScanRelation found) {
+        StructField[] fields = found.scan().readSchema().fields();
+        for (int k = 0; k < fields.length; k++) {
+            if (fields[k].metadata().contains(TABLE_OPTIONS)) {
+                return false; // the mode of a table is not in the options of the scan
+            }
+        }
+        Object mode = found.relation().options().getOrDefault("mode", "records");
+        return "records".equalsIgnoreCase((String) mode) && ((Filter[]) get(filtersOfScan, found.scan())).length == 0;
+    }
+
+    /** Whether an output of an aggregate is count(*): of a literal, neither distinct nor filtered. */
+    private boolean isCount(Expression output) {
+        if (output.children().size() != 1 || !(output.children().apply(0) instanceof AggregateExpression)) {
+            return false;
+        }
+        AggregateExpression found = (AggregateExpression) output.children().apply(0);
+        if (!(found.aggregateFunction() instanceof Count) || found.isDistinct() || found.filter().isDefined()) {
+            return false;
+        }
+        Expression counted = (Expression) found.aggregateFunction().children().apply(0);
+        return found.aggregateFunction().children().size() == 1 && counted instanceof Literal && !counted.nullable();
+    }
+
+    /** Mode counts has a row for each task of a segment; without tasks there is none, and the sum is null. */
+    private LogicalPlan sumOfCounts(Aggregate plan, DataSourceV2ScanRelation found) {
+        Map options = new HashMap(found.relation().options().asCaseSensitiveMap());
+        options.keySet().removeIf(new java.util.function.Predicate() {
+            public boolean test(Object name) {
+                return ((String) name).equalsIgnoreCase("mode");
+            }
+        });
+        options.put("mode", "counts");
+        StructType schema = new StructType().add("count", DataTypes.LongType, true);
+        PythonTable table = new PythonTable(sourceOf(null), NAME, schema);
+        ScanBuilder builder = table.newScanBuilder(new CaseInsensitiveStringMap(options));
+        ExprId id = NamedExpression$.MODULE$.newExprId();
+        AttributeReference count = new AttributeReference(
+            "count", DataTypes.LongType, true, Metadata.empty(), id, listOf(new Object[0]));
+        Expression sum = new Sum(count).toAggregateExpression();
+        Expression total = new Coalesce(listOf(new Object[] {sum, new Literal(Long.valueOf(0), DataTypes.LongType)}));
+        List outputs = new ArrayList();
+        for (int k = 0; k < plan.aggregateExpressions().size(); k++) {
+            Expression output = (Expression) plan.aggregateExpressions().apply(k);
+            outputs.add(output.withNewChildren(listOf(new Object[] {total})));
+        }
+        Object[] fields = fieldsOf(plan);
+        fields[1] = listOf(outputs.toArray());
+        fields[2] = copyOf(found, builder, new Object[] {count});
+        return (LogicalPlan) plan.makeCopy(fields);
     }
 
     private boolean isOurs(DataSourceV2ScanRelation found) {
@@ -83,10 +174,8 @@ public class ColumnPruning extends Rule {
             return found;
         }
         StructType schema = schemaOf(all, kept);
-        PythonDataSourceV2 source = new PythonDataSourceV2();
-        source.setShortName(NAME);
-        set(sourceInPython, source, get(sourceInPython, shared));
-        ScanBuilder builder = new PythonTable(source, NAME, schema).newScanBuilder(relation.options());
+        PythonTable table = new PythonTable(sourceOf(get(sourceInPython, shared)), NAME, schema);
+        ScanBuilder builder = table.newScanBuilder(relation.options());
         if (filters.length > 0 && ((SupportsPushDownFilters) builder).pushFilters(filters).length > 0) {
             throw new IllegalStateException("a filter is refused, once taken: " + Arrays.toString(filters));
         }
@@ -94,7 +183,15 @@ public class ColumnPruning extends Rule {
         for (int k = 0; k < kept.size(); k++) {
             output.add(found.output().apply(((Integer) kept.get(k)).intValue()));
         }
-        return copyOf(found, builder, output);
+        return copyOf(found, builder, output.toArray());
+    }
+
+    /** inPython: what Python has made of the same options; null: nothing yet. */
+    private PythonDataSourceV2 sourceOf(Object inPython) {
+        PythonDataSourceV2 source = new PythonDataSourceV2();
+        source.setShortName(NAME);
+        set(sourceInPython, source, inPython);
+        return source;
     }
 
     /** Returns the numbers of the columns to read. */
@@ -135,14 +232,24 @@ public class ColumnPruning extends Rule {
         return schema;
     }
 
-    private DataSourceV2ScanRelation copyOf(DataSourceV2ScanRelation found, ScanBuilder builder, List output) {
-        Object[] fields = new Object[found.productArity()]; // releases of Spark differ in their number
-        for (int k = 0; k < fields.length; k++) {
-            fields[k] = found.productElement(k);
-        }
+    private DataSourceV2ScanRelation copyOf(DataSourceV2ScanRelation found, ScanBuilder builder, Object[] output) {
+        Object[] fields = fieldsOf(found);
         fields[1] = builder.build();
-        fields[2] = scala.jdk.javaapi.CollectionConverters.asScala(output).toList();
+        fields[2] = listOf(output);
         return (DataSourceV2ScanRelation) found.makeCopy(fields);
+    }
+
+    /** Returns the arguments of a node's constructor: releases of Spark differ in their number. */
+    private static Object[] fieldsOf(LogicalPlan plan) {
+        Object[] fields = new Object[plan.productArity()];
+        for (int k = 0; k < fields.length; k++) {
+            fields[k] = plan.productElement(k);
+        }
+        return fields;
+    }
+
+    private static scala.collection.immutable.List listOf(Object[] items) {
+        return scala.jdk.javaapi.CollectionConverters.asScala(Arrays.asList(items)).toList();
     }
 
     private static Field accessible(Class owner, String name) {

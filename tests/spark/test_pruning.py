@@ -43,14 +43,32 @@ def test_a_query_reads_the_columns_that_it_needs(registered: Any) -> None:
     assert columns_read(frame) == [frame.columns]
 
 
-def test_a_count_reads_one_column(registered: Any) -> None:
+def test_a_count_sums_those_of_batch_headers(registered: Any) -> None:
     frame = registered.read.format("kseg").load(str(DAMAGED))
     count = frame.groupBy().count()
-    assert columns_read(count) == [["partition"]]
+    assert columns_read(count) == [["count"]]
     assert count.first()[0] == frame.count() == len(frame.collect()) > 0
-    chosen = registered.read.format("kseg").schema("value binary, offset bigint").load(str(DAMAGED))
-    assert columns_read(chosen.groupBy().count()) == [["offset"]]
-    assert columns_read(chosen.select("value").groupBy().count()) == [["offset"]]
+    twice = frame.where("true").selectExpr("count(*) + 0 as more", "count(1) as n")
+    assert twice.first()[:] == (frame.count(), frame.count())
+    chosen = reading(registered, startOffset="5", endOffset="9", Mode="Records").select("value")
+    assert columns_read(chosen.groupBy().count()) == [["count"]]
+    assert chosen.count() == 5
+    assert reading(registered, startOffset="1000").count() == 0
+
+
+def test_other_counts_read_the_columns_that_they_need(registered: Any) -> None:
+    frame, batches = reading(registered), reading(registered, mode="batches")
+    for counts, columns, expected in (
+        (frame.selectExpr("count(key)"), ["key"], len([row for row in frame.collect() if row.key is not None])),
+        (frame.selectExpr("count(distinct 1)"), ["partition"], 1),
+        (frame.selectExpr("count(*) filter (where offset < 3)"), ["offset"], 3),
+        (frame.where("offset < 7").groupBy().count(), ["offset"], 7),
+        (frame.limit(9).groupBy().count(), ["partition"], 9),
+        (frame.groupBy("partition").count().select("count"), ["partition"], 240),
+        (batches.groupBy().count(), ["partition"], len(batches.collect())),
+    ):
+        assert columns_read(counts) == [columns]
+        assert counts.first()[0] == expected
 
 
 def test_other_modes_are_pruned(registered: Any) -> None:

@@ -13,6 +13,7 @@ import click
 from kseg.errors import KsegError, text_of
 from kseg.signals import Terminated
 
+MAX_HELP_COLUMNS = 100
 HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 COMMANDS = {
@@ -42,6 +43,12 @@ class _EndedBySignal(Exception):
 
 class LazyGroup(click.Group):
     """Has the names and one-line helps of the subcommands; imports a subcommand when it is called."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        extra.setdefault("terminal_width", _help_columns())
+        return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -94,6 +101,18 @@ _OTHER_NAMES = {
 """Words that people type for a command, by its name."""
 
 
+def _help_columns() -> int:
+    """As click does it, but without importing shutil, which takes longer than the rest of the help."""
+    setting = os.environ.get("COLUMNS", "")
+    columns = int(setting) if setting.isdecimal() else 0
+    if not columns:
+        try:
+            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+        except (AttributeError, ValueError, OSError):  # closed, or no terminal
+            pass
+    return max(min(columns or 80, MAX_HELP_COLUMNS) - 2, 50)
+
+
 def _refuse_unknown(context: click.Context, name: str) -> NoReturn:
     """Raises UsageError for an unknown command; names those that the word means, else similar ones."""
     from difflib import get_close_matches
@@ -141,7 +160,9 @@ def _print_schema(ctx: click.Context, _param: click.Parameter, wanted: str | Non
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MAX_HELP_COLUMNS}
+)
 @click.option(
     "--verbose", is_flag=True, is_eager=True, help="With --version: also the versions of libraries and of the system."
 )

@@ -8,7 +8,6 @@ from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
-from kseg.changes.replacement import replacement
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
@@ -96,7 +95,7 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
     file.
     """
     folder = os.path.dirname(target)
-    with replacement(target, disk) as temporary:
+    with disk.replacement(target) as temporary:
         if content is None:
             disk.copy_file(path, temporary, folder, mask=umask())
         else:

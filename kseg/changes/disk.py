@@ -26,6 +26,7 @@ _NO_CLONE = _NO_COPY_RANGE | {errno.ENOTTY, errno.EISDIR, errno.EBADF}
 _FICLONE = 0x40049409
 _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
+_TEMPORARY = ".kseg-new-"
 _DEPTH = 4
 """Largest nesting depth of directories that kseg creates."""
 
@@ -276,6 +277,25 @@ class Disk:
             else:
                 self.unlink(inner)
         self.remove_directory(path)
+
+    @contextmanager
+    def replacement(self, path: str) -> Iterator[str]:
+        """Yields the path of a temporary file, which the block must create and sync; it then becomes the file ``path``.
+
+        The rename is synced, too. A temporary file that an interrupted call left is removed first.
+        """
+        directory, name = os.path.split(path)
+        temporary = os.path.join(directory, _TEMPORARY + name.lstrip("."))
+        if os.path.lexists(temporary):
+            self.unlink(temporary)
+        yield temporary
+        self.rename(temporary, path)
+        self.sync_directory(directory)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether an interrupted `Disk.replacement` left a file of this name."""
+    return name.startswith(_TEMPORARY)
 
 
 def umask() -> int:

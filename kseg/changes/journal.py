@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.changes.directory_moves import DirectoryMove
-from kseg.changes.disk import Disk, open_to_write
+from kseg.changes.disk import Disk, is_temporary, open_to_write
 from kseg.changes.plan import is_plain_name
-from kseg.changes.replacement import is_temporary, replacement
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.segment.files import CLEAN_SHUTDOWN
@@ -165,7 +164,7 @@ class Journal:
 def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = None) -> None:
     """Replaces a file of the root atomically and syncs it; owner and mode are those of the old file. Raises OSError."""
     model = path if os.path.lexists(path) else os.path.dirname(path)
-    with replacement(path, disk) as temporary:
+    with disk.replacement(path) as temporary:
         descriptor = disk.create(temporary)
         try:
             disk.write(descriptor, content)

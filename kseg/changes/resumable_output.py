@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from kseg.changes.disk import Disk, umask
+from kseg.changes.disk import Disk, is_temporary, umask
 from kseg.changes.lock import LOCK_NAME, locked
-from kseg.changes.replacement import is_temporary, replacement
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, text_of
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.stores.no_follow import is_directory, names_in, read_file, resolved
@@ -78,7 +77,7 @@ class ResumableOutput:
 
     def write_file(self, name: str, content: bytes) -> None:
         """Writes or replaces a file of the log directory."""
-        with replacement(os.path.join(self.directory, name), self.disk) as temporary:
+        with self.disk.replacement(os.path.join(self.directory, name)) as temporary:
             descriptor = self.disk.create(temporary)
             try:
                 self.disk.write(descriptor, content)

@@ -9,7 +9,7 @@ from kseg.changes.disk import Disk
 
 PRIMITIVES = (
     "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "copy_owner",
-    "copy_attributes", "sync", "remove_directory", "restore", "clone",
+    "copy_attributes", "sync", "remove_directory", "restore", "set_default_mode", "clone",
 )  # fmt: skip
 
 

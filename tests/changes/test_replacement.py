@@ -4,18 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from kseg.changes.disk import Disk
-from kseg.changes.replacement import is_temporary, replacement
+from kseg.changes.disk import Disk, is_temporary
 
 
 def replace(path: Path, content: bytes) -> None:
-    with replacement(str(path), Disk()) as temporary:
+    with Disk().replacement(str(path)) as temporary:
         Path(temporary).touch(exist_ok=False)
         Path(temporary).write_bytes(content)
 
 
 def interrupt(path: Path) -> None:
-    with replacement(str(path), Disk()) as temporary:
+    with Disk().replacement(str(path)) as temporary:
         Path(temporary).write_bytes(b"half")
         raise KeyboardInterrupt
 

@@ -11,7 +11,7 @@ from threading import Lock
 from kseg.errors import PathError
 from kseg.stores.archives.proving import KEPT_BYTES, WINDOW_BYTES, ProvingUnpacker
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import UnpackError
+from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
 from kseg.stores.proven import ROW_BYTES, ProvenBatches

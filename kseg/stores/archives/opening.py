@@ -13,7 +13,8 @@ from kseg.stores.archives.members import DAMAGED, FILE, Member, Members
 from kseg.stores.archives.omitted import Omitted, ProvenSource
 from kseg.stores.archives.proving import ProvingUnpacker
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import UnpackError, unpacked
+from kseg.stores.archives.unpack import unpacked
+from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source

@@ -16,7 +16,7 @@ from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.limits import FRAMES_PER_CALL
 from kseg.stores.archives.forms import BLOCK_BYTES, HEAD_BYTES, TAR, ZIP, form_of, is_header, number
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import UnpackError
+from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
 from kseg.stores.proven import ROW_BYTES

@@ -4,29 +4,17 @@ Sources: RFC 1952 and 8878, the .xz file format 1.1, the LZ4 frame format 1.6. T
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from kseg.stores.archives.forms import BZIP2, GZIP, LZ4, XZ, ZSTD, is_skippable, packing_name
+from kseg.stores.archives.unpack_error import UnpackError
+from kseg.stores.archives.zstd_frame import OUTPUT_BYTES, ZstdFrame
 from kseg.stores.extent import Extent
 
 _INPUT_BYTES = 256 << 10
-OUTPUT_BYTES = 256 << 10
 LARGEST_DICTIONARY_BYTES = 256 << 20
 """Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
-LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)
-"""Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
-_ZSTD_BLOCK_BYTES = 128 << 10
-ZSTD_DESCRIPTOR_END, ZSTD_BLOCK_HEADER_BYTES = 5, 3
-"""End of the descriptor in the header of a frame of zstd, and the size of a block's header."""
-
-
-class UnpackError(Exception):
-    """The packed bytes end or are not valid at ``position`` of the packed file."""
-
-    def __init__(self, position: int, message: str) -> None:
-        super().__init__(message)
-        self.position = position
 
 
 class _Decoder(Protocol):
@@ -79,78 +67,6 @@ class _Gzip:
             data = self._library.unconsumed_tail
 
 
-class _Zstd:
-    """A frame of zstd, given to the library some blocks at a time: each expands to 128 KiB at most."""
-
-    def __init__(self) -> None:
-        import zstandard
-
-        self._library = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW_BYTES).decompressobj()
-        self._held = b""
-        self._is_in_blocks = self._is_last = self._has_checksum = False
-        self.eof = False
-        self.unused_data = b""
-
-    def decode(self, data: bytes) -> Iterator[bytes]:
-        self._held += data
-        position = 0
-        while not self.eof:
-            stop, expands_to = self._whole_blocks(position)
-            if stop == position:
-                break
-            if expands_to or self._is_last:
-                yield self._library.decompress(self._held[position:stop])
-            else:
-                self._library.decompress(self._held[position:stop])
-            position = stop
-        if self.eof:
-            self.unused_data = self._held[position:]
-        self._held = self._held[position:]
-
-    def _whole_blocks(self, position: int) -> tuple[int, int]:
-        """Returns the end of the complete blocks from a position on, up to about OUTPUT_BYTES of output, and the limit
-        of that output."""
-        held, expands_to = self._held, 0
-        if not self._is_in_blocks:
-            size = self._header_bytes()
-            if not size or len(held) < size:
-                return position, 0
-            self._is_in_blocks = True
-            position = size
-        while not self._is_last and expands_to < OUTPUT_BYTES and position + ZSTD_BLOCK_HEADER_BYTES <= len(held):
-            is_last, stored = zstd_block(held[position : position + ZSTD_BLOCK_HEADER_BYTES])
-            if position + ZSTD_BLOCK_HEADER_BYTES + stored > len(held):
-                break
-            position += ZSTD_BLOCK_HEADER_BYTES + stored
-            expands_to += _ZSTD_BLOCK_BYTES
-            self._is_last = is_last
-        if self._is_last and len(held) >= position + 4 * self._has_checksum:
-            position += 4 * self._has_checksum
-            self.eof = True
-        return position, expands_to
-
-    def _header_bytes(self) -> int:
-        """Returns the size of the frame's header, 0 if more input is needed for it."""
-        if len(self._held) < ZSTD_DESCRIPTOR_END:
-            return 0
-        self._has_checksum, size = zstd_header(self._held[ZSTD_DESCRIPTOR_END - 1])
-        return size
-
-
-def zstd_header(descriptor: int) -> tuple[bool, int]:
-    """Returns whether a frame of zstd ends with a checksum, and the size of its header."""
-    is_single, code = bool(descriptor & 0x20), descriptor >> 6
-    content_bytes = 1 if is_single and not code else (0, 2, 4, 8)[code]
-    size = ZSTD_DESCRIPTOR_END + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + content_bytes
-    return bool(descriptor & 4), size
-
-
-def zstd_block(header: bytes) -> tuple[bool, int]:
-    """Returns whether a block of zstd is the last of its frame, and its size behind the header."""
-    fields = int.from_bytes(header, "little")
-    return bool(fields & 1), 1 if fields >> 1 & 3 == 1 else fields >> 3
-
-
 def _lz4() -> _Decoder:
     from lz4.frame import LZ4FrameDecompressor
 
@@ -169,24 +85,13 @@ def _bzip2() -> _Decoder:
     return _Pull(bz2.BZ2Decompressor())
 
 
-_DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _Gzip, ZSTD: _Zstd, LZ4: _lz4, XZ: _xz, BZIP2: _bzip2}
+_DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _Gzip, LZ4: _lz4, XZ: _xz, BZIP2: _bzip2}
+"""Of all compressions but zstd (`kseg.stores.archives.zstd_frame`)."""
 
 
 def unpacked(extent: Extent) -> Iterator[bytes]:
     """Yields the decompressed bytes of all frames. Raises UnpackError after all bytes before the damage; OSError."""
     return Frames(extent).read()
-
-
-def frame(name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the decompressed bytes of one frame in pieces of packed bytes. Raises UnpackError without a position."""
-    decoder = _DECODERS[name]()
-    for piece in pieces:
-        try:
-            yield from decoder.decode(piece)
-        except library_errors() as error:
-            raise UnpackError(0, f"{name}: {reason(error)}") from error
-        if decoder.eof:
-            return
 
 
 def unpacked_bytes(head: bytes) -> Iterator[bytes]:
@@ -287,6 +192,9 @@ class Frames:
 
     def frame(self, name: str) -> Iterator[bytes]:
         """Yields the decompressed bytes of the frame at the position. Raises UnpackError, OSError."""
+        if name == ZSTD:
+            yield from ZstdFrame(self).pieces()
+            return
         decoder = _DECODERS[name]()
         data, self._held = self._held, b""
         while True:
@@ -294,27 +202,17 @@ class Frames:
                 for piece in decoder.decode(data):
                     if piece:
                         yield piece
-            except library_errors() as error:
-                raise UnpackError(self._position - len(data), f"{name}: {reason(error)}") from error
+            except _library_errors() as error:
+                raise UnpackError.of_library(name, self._position - len(data), error) from error
             if decoder.eof:
                 self._held = decoder.unused_data
                 return
             data = self._read()
             if not data:
-                raise self.cut(name)
-
-    def cut(self, name: str) -> UnpackError:
-        """Returns the error of a frame that the file's end cuts."""
-        return UnpackError(self._position, f"{name}: it ends in the middle of a compressed frame")
+                raise UnpackError.cut(name, self._position)
 
 
-def library_errors() -> tuple[type[Exception], ...]:
+def _library_errors() -> tuple[type[Exception], ...]:
     import lzma
 
-    import zstandard
-
-    return (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError, zstandard.ZstdError)
-
-
-def reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return (zlib.error, OSError, EOFError, lzma.LZMAError, ValueError, RuntimeError)

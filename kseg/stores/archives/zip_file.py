@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator
 from io import BufferedReader
 from typing import Any, NamedTuple
 
-from kseg.stores.archives.forms import XZ, ZIP_MAGIC, ZSTD
+from kseg.stores.archives.forms import ZIP_MAGIC
 from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MAX_MEMBERS, Member, Members
-from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, UnpackError, frame
+from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES
+from kseg.stores.archives.unpack_error import UnpackError
+from kseg.stores.archives.zstd_frame import ZstdFrame
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import Problem
 
@@ -208,12 +210,28 @@ def _of_lzma(extent: Extent, start: int, size: int) -> Iterator[bytes]:
     return _pulled(library, extent, start + _LZMA_HEADER.size, size - _LZMA_HEADER.size)
 
 
+class _PackedMember:
+    """The packed bytes of a member of one frame."""
+
+    def __init__(self, extent: Extent, start: int, size: int) -> None:
+        self._pieces = _pieces(extent, start, size)
+        self.position = start
+
+    def next_piece(self) -> bytes:
+        piece = next(self._pieces, b"")
+        self.position += len(piece)
+        return piece
+
+    def put_back(self, data: bytes) -> None:
+        """Bytes behind the frame are ignored."""
+
+
 def _of_zstd(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    return frame(ZSTD, _pieces(extent, start, size))
+    return ZstdFrame(_PackedMember(extent, start, size)).pieces()
 
 
 def _of_xz(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    return frame(XZ, _pieces(extent, start, size))
+    return _pulled(lzma.LZMADecompressor(lzma.FORMAT_XZ, LARGEST_DICTIONARY_BYTES), extent, start, size)
 
 
 _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {

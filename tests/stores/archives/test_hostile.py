@@ -22,7 +22,8 @@ from kseg.stores import trees
 from kseg.stores.archives import members, opening, tar_file, zip_file
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
-from kseg.stores.archives.unpack import UnpackError, unpacked_bytes
+from kseg.stores.archives.unpack import unpacked_bytes
+from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.regular_files import read_regular
 
 ROUNDS = 60

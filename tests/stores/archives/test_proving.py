@@ -17,7 +17,8 @@ from kseg.stores import trees
 from kseg.stores.archives import proving
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import UnpackError, unpacked_bytes
+from kseg.stores.archives.unpack import unpacked_bytes
+from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import read_regular

@@ -1,0 +1,124 @@
+"""Decompresses a frame of zstd into the caller's buffer, in bounded memory.
+
+The library does not say whether the input ended too early: a frame is complete by the headers of its blocks. Source:
+RFC 8878.
+"""
+
+from collections.abc import Iterator
+from typing import IO, Protocol, cast
+
+from kseg.stores.archives.forms import ZSTD
+from kseg.stores.archives.unpack_error import UnpackError
+
+OUTPUT_BYTES = 256 << 10
+LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)
+"""Most memory for a window of zstd: 128 MiB, as for the command zstd without --long."""
+_DESCRIPTOR_END, _BLOCK_HEADER_BYTES = 5, 3
+"""End of the descriptor in the header of a frame, and the size of a block's header."""
+_CHECKSUM_BYTES = 4
+
+
+class PackedBytes(Protocol):
+    """Packed bytes, read from a frame's start on."""
+
+    @property
+    def position(self) -> int:
+        """The position of the next piece."""
+
+    def next_piece(self) -> bytes:
+        """Returns bytes behind those returned so far, none at the end."""
+
+    def put_back(self, data: bytes) -> None:
+        """Gives back bytes of the last piece, which belong to no frame or to the next."""
+
+
+class ZstdFrame:
+    """One frame."""
+
+    def __init__(self, packed: PackedBytes) -> None:
+        import zstandard
+
+        self._input = _Input(packed)
+        self._error = zstandard.ZstdError
+        decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW_BYTES)
+        self._library = decompressor.stream_reader(cast("IO[bytes]", self._input), read_across_frames=False)
+
+    def readinto(self, view: memoryview) -> int:
+        """Returns the number of bytes written to ``view``, 0 at the end of the frame. Raises UnpackError, OSError."""
+        try:
+            got = int(self._library.readinto(view))
+        except self._error as error:
+            raise UnpackError.of_library(ZSTD, self._input.position, error) from error
+        if not got and not self._input.is_complete:
+            raise UnpackError.cut(ZSTD, self._input.packed.position)
+        return got
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yields the decompressed bytes. Raises UnpackError after those before the damage; OSError."""
+        buffer = memoryview(bytearray(OUTPUT_BYTES))
+        while got := self.readinto(buffer):
+            yield bytes(buffer[:got])
+
+
+class _Input:
+    """The packed bytes of the frame, as a file for the library. ``position``: start of the last piece."""
+
+    def __init__(self, packed: PackedBytes) -> None:
+        self.is_complete = False
+        self.position = packed.position
+        self.packed = packed
+        self._header = b""
+        self._is_in_blocks = self._is_last = self._has_checksum = False
+        self._left = 0
+        """Bytes up to the next header or the end of the frame."""
+
+    def read(self, _size: int = -1) -> bytes:
+        if self.is_complete:
+            return b""
+        self.position = self.packed.position
+        data = self.packed.next_piece()
+        end = self._walk(data)
+        if end < len(data):
+            self.packed.put_back(data[end:])
+        return data[:end]
+
+    def _walk(self, data: bytes) -> int:
+        """Follows the headers in a piece. Returns where the frame ends in it, its length if the frame goes on."""
+        at = 0
+        while True:
+            step = min(self._left, len(data) - at)
+            at, self._left = at + step, self._left - step
+            if self._left:
+                return at
+            if self._is_last and not self._has_checksum:
+                self.is_complete = True
+                return at
+            if self._is_last:
+                self._left, self._has_checksum = _CHECKSUM_BYTES, False
+                continue
+            size = _BLOCK_HEADER_BYTES if self._is_in_blocks else _DESCRIPTOR_END
+            missing = size - len(self._header)
+            self._header += data[at : at + missing]
+            at = min(at + missing, len(data))
+            if len(self._header) < size:
+                return at
+            if self._is_in_blocks:
+                self._is_last, self._left = _block(self._header)
+            else:
+                self._has_checksum, header_bytes = _frame_header(self._header[-1])
+                self._is_in_blocks, self._left = True, header_bytes - _DESCRIPTOR_END
+            self._header = b""
+
+
+def _frame_header(descriptor: int) -> tuple[bool, int]:
+    """Returns whether the frame ends with a checksum, and the size of its header."""
+    is_single, code = bool(descriptor & 0x20), descriptor >> 6
+    content_bytes = 1 if is_single and not code else (0, 2, 4, 8)[code]
+    size = _DESCRIPTOR_END + (not is_single) + (0, 1, 2, 4)[descriptor & 3] + content_bytes
+    return bool(descriptor & 4), size
+
+
+def _block(header: bytes) -> tuple[bool, int]:
+    """Returns whether the block is the last of its frame, and its size behind the header."""
+    fields = int.from_bytes(header, "little")
+    return bool(fields & 1), 1 if fields >> 1 & 3 == 1 else fields >> 3

@@ -17,6 +17,7 @@ from kseg.report.page import Card, NextStep, Page, page_bytes
 from kseg.report.strips import Strips
 from kseg.segment.files import parse_partition_name
 from kseg.segment.paths import expand_path
+from kseg.segment.skipped_files import is_log_directory
 from kseg.stores.regular_files import open_regular
 from kseg.verification.report import Finding, Report
 
@@ -122,7 +123,9 @@ class FindingsPage(FindingsPrinter):
                 "strip": strips.of(directory) if os.path.isdir(directory) else None,
                 "cleaner": cleaners.get(directory),
             }  # fmt: skip
-            if row["strip"] is not None:
+            if row["strip"] is None:
+                row["note"] = _note(directory)
+            else:
                 row["strip"]["firstOpenOffset"] = self._lowest_open.get(place)
             found.append(row)
         return found
@@ -142,6 +145,16 @@ def _holder(file: str) -> str:
     if os.path.isdir(file) and (parse_partition_name(own) or _parts(file) not in ([], [file])):
         return file.rstrip("/") or file
     return os.path.dirname(file) or "."
+
+
+def _note(directory: str) -> str:
+    """Returns the reason why there is no strip. Names decide nothing: a log directory may be called data-1."""
+    if not os.path.isdir(directory):
+        return "segments are drawn for local directories only"
+    try:
+        return "log directory" if is_log_directory(directory) else "no segments"
+    except (KsegError, OSError):
+        return "the directory cannot be read"
 
 
 def _parts(path: str) -> list[str]:

@@ -50,6 +50,21 @@ def test_the_page_holds_every_finding(kseg: Kseg, tmp_path: Path, page: Path) ->
     assert {row["code"] for row in told} == data["codes"].keys()
 
 
+def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> None:
+    root = tmp_path / "kafka-1"
+    shutil.copytree(CASE, root / "orders-0")
+    (root / "empty-0").mkdir()
+    (root / "recovery-point-offset-checkpoint").write_text("damaged")
+    packed = shutil.make_archive(str(tmp_path / "logs"), "tar", root, "orders-0")
+    out = tmp_path / "report.html"
+    kseg("verify", "--format", "html", "-o", out, root, packed)
+    notes = {row["path"]: row["note"] for row in data_of(out.read_text())["partitions"] if row["strip"] is None}
+    assert notes.pop(str(root)) == "log directory"
+    assert notes.pop(str(root / "empty-0")) == "no segments"
+    assert notes
+    assert set(notes.values()) == {"segments are drawn for local directories only"}
+
+
 def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
     data = data_of(page.read_text())
     found = next(row for row in data["findings"] if row["code"] == "crc-mismatch")

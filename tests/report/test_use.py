@@ -132,9 +132,13 @@ def test_a_recompression_has_its_speed(kseg: Kseg, tmp_path: Path, logs: Path) -
     assert re.search(r"<td[^>]*>[\d,.]+ MB/s</td>", section)
 
 
-def test_a_log_directory_is_named_as_such(kseg: Kseg, tmp_path: Path, logs: Path) -> None:
+@pytest.mark.parametrize("name", ["logs", "kafka-1"])
+def test_a_log_directory_is_named_as_such(kseg: Kseg, tmp_path: Path, logs: Path, name: str) -> None:
+    """Even if its own name could be that of a partition."""
+    logs = logs.rename(logs.with_name(name))
     dom = dom_of(page_of(kseg, tmp_path, "verify", logs))
-    assert re.search(r'<div class="name">logs</div>.*?<div class="note">log directory</div>', dom)
+    row = dom[dom.index(f'<div class="name">{name}</div>') :]
+    assert re.findall(r'<div class="note">(.*?)</div>', row)[:1] == ["log directory"]
 
 
 def test_paper_has_all_next_steps(kseg: Kseg, tmp_path: Path) -> None:

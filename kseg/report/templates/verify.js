@@ -79,8 +79,6 @@ const findingRow = (finding, partitions) => {
   return row;
 };
 
-const PARTITION = /-\d+(\.\w+-(delete|stray|future))?$/;
-
 const verify = () => {
   const { partitions, findings } = data;
   const byPlace = new Map();
@@ -177,7 +175,7 @@ const verify = () => {
       head,
       partition.strip
         ? stripOf(partition, byPlace.get(partition.i) ?? [])
-        : el("div", "note", PARTITION.test(name(partition.name)) ? "no segments" : "log directory"),
+        : el("div", "note", partition.note),
       facts(partition),
     );
   };

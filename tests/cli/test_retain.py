@@ -189,6 +189,13 @@ def test_explain_names_the_record_and_the_time(kseg: Kseg, logs: Path) -> None:
     assert reasons(kseg, *HOUR, *early, logs / "r-time-half-0")[-1]["rule"] is None
 
 
+def test_explain_says_that_an_empty_segment_replaces_all(kseg: Kseg, logs: Path) -> None:
+    ask = ("retain", "--explain", "--color", "never", *NOW)
+    told = [kseg(*ask, *limit, logs / "r-time-half-0").out.decode() for limit in (("--retention-ms", "1"), HOUR)]
+    sentence = "\n  all segments are deleted; first an empty one is created at offset 500\n"
+    assert [sentence in each for each in told] == [True, False]
+
+
 def test_explain_says_by_how_much_the_log_has_to_grow(kseg: Kseg, logs: Path) -> None:
     partition = logs / "r-delrec-0"
     found = reasons(kseg, "--retention-bytes", "100K", partition)

@@ -64,9 +64,8 @@ class TextRetention(RetentionPrinter):
         for line in _of_partition(partition):
             self._wrapped(line, "  ", "    ")
         if partition["rolls"]:
-            self._wrapped(
-                f"all go: an empty segment is created at offset {partition['logEndOffset']} first", "  ", "    "
-            )
+            end = partition["logEndOffset"]
+            self._wrapped(f"all segments are deleted; first an empty one is created at offset {end}", "  ", "    ")
         for row in segments:
             self._segment(partition, row)
 

@@ -61,6 +61,8 @@ class Totals:
     last_offset: int | None = None
     least_time: int | None = None
     largest_time: int | None = None
+    least_horizon: int | None = None
+    largest_horizon: int | None = None
     has_all_counts: bool = True
 
     def span(self, first: int | None, last: int) -> None:
@@ -73,6 +75,12 @@ class Totals:
         if ms >= 0:
             self.least_time = ms if self.least_time is None else min(self.least_time, ms)
             self.largest_time = ms if self.largest_time is None else max(self.largest_time, ms)
+
+    def horizon(self, ms: int | None) -> None:
+        """Adds the delete horizon of a batch, None if it has none."""
+        if ms is not None:
+            self.least_horizon = ms if self.least_horizon is None else min(self.least_horizon, ms)
+            self.largest_horizon = ms if self.largest_horizon is None else max(self.largest_horizon, ms)
 
 
 Row = tuple[dict[str, str] | None, str, str | None]
@@ -150,8 +158,10 @@ class TablePrinter(Printer):
             totals.records += count
         totals.span(batch.base_offset, batch.last_offset)
         totals.time(batch.max_timestamp)
-        if isinstance(batch, RecordBatch) and batch.header.record_count and batch.header.delete_horizon_ms is None:
-            totals.time(batch.header.base_timestamp)
+        if isinstance(batch, RecordBatch):
+            totals.horizon(batch.header.delete_horizon_ms)
+            if batch.header.record_count and batch.header.delete_horizon_ms is None:
+                totals.time(batch.header.base_timestamp)
 
     def _cells(self, batch: Batch, problems: list[Problem]) -> dict[str, str]:
         header: Any = batch.header
@@ -251,6 +261,9 @@ class TablePrinter(Printer):
         if totals.least_time is not None and totals.largest_time is not None:
             span = show_span(totals.largest_time - totals.least_time)
             lines.append(f"times {shown_time(totals.least_time)} to {shown_time(totals.largest_time)} ({span})")
+        if totals.least_horizon is not None and totals.largest_horizon is not None:
+            times = [shown_time(ms) for ms in sorted({totals.least_horizon, totals.largest_horizon})]
+            lines.append(f"delete horizons {' to '.join(times)}")
         if totals.damaged_ranges or totals.problems:
             damage = f"damage: {totals.damaged_ranges:,} ranges, {totals.damaged_bytes:,} bytes"
             lines.append(self._paint(f"{damage}; batches with problems: {totals.problems:,}", "red"))
@@ -283,7 +296,7 @@ def _kind(batch: Batch, has_problem: bool) -> str:
         if batch.header.record_count == 0:
             words.append("empty")
         if batch.header.delete_horizon_ms is not None:
-            words.append(f"horizon {shown_time(batch.header.delete_horizon_ms)[:10]}")
+            words.append("horizon")
     if has_problem:
         words.append("INVALID" if not batch.is_valid else "BROKEN")
     return " ".join(words)

@@ -10,6 +10,7 @@ from kseg.output import table
 from kseg.output.paint import Paint, cells
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
+from kseg.quantities import shown_time
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from segment.reading import items_at
@@ -65,6 +66,20 @@ def test_the_footer_adds_up(path: Path) -> None:
         assert f"damage: {len(damaged)} ranges, {sum(damaged):,} bytes; batches with problems: {wrong}" in text
     elif path.suffix == ".log":
         assert f", {records:,} records, " in text
+
+
+def test_the_footer_has_the_delete_horizons() -> None:
+    path = TESTDATA / "compaction/4.3.1/after/c-txn-long-0/00000000000000002730.log"
+    horizons = [
+        batch.header.delete_horizon_ms
+        for batch in items_at(path)
+        if not isinstance(batch, Damage) and batch.header.delete_horizon_ms is not None
+    ]
+    assert len(set(horizons)) > 1
+    lines = show(path)
+    assert f"delete horizons {shown_time(min(horizons))} to {shown_time(max(horizons))}" in lines
+    assert any(line.endswith("horizon") for line in lines)
+    assert not any(line.startswith("delete horizons") for line in show(TRANSACTIONS))
 
 
 def test_wide_lines_have_more_columns() -> None:

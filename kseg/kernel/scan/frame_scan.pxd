@@ -26,6 +26,7 @@ cdef class FrameScan:
     cdef unsigned char* out
     cdef Py_ssize_t out_bytes
     cdef void* zstd
-    cdef object _tables
+    # The memory of the prefix tables.
+    cdef object _castagnoli_crcs, _ieee_crcs
     cdef Py_ssize_t prefix_entries
     cdef Prefixes prefixes

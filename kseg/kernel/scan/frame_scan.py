@@ -2,6 +2,7 @@
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
+from cython.cimports.kseg.kernel.layout.headers import CRC_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import uint32s_out
 from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes
 
@@ -46,11 +47,10 @@ class FrameScan:
     def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
         """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""
         self.prefix_entries = size // BLOCK_BYTES + 2
-        self._tables = [allocate(4 * self.prefix_entries).cast("I") for _ in range(2)]
-        self.prefixes.castagnoli.crcs, self.prefixes.ieee.crcs = (
-            uint32s_out(self._tables[0]),
-            uint32s_out(self._tables[1]),
-        )
+        self._castagnoli_crcs = allocate(CRC_BYTES * self.prefix_entries).cast("I")
+        self._ieee_crcs = allocate(CRC_BYTES * self.prefix_entries).cast("I")
+        self.prefixes.castagnoli.crcs = uint32s_out(self._castagnoli_crcs)
+        self.prefixes.ieee.crcs = uint32s_out(self._ieee_crcs)
         self.prefixes.castagnoli.filled = self.prefixes.ieee.filled = 0
         self.prefixes.castagnoli.shifted = self.prefixes.ieee.shifted = 0
         self.prefixes.anchor = anchor
@@ -59,7 +59,7 @@ class FrameScan:
         """Stops using prefix CRCs."""
         self.prefixes.anchor = -1
         self.prefix_entries = 0
-        self._tables = None
+        self._castagnoli_crcs = self._ieee_crcs = None
 
     @property
     def has_prefixes(self) -> bool:

@@ -62,6 +62,10 @@ cdef enum:
 
 # In C. Interpreted, rows.py defines the same functions.
 cdef extern from "native.h" nogil:
+    enum:
+        # Parts of a result r of varint: its value is r >> VALUE_SHIFT, its length in bytes r & LENGTH_MASK.
+        VARINT_VALUE_SHIFT "KSEG_VARINT_VALUE_SHIFT"
+        VARINT_LENGTH_MASK "KSEG_VARINT_LENGTH_MASK"
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     long long be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)

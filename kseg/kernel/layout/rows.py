@@ -42,11 +42,14 @@ def be16(p, i):
 
 
 # Results of `varint` for single bytes, as most varints of a record are.
-_ONE_BYTE = [((byte >> 1) ^ -(byte & 1)) * 16 + 1 for byte in range(128)]
+_ONE_BYTE = [(((byte >> 1) ^ -(byte & 1)) << VARINT_VALUE_SHIFT) + 1 for byte in range(128)]
 
 
 def varint(p, i, end):
-    """Returns value * 16 + bytes used of the zigzag varint at i; 0 if it does not end within 5 bytes or before end."""
+    """Returns the value and the length of the zigzag varint at i: value << VARINT_VALUE_SHIFT | length.
+
+    0 if it does not end within 5 bytes or before end.
+    """
     if i < end and p[i] < 128:
         return _ONE_BYTE[p[i]]
     value = used = 0
@@ -59,7 +62,7 @@ def varint(p, i, end):
         if byte < 128:
             break
     value &= 0xFFFFFFFF  # C drops bits beyond 32 in the fifth byte
-    return ((value >> 1) ^ -(value & 1)) * 16 + used
+    return (((value >> 1) ^ -(value & 1)) << VARINT_VALUE_SHIFT) + used
 
 
 def be32(p, i):

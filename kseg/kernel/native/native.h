@@ -62,6 +62,17 @@ static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
                      (uint64_t)p[4] << 24 | (uint64_t)p[5] << 16 | (uint64_t)p[6] << 8 | p[7]);
 }
 
+/* kseg_varint returns the value of a varint and its length in bytes in one number: the length in the low bits.
+ * layout/rows.pxd declares shift and mask for Cython, and the interpreted kernel reads them from here. */
+enum {
+    KSEG_VARINT_VALUE_SHIFT = 4,
+    KSEG_VARINT_LENGTH_MASK = 15
+};
+
+static inline int64_t kseg_packed_varint(int64_t value, int length) {
+    return value * (1 << KSEG_VARINT_VALUE_SHIFT) + length;
+}
+
 /* A zigzag varint of any length, as kseg_varint returns it. A function of its own keeps kseg_varint small. */
 static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t end) {
     uint32_t value = 0;
@@ -74,11 +85,11 @@ static int64_t kseg_long_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t e
         used++;
         if (byte < 128) break;
     }
-    return (int64_t)(int32_t)(value >> 1 ^ (0 - (value & 1))) * 16 + used;
+    return kseg_packed_varint((int32_t)(value >> 1 ^ (0 - (value & 1))), used);
 }
 
-/* The zigzag varint at i as value * 16 + bytes used; 0 if it does not end before end. Nearly all have one or two bytes.
- * Inline: reading a record is a chain of varints, and calls would be a third of its time. */
+/* The value and the length of the zigzag varint at i, packed; 0 if it does not end before end. Nearly all have one or
+ * two bytes. Inline: reading a record is a chain of varints, and calls would be a third of its time. */
 #if defined(__GNUC__) || defined(__clang__)
 __attribute__((always_inline))
 #endif
@@ -86,10 +97,10 @@ static inline int64_t kseg_varint(const unsigned char *p, ptrdiff_t i, ptrdiff_t
     int64_t value;
     if (i >= end) return 0;
     value = p[i];
-    if (value < 128) return ((value >> 1) ^ -(value & 1)) * 16 + 1;
+    if (value < 128) return kseg_packed_varint((value >> 1) ^ -(value & 1), 1);
     if (i + 1 >= end || p[i + 1] >= 128) return kseg_long_varint(p, i, end);
     value = (value & 127) | (int64_t)p[i + 1] << 7;
-    return ((value >> 1) ^ -(value & 1)) * 16 + 2;
+    return kseg_packed_varint((value >> 1) ^ -(value & 1), 2);
 }
 
 /* a - b modulo 2^64, as Java subtracts longs. */

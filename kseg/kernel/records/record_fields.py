@@ -10,6 +10,8 @@ from cython.cimports.kseg.kernel.layout.rows import (
     HEADER_VALUE,
     HEADER_VALUE_SIZE,
     HEADER_WIDTH,
+    VARINT_LENGTH_MASK,
+    VARINT_VALUE_SHIFT,
     varint,
 )
 
@@ -78,7 +80,7 @@ def fitting_size(
 ) -> cython.longlong:
     """Returns the size of a key or value at i in the form of `varint`; 0 if its bytes do not fit before ``after``."""
     r: cython.longlong = varint(p, i, after)
-    return r if r >> 4 <= after - i - (r & 15) else 0
+    return r if r >> VARINT_VALUE_SHIFT <= after - i - (r & VARINT_LENGTH_MASK) else 0
 
 
 def read_fields(p, i, end, fields):
@@ -90,8 +92,8 @@ def read_fields(p, i, end, fields):
     r: cython.longlong = varint(p, i, end)
     if r == 0:
         return BAD_LENGTH
-    used = r & 15
-    size = r >> 4
+    used = r & VARINT_LENGTH_MASK
+    size = r >> VARINT_VALUE_SHIFT
     if size < 6 or size > end - i - used:
         return TOO_LONG
     at = i + used
@@ -107,27 +109,27 @@ def read_fields(p, i, end, fields):
     r = varint(p, at, after)
     if r == 0:
         return BAD_OFFSET
-    fields.offset_delta = r >> 4
-    at += r & 15
+    fields.offset_delta = r >> VARINT_VALUE_SHIFT
+    at += r & VARINT_LENGTH_MASK
     r = fitting_size(p, at, after)
     if r == 0:
         return BAD_KEY
-    at += r & 15
+    at += r & VARINT_LENGTH_MASK
     fields.key = at
-    fields.key_size = r >> 4
+    fields.key_size = r >> VARINT_VALUE_SHIFT
     if fields.key_size > 0:
         at += fields.key_size
     r = fitting_size(p, at, after)
     if r == 0:
         return BAD_VALUE
-    at += r & 15
+    at += r & VARINT_LENGTH_MASK
     fields.value = at
-    fields.value_size = r >> 4
+    fields.value_size = r >> VARINT_VALUE_SHIFT
     if fields.value_size > 0:
         at += fields.value_size
     r = varint(p, at, after)
-    at += r & 15
-    size = r >> 4
+    at += r & VARINT_LENGTH_MASK
+    size = r >> VARINT_VALUE_SHIFT
     if r == 0 or size < 0 or size > after - at:
         return BAD_HEADER_COUNT
     fields.headers = at
@@ -145,8 +147,8 @@ def read_headers(p, i, end, count, headers, first, store):
         r = varint(p, i, end)
         if r == 0:
             return -BAD_HEADER_KEY
-        i += r & 15
-        size = r >> 4
+        i += r & VARINT_LENGTH_MASK
+        size = r >> VARINT_VALUE_SHIFT
         if size < 0 or size > end - i:
             return -BAD_HEADER_KEY
         if store:
@@ -157,8 +159,8 @@ def read_headers(p, i, end, count, headers, first, store):
         r = varint(p, i, end)
         if r == 0:
             return -BAD_HEADER_VALUE
-        i += r & 15
-        size = r >> 4
+        i += r & VARINT_LENGTH_MASK
+        size = r >> VARINT_VALUE_SHIFT
         if size > end - i:
             return -BAD_HEADER_VALUE
         if size < 0:

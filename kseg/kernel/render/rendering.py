@@ -160,7 +160,7 @@ class Renderer(Progress):
         if expanded_frames is None:
             expanded, expanded_frames = buf, frames
         if self.frame < 0 or len(rows) < ROW_WIDTH:
-            raise ValueError("no such frame, or no room for a row")
+            raise ValueError("no such frame, or the buffer is too short for a row")
         if self.frame < stop:
             check_frames(frames, stop, len(buf))
             check_frames(expanded_frames, stop, len(expanded))

@@ -5,7 +5,7 @@ finds the rows that fit a size. The other functions fill one column each. Number
 is set for each value that is not null; the first row is the least significant bit of the first byte. Columns of bytes:
 `kseg.kernel.records.column_bytes`.
 
-ROW_CHECK of every row, of any format, is VALID and the timestamp type, as for v0 in `kseg.kernel.layout.rows`.
+ROW_CHECK of every row, of any format, has the valid bit and the timestamp type, as for v0 in `kseg.kernel.layout.rows`.
 
 ``wanted`` (WANTED_*): FIRST and LAST offset, EARLIEST and LATEST timestamp in ms, both ends included.
 """
@@ -31,6 +31,7 @@ from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int
 from cython.cimports.kseg.kernel.layout.rows import (
     CHECK_KIND_BITS,
     CHECK_KIND_SHIFT,
+    CHECK_VALID_SHIFT,
     CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
@@ -52,11 +53,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     sum_of,
 )
 from cython.cimports.kseg.kernel.records.column_bytes import check_capacity
+from cython.cimports.kseg.kernel.records.messages import row_check
 from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
 
 from kseg.kernel.records.plain import check_frames
 
-VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK
 PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
@@ -82,11 +83,6 @@ def is_outside(p, frame, wanted):
             or (frame[FRAME_MAGIC] == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
         )
     return False
-
-
-def check_of(kind):
-    """Returns ROW_CHECK of a valid row."""
-    return VALID + (kind << CHECK_KIND_SHIFT)
 
 
 def kind_of(check):
@@ -151,6 +147,7 @@ def collect_rows(collector, stop, wanted):
     status: cython.int
     at: cython.Py_ssize_t
     k: cython.Py_ssize_t
+    kind: cython.longlong
     check: cython.longlong
     while collector.frame < stop:
         at = collector.frame * FRAME_WIDTH
@@ -166,9 +163,8 @@ def collect_rows(collector, stop, wanted):
         if status != DONE:
             return status
         if frame[FRAME_MAGIC] == MAGIC_V2:
-            check = check_of(
-                APPEND_TIME if plain.p[frame[FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
-            )
+            kind = APPEND_TIME if plain.p[frame[FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+            check = row_check(0, True, kind)
             for k in range(plain.first_row, plain.table.row_count):
                 plain.table.rows[k * ROW_WIDTH + ROW_CHECK] = check
         leave(plain, at, collector, plain.table.row_count)
@@ -178,7 +174,7 @@ def collect_rows(collector, stop, wanted):
 def stamp(rows: cython.longlong[::1], count: cython.Py_ssize_t, kind: cython.longlong) -> None:
     """Sets ROW_CHECK of rows of a v2 batch that were read elsewhere, as `Collector.collect` does."""
     k: cython.Py_ssize_t
-    check: cython.longlong = check_of(kind)
+    check: cython.longlong = row_check(0, True, kind)
     check_rows(len(rows), count)
     for k in range(count):
         rows[k * ROW_WIDTH + ROW_CHECK] = check
@@ -190,7 +186,7 @@ def count_invalid(rows: cython.const[cython.longlong][::1], count: cython.Py_ssi
     wrong: cython.Py_ssize_t = 0
     check_rows(len(rows), count)
     for k in range(count):
-        wrong += not rows[k * ROW_WIDTH + ROW_CHECK] & VALID
+        wrong += not (rows[k * ROW_WIDTH + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1
     return wrong
 
 
@@ -215,7 +211,7 @@ def keep(rows: cython.longlong[::1], count: cython.Py_ssize_t, wanted: cython.co
     for k in range(count):
         at = k * ROW_WIDTH
         check = rows[at + ROW_CHECK]
-        if not check & VALID or rows[at + ROW_OFFSET] < first or rows[at + ROW_OFFSET] > last:
+        if not (check >> CHECK_VALID_SHIFT) & 1 or rows[at + ROW_OFFSET] < first or rows[at + ROW_OFFSET] > last:
             continue
         if not any_time and (
             kind_of(check) == NO_TIME or rows[at + ROW_TIMESTAMP] < earliest or rows[at + ROW_TIMESTAMP] > latest

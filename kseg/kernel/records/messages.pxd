@@ -34,6 +34,7 @@ cdef class MessageWalk:
     cdef int kind, mode
     cdef bint checks_crc
 
+cdef long long row_check(long long crc, long long is_right, long long kind) noexcept nogil
 cdef int walk_set(
     MessageWalk walk, const unsigned char* p, Py_ssize_t end, long long* rows, Py_ssize_t capacity
 ) noexcept nogil

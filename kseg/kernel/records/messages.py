@@ -40,6 +40,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     CHECK_KIND_SHIFT,
+    CHECK_VALID_SHIFT,
     ROW_CHECK,
     ROW_HEADER_COUNT,
     ROW_HEADERS,
@@ -68,7 +69,6 @@ REASONS = {
 }
 # C variables, as Cython treats literals of more than 31 bits as Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
-VALID = cython.declare(cython.longlong, 0x100000000)  # of ROW_CHECK, as the kind above it
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
 # The smallest size of an entry: the fields before its key, and two sizes.
 MIN_V0_BYTES = cython.declare(cython.longlong, 14)
@@ -179,6 +179,11 @@ def read_fields(
     return END
 
 
+def row_check(crc, is_right, kind):
+    """Returns ROW_CHECK: a stored CRC, whether it is right, and the timestamp type."""
+    return (crc & LOW_32_BITS) | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
+
+
 @cython.cfunc
 @cython.inline
 @cython.nogil
@@ -189,12 +194,11 @@ def check_of(
     crc: cython.Py_ssize_t,
     start: cython.Py_ssize_t,
     after: cython.Py_ssize_t,
+    kind: cython.longlong,
 ) -> cython.longlong:
-    """ROW_CHECK without a kind: the CRC at ``crc``, which covers the bytes from ``start`` up to ``after``."""
-    check: cython.longlong = be32(p, crc) & LOW_32_BITS
-    if not walk.checks_crc or crc32(0, p, start, after) == check:
-        check |= VALID
-    return check
+    """Returns ROW_CHECK of the CRC at ``crc``, which covers the bytes from ``start`` up to ``after``."""
+    stored: cython.longlong = be32(p, crc) & LOW_32_BITS
+    return row_check(stored, not walk.checks_crc or crc32(0, p, start, after) == stored, kind)
 
 
 @cython.cfunc
@@ -228,9 +232,7 @@ def put_row(
     rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.mode == STRICT else message.value_size
     rows[row + ROW_HEADERS] = 0
     rows[row + ROW_HEADER_COUNT] = 0
-    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after) | (
-        kind << CHECK_KIND_SHIFT
-    )
+    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after, kind)
     walk.row_count += 1
 
 
@@ -295,7 +297,7 @@ def walk_v07(walk, p, end, rows, capacity):
         rows[row + ROW_VALUE_SIZE] = after - payload
         rows[row + ROW_HEADERS] = 0
         rows[row + ROW_HEADER_COUNT] = 0
-        rows[row + ROW_CHECK] = check_of(walk, p, payload - CRC_BYTES, payload, after)
+        rows[row + ROW_CHECK] = check_of(walk, p, payload - CRC_BYTES, payload, after, NO_TIME)
         walk.row_count += 1
         walk.count += 1
         walk.position = after

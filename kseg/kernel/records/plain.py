@@ -50,6 +50,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be32,
     be64,
 )
+from cython.cimports.kseg.kernel.records.messages import row_check
 from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
 from cython.cimports.kseg.kernel.records.records import (
     FLAG_NOT_RISING,
@@ -129,7 +130,6 @@ def legacy_row(p, position, magic, row):
     kind: cython.longlong = NO_TIME
     timestamp: cython.longlong = -1
     key_size: cython.longlong = be32(p, key - SIZE_BYTES)
-    crc: cython.longlong = be32(p, position + LEGACY_CRC)
     if magic:
         timestamp = be64(p, position + V1_TIMESTAMP)
         kind = APPEND_TIME if p[position + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
@@ -144,7 +144,7 @@ def legacy_row(p, position, magic, row):
     row[ROW_VALUE_SIZE] = be32(p, value - SIZE_BYTES)
     row[ROW_HEADERS] = 0
     row[ROW_HEADER_COUNT] = 0
-    row[ROW_CHECK] = (crc & LOW_32_BITS) + (2 * kind + 1) * (LOW_32_BITS + 1)
+    row[ROW_CHECK] = row_check(be32(p, position + LEGACY_CRC), True, kind)
 
 
 def has_plain_header(p, frames, at):

@@ -33,7 +33,6 @@ cpdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef int enter(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t left) noexcept nogil
 cdef void leave(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t stop) noexcept nogil
 cdef long long needed_bytes(const RecordTable* table, Py_ssize_t row, Py_ssize_t capacity) noexcept nogil
-cdef long long wrapped_int(long long value) noexcept nogil
 cdef int next_rows(PlainFrames* plain, Py_ssize_t at) noexcept nogil
 cdef int open_frame(PlainFrames* plain, Py_ssize_t at) noexcept nogil
 cdef int walk_rest(PlainFrames* plain, Py_ssize_t end) noexcept nogil

@@ -58,12 +58,11 @@ from cython.cimports.kseg.kernel.records.records import (
     RecordCursor,
     append_records,
     begin_records,
+    increment_sequence,
     read_records_header,
     walk_records,
 )
 
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
-SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key or value
 MAX_VARINT_BYTES = cython.declare(cython.int, 5)
 LINE_MARGIN = cython.declare(cython.Py_ssize_t, 1024)
@@ -88,20 +87,9 @@ class Progress:
         self.record = self.position = 0
 
 
-def wrapped_int(value):
-    return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
-
-
 def sequence_after(base, delta):
-    """Returns the sequence ``delta`` after ``base``; 2147483647 is followed by 0.
-
-    The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
-    """
-    if base == -1:
-        return -1
-    if base > wrapped_int(0x7FFFFFFF - delta):
-        return wrapped_int(delta - (0x7FFFFFFF - base) - 1)
-    return wrapped_int(base + delta)
+    """Returns the sequence ``delta`` after ``base``, -1 if there is none."""
+    return -1 if base == -1 else increment_sequence(base, delta)
 
 
 def is_legacy_plain(p, position, size, magic):

@@ -34,6 +34,7 @@ cdef struct RecordTable:
     Py_ssize_t header_capacity
     Py_ssize_t header_count
 
+cdef long long increment_sequence(long long sequence, long long delta) noexcept nogil
 cdef void read_records_header(const unsigned char* p, Py_ssize_t at, RecordsHeader* header) noexcept nogil
 cdef void begin_records(RecordCursor* cursor, Py_ssize_t position, long long largest_timestamp) noexcept nogil
 cdef int append_records(

@@ -21,6 +21,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_MAX_TIMESTAMP,
 )
 from cython.cimports.kseg.kernel.layout.rows import (
+    INT32_MAX,
     ROW_CHECK,
     ROW_HEADER_COUNT,
     ROW_HEADERS,
@@ -57,6 +58,28 @@ else:
 
 
 _MAX_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
+# C variables, as Cython treats literals of more than 31 bits as Python objects.
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+SIGN_BIT = cython.declare(cython.longlong, 0x80000000)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def wrapped_int(value: cython.longlong) -> cython.longlong:
+    """Returns an integer as Java's int holds it."""
+    return ((value + SIGN_BIT) & LOW_32_BITS) - SIGN_BIT
+
+
+def increment_sequence(sequence, delta):
+    """Returns the sequence ``delta`` after another; 2147483647 is followed by 0.
+
+    The int arithmetic of Kafka's DefaultRecordBatch.incrementSequence, overflows of hostile values included.
+    """
+    if sequence > wrapped_int(INT32_MAX - delta):
+        return wrapped_int(delta - (INT32_MAX - sequence) - 1)
+    return wrapped_int(sequence + delta)
 
 
 def read_records_header(p, at, header):
@@ -137,18 +160,9 @@ def append_row(
     rows: cython.pointer[cython.longlong] = table.rows
     row: cython.Py_ssize_t = table.row_count * ROW_WIDTH
     delta: cython.longlong = fields.offset_delta
-    sequence: cython.longlong = header.base_sequence
-    if sequence >= 0:
-        # Kafka's incrementSequence overflows below 0. (2^31 in one literal would be a Python object.)
-        if delta < 0 <= sequence + delta:
-            sequence = sequence + delta - 0x7FFFFFFF - 1
-        else:
-            sequence = (sequence + delta) & 0x7FFFFFFF
-    else:
-        sequence = -1
     rows[row + ROW_OFFSET] = sum_of(header.base_offset, delta)
     rows[row + ROW_TIMESTAMP] = timestamp
-    rows[row + ROW_SEQUENCE] = sequence
+    rows[row + ROW_SEQUENCE] = increment_sequence(header.base_sequence, delta) if header.base_sequence >= 0 else -1
     rows[row + ROW_KEY] = fields.key
     rows[row + ROW_KEY_SIZE] = fields.key_size if fields.key_size >= 0 else -1
     rows[row + ROW_VALUE] = fields.value

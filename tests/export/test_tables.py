@@ -34,6 +34,11 @@ def written(batches: Iterable[Any], wanted: Any, form: str = PARQUET, codec: str
     return pq.ParquetFile(source) if form == PARQUET else pa.ipc.open_file(source)
 
 
+def rows_of(file: Any) -> Any:
+    """``ParquetFile.read`` of pyarrow below 19.0.1 fails without a row group."""
+    return file.read() if file.num_row_groups else file.schema_arrow.empty_table()
+
+
 def group_rows(file: Any) -> list[int]:
     return [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
 
@@ -50,7 +55,7 @@ def test_a_small_batch_joins_the_group_before_it(sizes: list[int], groups: list[
     assert GROUP_BYTES == 4 * MIB
     file = written((batch(8 * i, size) for i, size in enumerate(sizes)), batch(0, 1000).schema)
     assert group_rows(file) == groups
-    assert file.read()["offset"].to_pylist() == list(range(8 * len(sizes)))
+    assert rows_of(file)["offset"].to_pylist() == list(range(8 * len(sizes)))
 
 
 @pytest.mark.parametrize("rows", [8, 4096])
@@ -133,7 +138,7 @@ def test_no_rows_at_all(form: str) -> None:
     wanted = schema(NAMES)
     file = written([], wanted, form)
     assert (file.schema_arrow if form == PARQUET else file.schema).equals(wanted)
-    assert (file.read() if form == PARQUET else file.read_all()).num_rows == 0
+    assert (file.metadata.num_rows if form == PARQUET else file.read_all().num_rows) == 0
 
 
 @pytest.mark.parametrize("form", [PARQUET, ARROW])

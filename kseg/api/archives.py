@@ -1,9 +1,10 @@
 """Makes archives, packed files and remote storage among the paths of the Python interface readable while in use."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
-from threading import RLock
+from threading import Lock
 
 from kseg.changes.driver.reporter import Reporter
 from kseg.segment.paths import places_of
@@ -15,8 +16,10 @@ from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.storage import is_mounted_storage
 from kseg.stores.stored_object import is_url, shown
 
-_lock = RLock()
+_lock = Lock()
 _readers: dict[str, int] = {}
+_left: deque[str] = deque()
+"""What one reader each no longer needs."""
 _mounted: dict[str, ExitStack] = {}
 _keys: dict[str, PrivateKeys] = {}
 """Those of mounted remote storage: concurrent blocks share them."""
@@ -90,15 +93,38 @@ def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list
 
 
 def _take(name: str, make: Callable[[], AbstractContextManager[object]]) -> None:
-    with _lock:
-        if not _readers.get(name):
-            _mounted[name] = ExitStack()
-            _mounted[name].enter_context(make())
-        _readers[name] = _readers.get(name, 0) + 1
+    try:
+        with _lock:
+            _end_left()
+            if not _readers.get(name):
+                _mounted[name] = ExitStack()
+                _mounted[name].enter_context(make())
+            _readers[name] = _readers.get(name, 0) + 1
+    finally:
+        _end_left_if_free()
 
 
 def _leave(name: str) -> None:
-    with _lock:
+    _left.append(name)
+    _end_left_if_free()
+
+
+def _end_left_if_free() -> None:
+    """Ends what has no reader left, unless the lock is taken: whoever holds it does so afterwards.
+
+    A garbage collection runs `_leave` in the middle of anything: in a thread for whose answer the holder of the lock
+    waits, and in the holder itself.
+    """
+    while _left and _lock.acquire(blocking=False):
+        try:
+            _end_left()
+        finally:
+            _lock.release()
+
+
+def _end_left() -> None:
+    while _left:
+        name = _left.popleft()
         _readers[name] -= 1
         if not _readers[name]:
             del _readers[name]

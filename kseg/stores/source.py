@@ -254,8 +254,10 @@ def _unmap(mapping: mmap.mmap) -> None:
     """Unmaps a mapping. While views of it exist (as in the frames of an exception) it stays guarded, and a later call
     unmaps it.
     """
-    with _lock:
-        _lingering.append(mapping)
+    _lingering.append(mapping)
+    if not _lock.acquire(blocking=False):
+        return  # perhaps this thread has it, and collects garbage: waiting would be for ever
+    try:
         for held in list(_lingering):
             guard.unguard(held)
             try:
@@ -265,6 +267,8 @@ def _unmap(mapping: mmap.mmap) -> None:
                     guard.guard(held)
             else:
                 _lingering.remove(held)
+    finally:
+        _lock.release()
 
 
 def open_source(path: str) -> Source:

@@ -102,7 +102,9 @@ class Place(NamedTuple):
 
 
 _trees: dict[str, Tree] = {}
-"""By root; longer roots come first, so that an archive in an archive is found."""
+"""By root; longer roots come first, so that an archive in an archive is found. Replaced as a whole: another thread may
+be looking for a path.
+"""
 _roots: dict[str, Tree] = {}
 """The same, by the paths as they were given."""
 _given: dict[str, Tree] = {}
@@ -112,19 +114,21 @@ _failures: dict[str, KsegError] = {}
 
 def mount(path: str, tree: Tree) -> None:
     """Mounts a tree at ``path``, also in its absolute and real form."""
+    global _trees
     _roots[path] = tree
-    for name in _names(path):
-        _trees[name] = tree
-    for name in sorted(_trees, key=len, reverse=True):
-        _trees[name] = _trees.pop(name)
+    found = _trees | dict.fromkeys(_names(path), tree)
+    _trees = {name: found[name] for name in sorted(found, key=len, reverse=True)}
 
 
 def unmount(path: str) -> None:
     """Ends `mount`, and closes the tree."""
+    global _trees
     _roots.pop(path, None)
-    for name in _names(path):
-        if (tree := _trees.pop(name, None)) is not None:
-            tree.close()
+    names = _names(path)
+    ended = [tree for name, tree in _trees.items() if name in names]
+    _trees = {name: tree for name, tree in _trees.items() if name not in names}
+    for tree in ended:
+        tree.close()
 
 
 def _names(path: str) -> set[str]:
@@ -181,7 +185,7 @@ def root_of(path: str) -> Tree | None:
 
 def problems() -> Iterator[tuple[str, Problem]]:
     """Yields the problems of mounted archives, each with the archive's path."""
-    for path, tree in _roots.items():
+    for path, tree in list(_roots.items()):
         yield from ((path, problem) for problem in tree.problems)
 
 

@@ -1,15 +1,20 @@
 """Archives and packed files are read as they lie."""
 
+import gc
 import gzip
 import shutil
 import tarfile
+import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from kseg.api import archives
+from kseg.stores import trees
 
 COMMITTED = TESTDATA / "kafka-4.3.1/committed"
 
@@ -42,6 +47,35 @@ def test_an_archive_has_the_records_of_the_directory(logs: Path, archive: Path) 
 
 def test_records_outlive_the_name_of_their_log(archive: Path) -> None:
     assert len(list(kseg.open(archive).records())) == len(list(kseg.open(archive).records())) > 0
+
+
+@pytest.mark.parametrize("is_same_thread", [True, False])
+def test_a_log_may_be_collected_while_another_is_opened(
+    is_same_thread: bool, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A garbage collection finalizes it on whichever thread allocates, such as one that the opening waits for."""
+    other = str(shutil.copy(archive, tmp_path / "other.tar.gz"))
+    collected = []
+
+    def collect(*arguments: Any) -> Any:
+        thread = threading.Thread(target=gc.collect, daemon=True)
+        if is_same_thread:
+            gc.collect()
+        else:
+            thread.start()
+            thread.join(10)
+        collected.append(not thread.is_alive())
+        return archives_at(*arguments)
+
+    log: Any = kseg.open(archive)
+    log.itself = log
+    del log
+    archives_at = archives.archives_at
+    monkeypatch.setattr(archives, "archives_at", collect)
+    with kseg.open(other) as opened:
+        assert collected == [True]
+        assert next(iter(opened.records()))
+    assert [trees.find(path) for path in (str(archive), other)] == [None, None]
 
 
 def test_a_scan_reads_archives_and_packed_segments(logs: Path, archive: Path) -> None:

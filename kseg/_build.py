@@ -7,9 +7,11 @@ The kernel keeps to the limited API of Python 3.11, so that one wheel a platform
 Free-threaded builds of Python have no such API yet: there it is compiled for the one version.
 """
 
+import hashlib
 import os
 import sys
 import sysconfig
+from importlib.metadata import version
 from pathlib import Path
 
 from setuptools import Extension
@@ -51,6 +53,14 @@ def _module_name(path: str) -> str:
     return ".".join(Path(path).with_suffix("").parts)
 
 
+def _digest(way: str) -> str:
+    """Returns a digest of the kernel's files and of the way in which they are translated to C."""
+    found = hashlib.sha256(way.encode())
+    for path in sorted(path for kind in ("*.py", "*.pxd") for path in Path("kseg/kernel").rglob(kind)):
+        found.update(b"%s %s " % (str(path).encode(), hashlib.sha256(path.read_bytes()).digest()))
+    return found.hexdigest()
+
+
 class BuildKernel(build_ext):
     """Compiles the kernel, one extension a sub-package. Without a compiler it says so and leaves the .py files."""
 
@@ -81,22 +91,29 @@ class BuildKernel(build_ext):
         from Cython.Build import cythonize
 
         # The same for all platforms, so builds for several of them may share it.
-        c_folder = str(Path(self.get_finalized_command("build").build_base) / "cython")
+        c_folder = Path(self.get_finalized_command("build").build_base) / "cython"
         chosen = os.environ.get("CFLAGS", "").split()
-        modules = [Extension(_module_name(path), [path]) for extension in self.extensions for path in extension.sources]
-        *translated, shared = cythonize(
-            [*modules, Extension(_SHARED, ["kseg/kernel/_shared.c"])],
-            build_dir=c_folder,
-            compiler_directives=_DIRECTIVES,
-            shared_utility_qualified_name=_SHARED,
-            # Debuggers and sanitizers then name lines of the .py files.
-            emit_linenums=any(flag.startswith("-g") and flag != "-g0" for flag in chosen),
-            quiet=True,
-        )
-        c_files = {module.name: module.sources for module in translated}
-        for extension in self.extensions:
-            extension.sources = [c_file for path in extension.sources for c_file in c_files[_module_name(path)]]
+        shared = Extension(_SHARED, ["kseg/kernel/_shared.c"])
+        paths = [path for extension in self.extensions for path in extension.sources]
+        # Debuggers and sanitizers then name lines of the .py files.
+        emit_linenums = any(flag.startswith("-g") and flag != "-g0" for flag in chosen)
+        # Cython goes by times, also those of its own files. Each build by pip brings a new Cython, for which it would
+        # translate all again.
+        done, digest = c_folder / "digest", _digest(f"{version('Cython')} {_DIRECTIVES} {emit_linenums} {paths}")
+        if not done.exists() or done.read_text() != digest:
+            done.unlink(missing_ok=True)
+            cythonize(
+                [*(Extension(_module_name(path), [path]) for path in paths), shared],
+                build_dir=str(c_folder),
+                compiler_directives=_DIRECTIVES,
+                shared_utility_qualified_name=_SHARED,
+                emit_linenums=emit_linenums,
+                force=True,
+                quiet=True,
+            )
+            done.write_text(digest)
         for extension in (extensions := [*self.extensions, shared]):
+            extension.sources = [str(c_folder / Path(path).with_suffix(".c")) for path in extension.sources]
             extension.depends = [str(path) for kind in ("*.h", "*.pxd") for path in Path("kseg/kernel").rglob(kind)]
             extension.include_dirs = ["kseg/kernel/native"]
             extension.extra_compile_args = _compile_args(chosen)

@@ -1,5 +1,6 @@
 """How the kernel is built: what an older build has left is not installed beside what this one makes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,20 @@ def test_what_is_left_of_other_builds_goes(
         (folder / name).write_bytes(b"")
     build._remove_compiled(is_other_only)
     assert sorted(path.name for path in folder.iterdir()) == [*left, "walk.py"]
+
+
+def test_only_another_kernel_is_translated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kseg._build import _digest
+
+    monkeypatch.chdir(tmp_path)
+    module, header = tmp_path / "kseg/kernel/scan/walk.py", tmp_path / "kseg/kernel/scan/walk.pxd"
+    module.parent.mkdir(parents=True)
+    module.write_text("a = 1\n")
+    before = _digest("-O3")
+    os.utime(module, (2**31, 2**31))
+    assert _digest("-O3") == before
+    assert _digest("-O1") != before
+    header.write_text("")
+    with_header = _digest("-O3")
+    module.write_text("a = 2\n")
+    assert len({before, with_header, _digest("-O3")}) == 3

@@ -15,9 +15,11 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 TESTDATA = REPOSITORY / "testdata"
 
 # No test depends on how fast the machine is at the moment. CI (--hypothesis-profile=repeated) draws the same examples
-# each time, so that a red run is about the change; whoever runs the tests by hand draws others.
-settings.register_profile("kseg", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# each time, so that a red run is about the change; whoever runs the tests by hand draws others. CI also draws many
+# (--hypothesis-profile=thorough -m hypothesis).
+settings.register_profile("kseg", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=30)
 settings.register_profile("repeated", settings.get_profile("kseg"), derandomize=True)
+settings.register_profile("thorough", settings.get_profile("repeated"), max_examples=200)
 settings.load_profile("kseg")
 
 

@@ -99,17 +99,7 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
         if content is None:
             disk.copy_file(path, temporary, folder, mask=umask())
         else:
-            _write_new(temporary, content, path if trees.lexists(path) else folder, disk)
-
-
-def _write_new(path: str, content: bytes, model: str, disk: Disk) -> None:
-    descriptor = disk.create(path)
-    try:
-        disk.write(descriptor, content)
-        disk.copy_owner_if_allowed(path, model, descriptor=descriptor)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
+            disk.write_file(temporary, content, path if trees.lexists(path) else folder, needs_owner=False)
 
 
 def _drop(staged: str, disk: Disk) -> None:

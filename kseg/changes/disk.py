@@ -221,12 +221,13 @@ class Disk:
 
     # Combinations of the calls above.
 
-    def write_file(self, path: str, data: bytes, model: str) -> None:
-        """Creates and syncs a file with these bytes and the owner of the model."""
+    def write_file(self, path: str, data: bytes, model: str, needs_owner: bool = True) -> None:
+        """Creates and syncs a file with these bytes and the owner of the model, if allowed or ``needs_owner``."""
+        copy_owner = self.copy_owner if needs_owner else self.copy_owner_if_allowed
         descriptor = self.create(path)
         try:
             self.write(descriptor, data)
-            self.copy_owner(path, model, descriptor=descriptor)
+            copy_owner(path, model, descriptor=descriptor)
             self.sync(descriptor)
         finally:
             os.close(descriptor)

@@ -16,3 +16,24 @@ class Sliceable(Protocol):
 
     @overload
     def __getitem__(self, key: slice, /) -> BytesLike: ...
+
+
+class BytesFrom:
+    """Bytes from ``start`` on; a slice copies only its own."""
+
+    def __init__(self, buffer: Sliceable, start: int) -> None:
+        self._buffer, self._start = buffer, start
+
+    def __len__(self) -> int:
+        return len(self._buffer) - self._start
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> BytesLike: ...
+
+    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
+        if isinstance(key, int):
+            return self._buffer[self._start + key]
+        return self._buffer[self._start + (key.start or 0) : self._start + key.stop]

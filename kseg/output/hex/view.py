@@ -5,10 +5,10 @@ whatever its length fields are.
 """
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any
 
 from kseg.formats import message_set, v07
-from kseg.formats.byte_types import BytesLike, Sliceable
+from kseg.formats.byte_types import BytesFrom, BytesLike
 from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
@@ -103,7 +103,7 @@ class HexPrinter(Printer):
             read = show_header(lines, head, damage.position, damage.length, self._era_07, self._damaged_bytes(damage))
             if read < damage.length:
                 lines.note("bytes after it:")
-        view = _Range(self._buffer, damage.position)
+        view = BytesFrom(self._buffer, damage.position)
         lines.rows(damage.position, view, read, damage.length, DAMAGE_BYTES)
 
     def _damaged_bytes(self, damage: Damage) -> Any:
@@ -205,27 +205,6 @@ class HexPrinter(Printer):
 
     def _write(self, line: str) -> None:
         self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
-
-
-class _Range:
-    """A buffer from ``start`` on; a slice copies only its own bytes."""
-
-    def __init__(self, buffer: Sliceable, start: int) -> None:
-        self._buffer, self._start = buffer, start
-
-    def __len__(self) -> int:
-        return len(self._buffer) - self._start
-
-    @overload
-    def __getitem__(self, key: int, /) -> int: ...
-
-    @overload
-    def __getitem__(self, key: slice, /) -> BytesLike: ...
-
-    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
-        if isinstance(key, int):
-            return self._buffer[self._start + key]
-        return self._buffer[self._start + (key.start or 0) : self._start + key.stop]
 
 
 def _slices(data: BytesLike) -> Callable[[int, int], Any]:

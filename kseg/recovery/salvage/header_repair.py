@@ -6,7 +6,7 @@ can be damaged while every record is intact.
 
 from typing import overload
 
-from kseg.formats.byte_types import BytesLike, Sliceable
+from kseg.formats.byte_types import BytesFrom, BytesLike
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,
@@ -54,15 +54,8 @@ def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     return bytes(source.buffer[position : position + ENTRY_MAGIC]) + b"\2"
 
 
-class _WithMagic2:
-    """A view of a buffer from a position on in which the magic byte is 2."""
-
-    def __init__(self, buffer: Sliceable, position: int) -> None:
-        self._buffer = buffer
-        self._position = position
-
-    def __len__(self) -> int:
-        return len(self._buffer) - self._position
+class _WithMagic2(BytesFrom):
+    """A batch whose magic byte reads as 2. The magic is read alone, all else in slices."""
 
     @overload
     def __getitem__(self, key: int, /) -> int: ...
@@ -71,9 +64,7 @@ class _WithMagic2:
     def __getitem__(self, key: slice, /) -> BytesLike: ...
 
     def __getitem__(self, key: int | slice, /) -> int | BytesLike:
-        if isinstance(key, int):
-            return MAGIC_V2 if key == ENTRY_MAGIC else self._buffer[self._position + key]
-        return self._buffer[self._position + key.start : self._position + key.stop]
+        return MAGIC_V2 if key == ENTRY_MAGIC else super().__getitem__(key)
 
 
 def with_first_offset(data: bytes, first: int, last: int) -> bytes:

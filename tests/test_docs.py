@@ -236,6 +236,7 @@ def test_the_picture_of_the_report_is_inert() -> None:
     assert {"crc-mismatch", "Next steps"} <= set(report_picture.texts_of(shown))
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_picture_of_the_report_shows_what_happens() -> None:
     shown = report_picture.PICTURE.read_text("utf-8")

@@ -1,9 +1,11 @@
 """Imports point one way (see CONTRIBUTING.md): read from the source, so that imports inside functions count too."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -42,6 +44,22 @@ LAZY = {
 }  # fmt: skip
 
 
+class Import(NamedTuple):
+    """An import statement, whether it is in a function, and whether it is for type checking only."""
+
+    node: ast.Import | ast.ImportFrom
+    is_late: bool
+    is_for_types: bool
+
+    def names(self) -> Iterator[tuple[int, str]]:
+        """Line and full name of each import, ``from kseg.a import b`` as kseg.a.b."""
+        if isinstance(self.node, ast.Import):
+            yield from ((self.node.lineno, alias.name) for alias in self.node.names)
+        else:
+            assert not self.node.level, f"line {self.node.lineno}: relative import"
+            yield from ((self.node.lineno, f"{source_of(self.node)}.{alias.name}") for alias in self.node.names)
+
+
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -52,38 +70,31 @@ def folder_of(path: Path) -> str:
     return parts[0] if len(parts) > 1 else ""
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and full name of each import, ``from kseg.a import b`` as kseg.a.b."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"line {node.lineno}: relative import"
-            yield from ((node.lineno, f"{source_of(node)}.{alias.name}") for alias in node.names)
+@cache
+def imports_in(path: Path) -> tuple[Import, ...]:
+    """All import statements of a module; each module is parsed once, and its tree is not kept."""
+    return tuple(_imports(ast.parse(path.read_text("utf-8"), str(path)).body, False, False))
+
+
+def _imports(block: Sequence[ast.AST], is_late: bool, is_for_types: bool) -> Iterator[Import]:
+    for node in block:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield Import(node, is_late, is_for_types)
+        within = is_late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        is_check = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        yield from _imports(getattr(node, "body", ()), within, is_for_types or is_check)
+        for name in ("orelse", "handlers", "finalbody", "cases"):
+            yield from _imports(getattr(node, name, ()), within, is_for_types)
+
+
+def imported(path: Path) -> list[tuple[int, str]]:
+    """Line and full name of each import of a module."""
+    return [found for statement in imports_in(path) for found in statement.names()]
 
 
 def source_of(node: ast.ImportFrom) -> str:
     """The module from which names are imported; kernel modules name each other as Cython does."""
     return (node.module or "").removeprefix("cython.cimports.")
-
-
-def run_at_import(tree: ast.Module) -> Iterator[ast.stmt]:
-    """The statements of a module that are executed when it is imported."""
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            continue
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            pending.extend(node.orelse)
-            continue
-        if isinstance(node, ast.stmt):
-            yield node
-        pending.extend(ast.iter_child_nodes(node))
-
-
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"), str(path))
 
 
 def backwards(folder: str, name: str) -> bool:
@@ -107,7 +118,7 @@ def test_no_arrow_points_backwards() -> None:
     for path in modules():
         folder = folder_of(path)
         if folder:
-            found += [f"{path}:{line}: {name}" for line, name in imported(parsed(path)) if backwards(folder, name)]
+            found += [f"{path}:{line}: {name}" for line, name in imported(path) if backwards(folder, name)]
     assert found == []
 
 
@@ -119,22 +130,9 @@ def imports_of_modules() -> dict[str, set[str]]:
         names[".".join(parts).removesuffix(".__init__")] = path
     found = {}
     for name, path in names.items():
-        tree = parsed(path)
-        skipped = {
-            node
-            for checked in ast.walk(tree)
-            if isinstance(checked, ast.If) and "TYPE_CHECKING" in ast.dump(checked.test)
-            for statement in checked.body
-            for node in ast.walk(statement)
-        }
-        targets: set[str] = set()
-        for node in ast.walk(tree):
-            if node in skipped:
-                continue
-            if isinstance(node, ast.Import):
-                targets |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                targets |= {source_of(node), *(f"{source_of(node)}.{alias.name}" for alias in node.names)}
+        run = [statement for statement in imports_in(path) if not statement.is_for_types]
+        targets = {target for statement in run for _, target in statement.names()}
+        targets |= {source_of(statement.node) for statement in run if isinstance(statement.node, ast.ImportFrom)}
         found[name] = (targets & set(names)) - {name}
     return found
 
@@ -156,7 +154,7 @@ def test_no_modules_import_each_other() -> None:
 def test_recovery_points_from_replica_to_salvage_to_broker(folder: str, others: tuple[str, ...]) -> None:
     paths = list((PACKAGE / "recovery" / folder).glob("*.py"))
     assert len(paths) > 2
-    names = [name for path in paths for _, name in imported(parsed(path))]
+    names = [name for path in paths for _, name in imported(path)]
     assert [name for name in names if name.startswith(tuple(f"kseg.recovery.{other}" for other in others))] == []
 
 
@@ -169,28 +167,26 @@ def test_a_circle_is_found() -> None:
 def test_what_output_shows_imports_no_work() -> None:
     for name in SHOWN:
         path = PACKAGE / f"{name.removeprefix('kseg.').replace('.', '/')}.py"
-        named = {target for _, target in imported(parsed(path)) if target.startswith("kseg.")}
+        named = {target for _, target in imported(path) if target.startswith("kseg.")}
         assert all(target.startswith((*SHOWN, "kseg.findings.")) for target in named), name
 
 
 def test_loose_modules_import_no_folder() -> None:
     for name in LOOSE & {path.stem for path in PACKAGE.glob("*.py")}:
-        assert [target for _, target in imported(parsed(PACKAGE / f"{name}.py")) if target.startswith("kseg")] == []
+        assert [target for _, target in imported(PACKAGE / f"{name}.py") if target.startswith("kseg")] == []
 
 
 def test_rich_is_used_by_output_only() -> None:
-    users = {
-        folder_of(path) for path in modules() for _, name in imported(parsed(path)) if name.split(".")[0] == "rich"
-    }
+    users = {folder_of(path) for path in modules() for _, name in imported(path) if name.split(".")[0] == "rich"}
     assert users <= {RICH_FOLDER}
 
 
 def test_what_is_heavy_is_imported_on_first_use() -> None:
     found = []
     for path in modules():
-        for node in run_at_import(parsed(path)):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                names = [(line, name.split(".")[0]) for line, name in imported(node)]
+        for statement in imports_in(path):
+            if not statement.is_late and not statement.is_for_types:
+                names = [(line, name.split(".")[0]) for line, name in statement.names()]
                 # What Spark imports itself has a base class of PySpark's, and a scan as a dataset one of pyarrow's.
                 allowed = {"pyspark"} if folder_of(path) == "spark" and path.name != "__init__.py" else set()
                 allowed |= {"pyarrow"} if path == PACKAGE / "api/dataset.py" else set()
@@ -204,12 +200,10 @@ def test_functions_import_submodules_in_a_way_that_threads_bear() -> None:
     """
     found = []
     for path in modules():
-        tree = parsed(path)
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        late = {node for function in functions for node in ast.walk(function) if isinstance(node, ast.Import)}
         found += [
             f"{path}:{node.lineno}: {alias.name}"
-            for node in late
+            for node, is_late, _ in imports_in(path)
+            if is_late and isinstance(node, ast.Import)
             for alias in node.names
             if "." in alias.name and alias.asname is None
         ]
@@ -232,4 +226,4 @@ def test_imports_between_kernel_modules_count() -> None:
     rows = "kseg.kernel.layout.rows"
     found = imports_of_modules()
     assert rows in found["kseg.kernel.scan.chain"]
-    assert f"{rows}.BATCH_STATE" in {name for _, name in imported(parsed(PACKAGE / "kernel/scan/chain.py"))}
+    assert f"{rows}.BATCH_STATE" in {name for _, name in imported(PACKAGE / "kernel/scan/chain.py")}

@@ -5,12 +5,32 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
+import pytest
+from hypothesis import settings
+
 from kseg.changes.disk import Disk
 
 PRIMITIVES = (
     "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "copy_owner",
     "copy_attributes", "sync", "remove_directory", "restore", "set_default_mode", "clone",
 )  # fmt: skip
+
+
+def fewer(by: int) -> settings:
+    """Settings of tests whose examples each try all calls of a change: a share of the examples of the profile."""
+    return settings(max_examples=max(2, settings.default.max_examples // by), deadline=None)
+
+
+every_call = pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+"""Gives `calls_by` its step: some calls in the quick tests, all of them in the slow ones."""
+
+
+def calls_by(step: int, run: Callable[["CountingDisk"], object]) -> list[int]:
+    """The numbers of the calls that ``run`` makes, ``step`` apart, the last one, and one behind it."""
+    disk = CountingDisk()
+    run(disk)
+    count = len(disk.calls)
+    return sorted({*range(0, count, step), count - 1, count})
 
 
 class Killed(BaseException):

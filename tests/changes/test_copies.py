@@ -5,9 +5,9 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
-from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, fewer
 from changes.test_kill import SEEDS
 from changes.trees import Tree, contents, make, random_files, random_plan, tree
 from kseg.changes.copies import write_copy, write_root_copy
@@ -81,7 +81,7 @@ def test_an_input_that_changes_during_the_copy_is_an_error(partition: Path, tmp_
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@settings(max_examples=10, deadline=None)
+@fewer(10)
 @given(seed=SEEDS)
 def test_a_failed_or_killed_copy_leaves_no_output(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("copies")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.failing import QUICK, Killed, KillingDisk
+from changes.failing import QUICK, Killed, KillingDisk, calls_by, every_call
 from changes.trees import make
 from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk
@@ -78,11 +78,13 @@ def test_the_directory_has_the_place_of_the_empty_one(tmp_path: Path) -> None:
     }
 
 
-def test_a_killed_command_is_repeated_or_undone(tmp_path: Path) -> None:
+@every_call
+def test_a_killed_command_is_repeated_or_undone(step: int, tmp_path: Path) -> None:
     wanted = taken_back(tmp_path / "undisturbed")
     make_log_directory(tmp_path / "before")
     before = found(tmp_path / "before")
-    for at in range(10_000):
+    make_log_directory(tmp_path / "counted")
+    for at in calls_by(step, lambda disk: take_back(tmp_path / "counted", disk)):
         outcomes = []
         for way in ("repeated", "undone"):
             root = tmp_path / f"{at}-{way}"
@@ -105,10 +107,12 @@ def test_a_killed_command_is_repeated_or_undone(tmp_path: Path) -> None:
     raise AssertionError("it never ends")
 
 
-def test_a_killed_undo_is_completed(tmp_path: Path) -> None:
+@every_call
+def test_a_killed_undo_is_completed(step: int, tmp_path: Path) -> None:
     make_log_directory(tmp_path / "before")
     before = found(tmp_path / "before")
-    for at in range(10_000):
+    taken_back(tmp_path / "counted")
+    for at in calls_by(step, lambda disk: undo_all(tmp_path / "counted", disk)):
         root = tmp_path / str(at)
         taken_back(root)
         try:
@@ -120,6 +124,7 @@ def test_a_killed_undo_is_completed(tmp_path: Path) -> None:
         assert at > 10
         assert found(root) == before
         return
+    raise AssertionError("it never ends")
 
 
 def test_the_partition_alone_is_undone_with_its_move(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK, FailingDisk
+from changes.failing import QUICK, FailingDisk, fewer
 from changes.test_kill import KEEPING, SEEDS, keeping_of
 from changes.trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
 from kseg.changes.apply import apply
@@ -32,7 +32,7 @@ def error_of(run: Callable[[], object]) -> KsegError | None:
     return None
 
 
-@settings(max_examples=20, deadline=None)
+@fewer(10)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), number=st.sampled_from(ERRORS), stays=st.booleans())
 def test_an_error_at_any_call_loses_nothing(
     seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory
@@ -66,7 +66,7 @@ def test_an_error_at_any_call_loses_nothing(
     raise AssertionError("it never ends")
 
 
-@settings(max_examples=10, deadline=None)
+@fewer(12)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]), number=st.sampled_from(ERRORS))
 def test_an_error_at_any_call_of_undo_loses_nothing(
     seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory

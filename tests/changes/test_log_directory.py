@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, calls_by, every_call
 from changes.trees import Tree, make, tree
 from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
@@ -101,20 +101,21 @@ def test_an_interrupt_after_a_partition_was_changed_restores_nothing(tmp_path: P
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
+@every_call
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize("is_clean, at_once", [(True, 1), (False, 1), (True, 3)])
 def test_a_killed_and_repeated_command_has_the_same_result(
-    keeps: bool, is_clean: bool, at_once: int, tmp_path: Path
+    keeps: bool, is_clean: bool, at_once: int, step: int, tmp_path: Path
 ) -> None:
     keeping = Keeping(keeps)
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed, is_clean)
     before = all_trees(undisturbed)
-    command(undisturbed, QUICK, keeping)
+    points = calls_by(step, lambda disk: command(undisturbed, disk, keeping))
     wanted = all_files(undisturbed)
     assert CLEAN_SHUTDOWN not in wanted
     assert len(wanted["a-0/0.log"]) == 31 + 60 * is_clean
-    for at in range(10_000):
+    for at in points:
         directory = tmp_path / str(at)
         make_log_directory(directory, is_clean)
         disk = KillingDisk(at)
@@ -155,8 +156,10 @@ def undo_all(directory: Path) -> None:
     undo_log_directory(found, QUICK)
 
 
-def test_a_killed_command_can_be_undone_instead(tmp_path: Path) -> None:
-    for at in range(10_000):
+@every_call
+def test_a_killed_command_can_be_undone_instead(step: int, tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "counted")
+    for at in calls_by(step, lambda disk: command(tmp_path / "counted", disk)):
         directory = tmp_path / str(at)
         make_log_directory(directory)
         before = all_trees(directory)
@@ -170,6 +173,7 @@ def test_a_killed_command_can_be_undone_instead(tmp_path: Path) -> None:
             assert journals(str(directory)) == []
             continue
         return
+    raise AssertionError("it never ends")
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
@@ -179,7 +183,7 @@ def test_one_of_several_concurrent_partitions_fails(number: int, tmp_path: Path)
     before = all_files(undisturbed)
     command(undisturbed, QUICK, at_once=3)
     wanted = all_files(undisturbed)
-    for at in range(0, 10_000, 4):
+    for at in range(0, 10_000, 13):
         directory = tmp_path / str(at)
         make_log_directory(directory)
         disk = FailingDisk(at, number)
@@ -198,35 +202,43 @@ def test_one_of_several_concurrent_partitions_fails(number: int, tmp_path: Path)
     raise AssertionError("it never ends")
 
 
-def test_a_killed_undo_is_continued(tmp_path: Path) -> None:
-    for at in range(10_000):
+@every_call
+def test_a_killed_undo_is_continued(step: int, tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "counted")
+    command(tmp_path / "counted", QUICK)
+    for at in calls_by(step, lambda disk: undo_last(tmp_path / "counted", disk)):
         directory = tmp_path / str(at)
         make_log_directory(directory)
         before = all_trees(directory)
         command(directory, QUICK)
-        journal = last_journal(str(directory))
-        assert journal is not None
         disk = KillingDisk(at)
         try:
-            undo_log_directory(plan_log_directory_undo(journal), disk)
+            undo_last(directory, disk)
         except Killed:
             assert not (directory / CLEAN_SHUTDOWN).exists() or all_trees(directory) == before
             complete_interrupted_in_log_directory(str(directory), QUICK)
-            if (journal := last_journal(str(directory))) is not None:
-                undo_log_directory(plan_log_directory_undo(journal), QUICK)
+            if last_journal(str(directory)) is not None:
+                undo_last(directory, QUICK)
             assert all_trees(directory) == before
             continue
         assert at == len(disk.calls)
         assert all_trees(directory) == before
         return
+    raise AssertionError("it never ends")
 
 
+def undo_last(directory: Path, disk: Disk) -> None:
+    journal = last_journal(str(directory))
+    assert journal is not None
+    undo_log_directory(plan_log_directory_undo(journal), disk)
+
+
+@every_call
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_errors_leave_a_directory_that_the_same_command_completes(number: int, tmp_path: Path) -> None:
+def test_errors_leave_a_directory_that_the_same_command_completes(number: int, step: int, tmp_path: Path) -> None:
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed)
-    command(undisturbed, QUICK)
-    for at in range(10_000):
+    for at in calls_by(step, lambda disk: command(undisturbed, disk)):
         directory = tmp_path / str(at)
         make_log_directory(directory)
         before, disk = all_trees(directory), FailingDisk(at, number)
@@ -240,8 +252,7 @@ def test_errors_leave_a_directory_that_the_same_command_completes(number: int, t
             assert last_journal(str(directory)) is None
             command(directory, QUICK)
         assert all_files(directory) == all_files(undisturbed)
-        if at >= len(disk.calls):
-            return
+    assert at == len(disk.calls)
 
 
 def killed_in_the_middle(directory: Path) -> None:
@@ -359,8 +370,10 @@ def rebuild(directory: Path, disk: Disk) -> None:
     change.finish()
 
 
-def test_the_marker_stays_if_no_log_changes_despite_kills(tmp_path: Path) -> None:
-    for at in range(10_000):
+@every_call
+def test_the_marker_stays_if_no_log_changes_despite_kills(step: int, tmp_path: Path) -> None:
+    make_log_directory(tmp_path / "counted")
+    for at in calls_by(step, lambda disk: rebuild(tmp_path / "counted", disk)):
         directory = tmp_path / str(at)
         make_log_directory(directory)
         try:
@@ -373,3 +386,4 @@ def test_the_marker_stays_if_no_log_changes_despite_kills(tmp_path: Path) -> Non
             continue
         assert at > 10
         return
+    raise AssertionError("it never ends")

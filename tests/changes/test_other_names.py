@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from changes.failing import QUICK, Killed, KillingDisk
+from changes.failing import QUICK, Killed, KillingDisk, fewer
 from changes.test_kill import SEEDS
 from changes.trees import contents, make, random_files, random_plan, tree
 from kseg.changes.apply import apply
@@ -49,7 +49,7 @@ def test_a_backup_of_hard_links_does_not_change(tmp_path: Path) -> None:
     assert contents(backup) == after
 
 
-@settings(max_examples=8, deadline=None)
+@fewer(15)
 @given(seed=SEEDS)
 def test_random_changes_of_files_with_hard_links(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("linked")
@@ -76,14 +76,15 @@ def test_random_changes_of_files_with_hard_links(seed: int, tmp_path_factory: py
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 @settings(max_examples=5, deadline=None)
 @given(seed=SEEDS)
 def test_an_interrupted_change_is_completed_in_a_copy(
-    copy: list[str], seed: int, tmp_path_factory: pytest.TempPathFactory
+    copy: list[str], step: int, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("copied")
     files = random_files(random.Random(seed))
-    for at in range(10_000):
+    for at in range(seed % step, 10_000, step):
         partition = folder / str(at) / "orders-0"
         make(partition, files)
         plan, wanted = random_plan(random.Random(seed), partition, 5)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK
+from changes.failing import QUICK, fewer
 from changes.power import PowerCut, PowerDisk
 from changes.test_kill import SEEDS, keeping_of
 from changes.trees import contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
@@ -46,7 +46,7 @@ def cut_at_each_call(
     raise AssertionError("it never ends")
 
 
-@settings(max_examples=12, deadline=None)
+@fewer(12)
 @given(seed=SEEDS, keeps=st.booleans())
 def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("power")
@@ -95,7 +95,7 @@ def test_a_finished_change_and_its_undo_are_durable(seed: int, tmp_path: Path) -
     assert contents(directory) == files
 
 
-@settings(max_examples=8, deadline=None)
+@fewer(15)
 @given(seed=SEEDS)
 def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("power")
@@ -128,7 +128,8 @@ def times(files: dict[str, bytes], folder: Path) -> dict[str, int]:
     return {name: found[1] for name, found in tree(directory).items()}
 
 
-def test_a_name_that_is_reused_after_a_rename(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 15), marks=pytest.mark.slow)], ids=str)
+def test_a_name_that_is_reused_after_a_rename(seeds: range, tmp_path: Path) -> None:
     """The later of two renames must not reach the disk alone: it would replace the file that the earlier one moves."""
     files = {"a.log": b"old" * 100, "a.log.swap": b"new" * 50}
 
@@ -139,7 +140,7 @@ def test_a_name_that_is_reused_after_a_rename(tmp_path: Path) -> None:
         apply(plan, "test", disk=disk)
         undo(last_change(str(directory)), disk)
 
-    for seed in range(15):
+    for seed in seeds:
         for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
             assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
             if changes(str(directory)):

@@ -61,14 +61,15 @@ def run(directory: Path, at: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_a_process_that_is_killed_at_a_system_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [12, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_process_that_is_killed_at_a_system_call(apart: int, tmp_path: Path) -> None:
     make(tmp_path / "old", FILES)
     make(tmp_path / "whole", FILES)
     done = run(tmp_path / "whole", -1)
     assert (done.returncode, done.stderr) == (0, "")
     assert contents(tmp_path / "whole") == WANTED
     calls, outcomes = int(done.stdout), []
-    for at in range(0, calls, 3):
+    for at in sorted({*range(0, calls, apart), calls - 1}):
         directory = tmp_path / str(at)
         make(directory, FILES)
         assert run(directory, at).returncode == -signal.SIGKILL

@@ -16,9 +16,12 @@ from kseg.kernel import COMPILED
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CODECS = "kafka-0.10.2.2/codecs"
 PARTITIONS = [
-    f"{CODECS}/rec-gzip-0", f"{CODECS}/rec-snappy-0", f"{CODECS}/compact-lat-snappy-0", f"{CODECS}/rec-lz4-0",
-    "kafka-4.3.1/clients/kafka-python-snappy-0", "kafka-4.3.1/clients/kafka-python-zstd-0",
-    "kafka-4.3.1/clients/librdkafka-lz4-0",
+    f"{CODECS}/rec-gzip-0", f"{CODECS}/compact-lat-snappy-0",
+    "kafka-4.3.1/clients/kafka-python-zstd-0", "kafka-4.3.1/clients/librdkafka-lz4-0",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in (f"{CODECS}/rec-snappy-0", f"{CODECS}/rec-lz4-0", "kafka-4.3.1/clients/kafka-python-snappy-0")
+    ),
 ]  # fmt: skip
 
 

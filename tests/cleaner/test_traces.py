@@ -17,7 +17,7 @@ from kseg.stores.buffers import Buffers
 STEPS = st.lists(st.tuples(st.sampled_from("ddddpca"), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(STEPS, st.sampled_from([150, 400]))
 def test_traces_replace_all_batches(steps: list[tuple[str, int, int]], segment_bytes: int) -> None:
     with TemporaryDirectory() as folder:

@@ -64,7 +64,7 @@ def test_threads_change_nothing(tmp_path: Path, codec: int, memory_bytes: int) -
     assert cleaned(tmp_path / "t-0", tmp_path / "three", 3, **settings) == alone
 
 
-@pytest.mark.parametrize(("jobs", "windows"), [(1, 3), (3, 3), (2, 8)])
+@pytest.mark.parametrize(("jobs", "windows"), [(1, 3), (3, 3), pytest.param(2, 8, marks=pytest.mark.slow)])
 def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, windows: int) -> None:
     """Threads have read them already; what they found must not be taken for results of the next segment."""
     count = windows * FRAMES_PER_CALL

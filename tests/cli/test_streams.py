@@ -122,7 +122,7 @@ def test_a_signal_leaves_no_file(number: signal.Signals, status: int, message: b
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     """Under nohup a closed terminal ends nothing."""
-    script = 'trap "" HUP; mkfifo fifo; kseg dump -o out "$1" fifo & sleep 0.7; kill -HUP $!; : > fifo; wait $!'
+    script = 'trap "" HUP; mkfifo fifo; kseg dump -o out "$1" fifo & sleep 0.5; kill -HUP $!; : > fifo; wait $!'
     done = shell(script, SEGMENT, cwd=tmp_path)
     assert (done.returncode, (tmp_path / "out").exists()) == (0, True), done.stderr
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
@@ -170,7 +170,6 @@ def test_what_is_left_out_is_told() -> None:
     count=st.integers(0, 2000),
     times=st.booleans(),
 )
-@settings(deadline=None, max_examples=30)
 def test_chunks_of_any_size_hold_the_rows_that_are_wanted(
     rows: int, chunk_bytes: int, first: int, count: int, times: bool
 ) -> None:
@@ -280,7 +279,6 @@ SAMPLES = [
     cut=st.floats(0.2, 1),
     has_right_checksum=st.booleans(),
 )
-@settings(deadline=None, max_examples=60)
 def test_damaged_bytes_give_the_rows_that_are_left(
     path: Path,
     flips: list[tuple[float, int]],
@@ -305,7 +303,6 @@ def test_damaged_bytes_give_the_rows_that_are_left(
     ),
     first=st.integers(0, 60),
 )
-@settings(deadline=None, max_examples=40)
 def test_batches_of_all_codecs_one_behind_the_other(
     kinds: list[tuple[int, int, int]], first: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

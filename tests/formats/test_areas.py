@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
@@ -88,7 +88,6 @@ def rows_of(records: list[Record]) -> Rows:
     return Rows(bytes(payload), rows, columns, len(records))
 
 
-@settings(max_examples=60, deadline=None)
 @given(RECORDS, st.integers(1, 60))
 def test_what_is_written_is_read_again(drawn: Drawn, initial_bytes: int) -> None:
     """The buffer grows as records need it, whatever its initial size."""
@@ -111,7 +110,6 @@ def test_what_is_written_is_read_again(drawn: Drawn, initial_bytes: int) -> None
         assert batch.max_timestamp == max(record.timestamp or 0 for record in records)
 
 
-@settings(max_examples=40, deadline=None)
 @given(RECORDS, st.sampled_from([0, 1]))
 def test_messages_are_read_again(drawn: Drawn, magic: int) -> None:
     records, offset = [], 0

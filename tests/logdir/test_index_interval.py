@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
@@ -101,7 +101,6 @@ class Files:
 SIZES = st.lists(st.integers(26, 900), min_size=1, max_size=120)
 
 
-@settings(max_examples=60)
 @given(sizes=SIZES, interval_bytes=st.sampled_from([100, 300, 512, 1000, 1023, 1024, 1025, 2048, 4000, 4095, 4096]))
 def test_the_interval_makes_the_same_entries(sizes: list[int], interval_bytes: int) -> None:
     files = Files(sizes, interval_bytes)

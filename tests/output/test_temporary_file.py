@@ -31,7 +31,7 @@ def test_a_terminated_child_does_not_remove_its_parents_file(tmp_path: Path) -> 
         with open_sink(str(tmp_path / "out")) as sink:
             sink.write(b"begun, ")
             children: list[Child] = []
-            for _ in range(20):
+            for _ in range(5):
                 source, target = os.pipe()
                 children.append(Child(lambda _send, source=source: os.read(source, 1), children))  # type: ignore[misc]
                 os.close(source)

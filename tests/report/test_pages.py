@@ -162,6 +162,7 @@ def test_every_plan_and_view_has_a_page(
     assert [row for row in data["rows"] if row["type"] == wanted] == plain.of_type(wanted)
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_plan_begins_with_what_is_damaged_and_missing(kseg: Kseg, tmp_path: Path) -> None:
     """The files of a segment that are deleted for one reason are one row."""
@@ -215,6 +216,7 @@ def test_markup_in_names_does_not_run(page: Path) -> None:
     assert "&lt;img src=x onerror" in dom
 
 
+@pytest.mark.slow
 @needs_browser
 def test_without_the_policy_nothing_runs_either(page: Path) -> None:
     dom = dom_of(page, "document.querySelectorAll('details.finding').forEach(each => { each.open = true; })")
@@ -290,6 +292,7 @@ def test_axe_finds_no_violation_on_other_pages(kseg: Kseg, tmp_path: Path, argum
         assert violations(out, size, dark) == []
 
 
+@pytest.mark.slow
 @needs_browser
 def test_the_summary_shows_damage_first(kseg: Kseg, tmp_path: Path) -> None:
     root, out = log_directory(tmp_path, "z-0"), tmp_path / "report.html"
@@ -309,6 +312,7 @@ def test_the_page_tells_what_the_cleaner_waits_for(kseg: Kseg, tmp_path: Path) -
     assert states["e-idem-0"] == "due, dirty 100%"
 
 
+@pytest.mark.slow
 @needs_browser
 def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
     strip = {"segments": [], "segmentsLeftOut": 0, "aborted": [], "logStartOffset": None, "highWatermark": None}
@@ -331,6 +335,7 @@ def test_a_fleet_is_drawn_bit_by_bit(tmp_path: Path) -> None:
     assert f">{2000 - on_paper:,} more</button>" in printed
 
 
+@pytest.mark.slow
 @needs_browser
 def test_paper_has_more_rows_than_the_screen(kseg: Kseg, tmp_path: Path) -> None:
     root, out = log_directory(tmp_path, *(f"t-{i}" for i in range(40))), tmp_path / "report.html"

@@ -12,7 +12,7 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from report.browser import dom_of, needs_browser
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.slow]  # each starts a browser once or twice
 
 CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
 NARROW = "400,900"

@@ -5,7 +5,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.releases.retention import RetentionRules
@@ -71,7 +71,6 @@ NOWS = st.sampled_from([NOW_MS, *(time + change for time in TIMES for change in 
 LOG_BYTES = sum(path.stat().st_size for path in FILES)
 
 
-@settings(max_examples=60)
 @given(
     now_ms=NOWS,
     ms=st.sampled_from([-1, 0, HOUR_MS]),

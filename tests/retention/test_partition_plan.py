@@ -124,7 +124,7 @@ def test_a_fifo_for_an_index_holds_nobody_up(partition: Path) -> None:
         planned(partition)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -101,7 +101,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 mutations = st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), max_size=6)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutations, mutations, st.binary(max_size=60), st.booleans(), st.integers(0, 90), st.data())
 def test_wrong_indexes_cost_time_and_nothing_else(
     small: Path, offsets: list, times: list, noise: bytes, is_noise: bool, cut: int, data: st.DataObject

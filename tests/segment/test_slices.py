@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from crc32c import crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.kernel.layout.rows import FRAME_WIDTH
@@ -103,7 +103,6 @@ def segments(draw: st.DrawFn) -> tuple[bytes, bytes | None]:
 
 
 @given(segment=segments(), data=st.data())
-@settings(deadline=None, max_examples=150)
 def test_the_parts_of_any_file_make_up_the_whole(
     segment: tuple[bytes, bytes | None], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -15,7 +15,7 @@ BASE, SIZE = 100, 5000
 OFFSETS = [(3 + 5 * i, 100 + 60 * i) for i in range(12)]
 """Entries of an offset index: relative offsets and positions."""
 TIMES = [(1000 + 10 * i, 3 + 5 * i) for i in range(12)]
-IN_FOLDER = settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+IN_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def write(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.kernel import COMPILED
@@ -139,7 +139,6 @@ def test_batches_inside_a_value_are_not_taken_for_parts(level: int, small_parts:
     assert surveyed(path, level)[0] == found
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.integers(0, 10**6), st.sampled_from([QUICK, FULL, DEEP]), st.booleans())
 @example(175, QUICK, True)  # damage at the end of the last part, classified by the offsets before it
 def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:

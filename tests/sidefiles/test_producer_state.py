@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import int64s
@@ -260,7 +260,6 @@ def logs(draw: st.DrawFn) -> list[dict[int, int]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
 @given(batches=logs(), step=st.integers(1, 20))
 def test_the_replay_agrees_with_the_model(batches: list[dict[int, int]], step: int) -> None:
     """However the rows are divided among calls."""
@@ -281,7 +280,6 @@ def test_the_replay_agrees_with_the_model(batches: list[dict[int, int]], step: i
     assert states.open_in_snapshot == len(model.open)
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_no_rows_raise(data: st.DataObject) -> None:
     """Rows of arbitrary numbers."""

@@ -36,7 +36,7 @@ def expected(partition: Path) -> list[int]:
     return list(scan.to_table()["offset"].to_pylist())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, markers=st.integers(0, 3), segment_bytes=st.sampled_from([300, 700, 2000, 100_000]))
 @pytest.mark.parametrize("without", ["", ".snapshot"])
 def test_rows_are_those_of_a_pass_over_the_log(

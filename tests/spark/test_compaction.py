@@ -24,7 +24,7 @@ from kseg.spark.jobs import TaskError
 from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
-QUICK = settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck))
 STEPS = st.lists(
     st.tuples(st.sampled_from("dddtppca"), st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=40
 )  # fmt: skip

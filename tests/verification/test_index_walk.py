@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import int64s
@@ -68,7 +68,6 @@ def walk_of(width: int, data: bytes, log: Log, cut: int, window: int, path: Path
 
 
 @given(st.data(), logs(), st.integers(0, 30), st.integers(3, 9), st.sampled_from(["last", "first", "append"]))
-@settings(max_examples=200, deadline=None)
 def test_entries_as_brokers_write_them(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, log: Log, cut: int, window: int, form: str
 ) -> None:
@@ -96,7 +95,6 @@ def test_entries_as_brokers_write_them(
     logs(), st.integers(0, 30), st.integers(3, 9),
     st.lists(st.tuples(st.integers(0, 150), st.integers(1, 33 * SIZE)), max_size=12, unique=True),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
 def test_any_rising_entries(
     tmp_path_factory: pytest.TempPathFactory, log: Log, cut: int, window: int, pairs: list[tuple[int, int]]
 ) -> None:
@@ -132,7 +130,6 @@ def test_any_rising_entries(
     logs(), st.integers(0, 30), st.integers(3, 9),
     st.lists(st.tuples(st.integers(-3, 150), st.integers(1, 60)), max_size=12),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
 def test_any_time_entries(
     tmp_path_factory: pytest.TempPathFactory, log: Log, cut: int, window: int, pairs: list[tuple[int, int]]
 ) -> None:

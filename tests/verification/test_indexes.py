@@ -383,7 +383,7 @@ bytes_of_an_index = st.one_of(
     level=st.sampled_from([QUICK, FULL, DEEP]),
     cut=st.integers(0, 95_000),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_bytes_raise(
     index: bytes, times: bytes, level: int, cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

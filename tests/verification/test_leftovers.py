@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.findings.table import KINDS
@@ -196,7 +196,6 @@ ENDINGS = st.sampled_from([*SUFFIXES, ".snapshot", ".txnindex", ".checkpoint", "
 LEFTOVERS = st.sampled_from(["", ".deleted", ".cleaned", ".swap", ".swap.deleted"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_name_and_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = partition(tmp_path_factory.mktemp("names"))

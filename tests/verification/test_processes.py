@@ -56,7 +56,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_findings_and_totals_are_those_of_one_process(tmp_path: Path) -> None:
-    logs = damaged(tmp_path, 21)
+    logs = damaged(tmp_path, 5)
     alone = one_process(logs)
     unshown = alone.report.unshown()
     for jobs in (2, 3):
@@ -64,7 +64,7 @@ def test_findings_and_totals_are_those_of_one_process(tmp_path: Path) -> None:
         assert found.findings == alone.findings
         assert found.report.totals == alone.report.totals
         assert found.report.unshown() == unshown
-    assert alone.report.totals.codes["crc-mismatch"] == 21
+    assert alone.report.totals.codes["crc-mismatch"] == 5
 
 
 def one_process(logs: Path) -> Checked:
@@ -116,7 +116,7 @@ def is_there(process_id: int) -> bool:
 
 
 def test_outcomes_keep_the_order_of_the_tasks(made: list[int]) -> None:
-    many = TASKS * 30
+    many = TASKS * 8
     outcomes = together(many)
     assert [outcome.directory for outcome in outcomes] == [task.directory for task in many]
     assert len(made) == SETTINGS.jobs

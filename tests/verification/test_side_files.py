@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
@@ -155,7 +155,6 @@ def test_the_command_line(tmp_path: Path) -> None:
 
 
 @given(name=st.sampled_from(sorted(ENTRY_NAMES)), content=st.binary(max_size=300))
-@settings(max_examples=150, deadline=None)
 def test_no_bytes_raise(tmp_path_factory: pytest.TempPathFactory, name: str, content: bytes) -> None:
     path = tmp_path_factory.mktemp("lone") / (
         f"{STEM}{name}" if name.startswith(".") and name != ".kafka_cleanshutdown" else name

@@ -221,7 +221,7 @@ def test_there_may_be_more_producers_than_are_followed(tmp_path: Path, monkeypat
     assert (found.code, found.severity) == ("too-many-producers", INFO)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_damage_raises(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Bytes of logs and side files changed at random, files cut and removed."""

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.rendering import NOT_PLAIN, batch, digest_by_other, frames, int64s, message, real_segments, record, render
@@ -187,7 +187,6 @@ fields = st.tuples(
 )
 
 
-@settings(max_examples=300)
 @given(
     st.lists(fields, min_size=1, max_size=12),
     st.sampled_from([0, CONTENTS, CONTENTS | BASE64_KEYS, CONTENTS | BASE64_VALUES]),

@@ -174,7 +174,7 @@ def heads(chance: Random) -> object:
     return [*found, [plausibility.long_zeros(whole, least) for least in (1, 2, 8, 17, 61, 62)]]
 
 
-CASES = {"scans": (scans, 400), "heads": (heads, 400)}
+CASES = {"scans": (scans, 60), "heads": (heads, 200)}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,7 +7,7 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import int64s
@@ -46,7 +46,6 @@ def accepted(path: Path, jobs: int, max_size: int | None = None) -> tuple[list[i
         return rows, found.position
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**6), st.sampled_from([None, 0, 2, 5]), st.sampled_from([None, 1 << 20]))
 def test_threads_take_the_same_batches_as_one(
     tmp_path_factory: pytest.TempPathFactory, seed: int, magic: int | None, max_size: int | None

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
@@ -65,7 +65,6 @@ def joined(parts: list[Part]) -> set[int]:
 
 
 @pytest.mark.parametrize("chunk", [1, 1 << 14])
-@settings(max_examples=60)
 @given(here=sides(), there=sides())
 def test_holes_are_what_only_the_other_replica_has(chunk: int, here: list[Span], there: list[Span]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +92,6 @@ def test_holes_are_what_only_the_other_replica_has(chunk: int, here: list[Span],
                 assert border.is_common or not offsets(span) <= other
 
 
-@settings(max_examples=40)
 @given(here=sides(), there=sides(), offset=st.integers(0, LENGTH - 1))
 def test_the_first_other_record_is_found(here: list[Span], there: list[Span], offset: int) -> None:
     def changed(span: Span) -> bytes:

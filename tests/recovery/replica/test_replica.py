@@ -70,7 +70,7 @@ def change(directory: Path, base: int, *chunks: bytes) -> Segments:
 
 
 @pytest.mark.parametrize("name", PARTITIONS)
-@settings(max_examples=12)
+@settings(max_examples=max(3, settings.default.max_examples // 10))
 @example(damages=[Damage("empty", 0, 0, 0, 0, 0, 0)])
 @example(damages=[Damage("flip", 1, 0, 0, 0, 97, 0)])
 @example(damages=[Damage("flip", 1, 0, 0, 0, 6, 0)])  # beyond the end of the log

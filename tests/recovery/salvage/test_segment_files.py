@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
@@ -320,7 +320,6 @@ def _file(partition: Path, number: int) -> Path:
 _CHANGES = {change.__name__: change for change in (_renamed, _copied, _cut, _overlapped, _emptied)}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.sampled_from(sorted(_CHANGES)), _PLACES, _PLACES), min_size=1, max_size=5))
 @example([("_overlapped", 0, 71), ("_renamed", 3, 167)])  # a loose copy of a batch that crosses the name of its file
 @example([("_cut", 0, 4634), ("_overlapped", 0, 7582)])  # whole batches behind the rest of a cut one

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
@@ -52,7 +52,6 @@ def ranges_of(contents: SegmentContents) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
-@settings(max_examples=40)
 @given(damages=DAMAGES)
 def test_each_byte_is_accounted_for(name: str, damages: list[Damage], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, base = SEGMENTS[name]

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
@@ -315,7 +315,6 @@ def test_quorum_state_that_stops_a_node(tmp_path: Path, text: str) -> None:
 FUZZED = ("meta.properties", "replication-offset-checkpoint", "bootstrap.checkpoint", "dplain-0/partition.metadata")
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(FUZZED), st.data())
 def test_no_bytes_of_its_files_raise(tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject) -> None:
     logs = copied(tmp_path_factory.mktemp("fuzz"))

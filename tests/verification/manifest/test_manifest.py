@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
@@ -279,7 +279,6 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     assert checked(folder, tmp_path / "manifest").findings == []
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 1 << 32))
 def test_no_change_goes_unnoticed(seed: int) -> None:
     """Random edits of a real segment, in a folder that is made anew each time."""

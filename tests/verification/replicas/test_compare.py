@@ -7,11 +7,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
-from kseg.kernel import COMPILED
 from kseg.verification.replicas import compare as replicas
 from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.replicas.pairs import compare_path
@@ -250,7 +249,6 @@ def laid_out(records: dict[int, bytes], sizes: list[int]) -> bytes:
     return data
 
 
-@settings(deadline=None, max_examples=200 if COMPILED else 50)
 @given(contents, contents, st.lists(st.integers(1, 9), max_size=6), st.lists(st.integers(1, 9), max_size=6), st.data())
 def test_any_two_logs(
     here: dict[int, bytes], there: dict[int, bytes], sizes: list[int], other: list[int], data: st.DataObject

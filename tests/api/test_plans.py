@@ -4,8 +4,6 @@ import html
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 import kseg
 from api.consumed import TESTDATA
+from cli.command import caller
 
 NOW = 1_800_000_000_000
 FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
@@ -24,6 +23,7 @@ COMPACTED = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
 RETAINED = TESTDATA / "retention/4.3.1/before/r-time-half-0"
 
 Make = Callable[..., kseg.Plan]
+Told = Callable[..., tuple[int, list[dict[str, Any]]]]
 CASES: dict[str, tuple[Path, Make, list[object]]] = {
     "recover": (FLIPPED, lambda path: kseg.recover(path, now=NOW), ["recover", "--now", NOW]),
     "salvage": (
@@ -53,10 +53,16 @@ def copied(source: Path, folder: Path) -> Path:
     return made
 
 
-def told(*arguments: object) -> tuple[int, list[dict[str, Any]]]:
-    command = [sys.executable, "-m", "kseg", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=TESTDATA.parent)
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+@pytest.fixture
+def told(capfdbinary: pytest.CaptureFixture[bytes]) -> Told:
+    """The status and the objects of a command line."""
+    command = caller(capfdbinary)
+
+    def run(*arguments: object) -> tuple[int, list[dict[str, Any]]]:
+        done = command(*arguments)
+        return done.status, done.objects
+
+    return run
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -73,7 +79,7 @@ def untimed(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str) -> None:
+def test_a_plan_is_what_the_command_shows_and_does(tmp_path: Path, name: str, told: Told) -> None:
     source, make, arguments = CASES[name]
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
@@ -111,7 +117,7 @@ def test_what_is_lost_is_named() -> None:
     assert sum(lost.length for lost in plan.lost) <= sum(action.removed_bytes for action in plan.actions)
 
 
-def test_a_change_is_undone(tmp_path: Path) -> None:
+def test_a_change_is_undone(tmp_path: Path, told: Told) -> None:
     path = copied(FLIPPED, tmp_path)
     before = contents(path)
     result = kseg.recover(path, mode="salvage").apply()
@@ -145,7 +151,7 @@ def test_an_output_leaves_the_source_alone(tmp_path: Path) -> None:
     assert kseg.verify(tmp_path / "new" / path.name).ok
 
 
-def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: Path) -> None:
+def test_a_conversion_to_an_output_is_what_the_command_shows_and_does(tmp_path: Path, told: Told) -> None:
     path, new, other = copied(HEALTHY, tmp_path), tmp_path / "new", tmp_path / "other"
     before = contents(path)
     plan = kseg.convert(path, codec="zstd", output=new)

@@ -196,9 +196,10 @@ def test_a_dry_run_into_a_closed_pipe_ends_silently(name: str, tmp_path: Path) -
     assert "report" not in done.stderr
 
 
+@pytest.mark.parametrize("step", [11, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGINT"])
 def test_a_signal_while_files_are_staged_leaves_everything_as_it_was(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    name: str, step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     import signal
 
@@ -216,7 +217,7 @@ def test_a_signal_while_files_are_staged_leaves_everything_as_it_was(
         wanted = make(tmp_path / f"whole-{command}", command)
         on_disk(counting, monkeypatch, *arguments, wanted)
         committed = counting.calls.index("rename", counting.calls.index("link"))
-        for at in range(0, committed, 3):
+        for at in sorted({*range(0, committed, step), committed - 1}):
             logs = make(tmp_path / "logs", command)
             before = everything(logs)
             capfdbinary.readouterr()

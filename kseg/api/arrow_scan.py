@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kseg.api.archives import readable
+from kseg.api.argument_types import checked
 from kseg.api.log import raise_damage
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import need_pyarrow, record_batch, schema
@@ -66,6 +67,7 @@ class Scan:
         """Returns the scan of other columns of the same records, at least one."""
         return self._changed(tuple(columns), self._parts)
 
+    @checked
     def splits(self, size: int = SPLIT_BYTES) -> "list[Scan]":
         """Returns scans of about ``size`` bytes of segments that together give the same rows, each once.
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypedDict, Unpack, get_type_hints
 
 from kseg.api.archives import places_for_output
+from kseg.api.argument_types import checked
 from kseg.api.arguments import ISOLATIONS, Path, Paths, is_second, paths_of, words_of
 from kseg.api.plans import Plan, Summaries, plan_of
 from kseg.changes.driver.planner import ChangeOptions
@@ -85,6 +86,7 @@ def _plan(
     return plan_of(path, command, make_planner, output, change.get("keep", True), change.get("lock", True), summaries)
 
 
+@checked
 def recover(
     path: Paths,
     *,
@@ -120,6 +122,7 @@ def recover(
     return _plan(path, "recover", partial(RecoveryPlanner, options), change)
 
 
+@checked
 def reindex(
     path: Paths,
     *,
@@ -136,6 +139,7 @@ def reindex(
     return _plan(path, "reindex", partial(ReindexPlanner, options), change)
 
 
+@checked
 def compact(
     path: Paths,
     *,
@@ -164,6 +168,7 @@ def compact(
     return _plan(path, "compact", partial(CompactionPlanner, options), change, summaries)
 
 
+@checked
 def retain(
     path: Paths,
     *,
@@ -192,6 +197,7 @@ def retain(
     return _plan(path, "retain", partial(RetentionPlanner, options), change, summaries)
 
 
+@checked
 def convert(
     path: Paths,
     *,
@@ -251,6 +257,7 @@ def _converted_to(paths: tuple[str, ...], output: str, options: "ConvertOptions"
     return Plan("convert", paths, run_command, keeps=False)
 
 
+@checked
 def undo(path: Paths, *, quarantine: Path | None = None, lock: bool = True) -> Plan:
     """Plans to undo the last change of partitions or log directories.
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from weakref import finalize
 
 from kseg.api.archives import readable
+from kseg.api.argument_types import checked
 from kseg.api.arguments import (
     ISOLATIONS,
     ON_DAMAGE,
@@ -78,6 +79,7 @@ class Log:
             for item in reader:
                 yield item_of(item, file)
 
+    @checked
     def records(
         self,
         *,
@@ -129,6 +131,7 @@ def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
     return item_of(item if is_batch else segment_items.Damage(*left_out), file)
 
 
+@checked
 def open_log(
     path: Paths, *, live: bool = False, max_batch_bytes: int = MAX_BATCH_BYTES, private_keys: Keys | None = None
 ) -> Log:

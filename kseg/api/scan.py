@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Unpack
 
+from kseg.api.argument_types import checked
 from kseg.api.arguments import (
     ISOLATIONS,
     ON_DAMAGE,
@@ -22,6 +23,7 @@ from kseg.export.scanning import ScanRequest
 from kseg.limits import MAX_BATCH_BYTES
 
 
+@checked
 def scan(
     path: Paths,
     *,

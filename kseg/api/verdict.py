@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.api.archives import readable
+from kseg.api.argument_types import checked
 from kseg.api.arguments import Keys, Path, Paths, keys_of, one_path, paths_of, words_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
@@ -77,6 +78,7 @@ class Verdict:
         )
 
 
+@checked
 def verify(
     path: Paths,
     *,

@@ -318,11 +318,11 @@ def tallies(chance: Random) -> object:
 
 
 CASES = {
-    "comparisons": (comparisons, 250),
+    "comparisons": (comparisons, 150),
     "tallies": (tallies, 80),
-    "chains": (chains, 300),
-    "replays": (replays, 600),
-    "indexes": (indexes, 300),
+    "chains": (chains, 200),
+    "replays": (replays, 300),
+    "indexes": (indexes, 200),
     "builds": (builds, 60),
     "changes": (changes, 40),
     "counts": (counts, 40),

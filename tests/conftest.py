@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,18 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"KSEG_EXPECT_KERNEL={expected}, but the {kernel.description()} kernel is running")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests against real brokers are skipped, with the reason, where Java or Maven is missing."""
+    """Tests against real brokers are skipped, with the reason, where Java or Maven is missing. Of a test that is marked
+    as sampled(n), only each n-th case is quick.
+    """
+    seen = Counter[str]()
+    for item in items:
+        if (sampled := item.get_closest_marker("sampled")) is not None:
+            name = item.nodeid.partition("[")[0]
+            if seen[name] % sampled.args[0]:
+                item.add_marker("slow")
+            seen[name] += 1
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     if not missing:
         return

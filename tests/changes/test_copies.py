@@ -81,7 +81,7 @@ def test_an_input_that_changes_during_the_copy_is_an_error(partition: Path, tmp_
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS)
 def test_a_failed_or_killed_copy_leaves_no_output(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("copies")

@@ -32,7 +32,7 @@ def error_of(run: Callable[[], object]) -> KsegError | None:
     return None
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), number=st.sampled_from(ERRORS), stays=st.booleans())
 def test_an_error_at_any_call_loses_nothing(
     seed: int, kind: str, number: int, stays: bool, tmp_path_factory: pytest.TempPathFactory
@@ -66,7 +66,7 @@ def test_an_error_at_any_call_loses_nothing(
     raise AssertionError("it never ends")
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]), number=st.sampled_from(ERRORS))
 def test_an_error_at_any_call_of_undo_loses_nothing(
     seed: int, kind: str, number: int, tmp_path_factory: pytest.TempPathFactory

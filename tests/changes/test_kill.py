@@ -51,7 +51,7 @@ def planned(seed: int, directory: Path) -> tuple[Callable[[Disk, Keeping], objec
     return lambda disk, keeping: apply(plan, "test", keeping, disk), wanted
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING))
 def test_a_killed_change_is_all_or_nothing(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("kill")
@@ -114,7 +114,7 @@ def bytes_at(directory: Path, piece: Piece) -> bytes:
         return file.read(piece.length)
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
 def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("undo")
@@ -142,7 +142,7 @@ def test_a_killed_undo_is_all_or_nothing(seed: int, kind: str, tmp_path_factory:
         assert kept_bytes(directory.parent / "kept") == []
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING), at=st.integers(0, 60))
 def test_completion_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("settle")
@@ -163,7 +163,7 @@ def test_completion_may_be_killed_too(seed: int, kind: str, at: int, tmp_path_fa
         assert all(change.state == "done" for change in changes(str(directory)))
 
 
-@fewer(3)
+@fewer(6)
 @given(seed=SEEDS, kind=st.sampled_from(KEEPING[:2]))
 def test_an_interrupted_change_can_be_undone_instead(
     seed: int, kind: str, tmp_path_factory: pytest.TempPathFactory

@@ -49,7 +49,7 @@ def test_a_backup_of_hard_links_does_not_change(tmp_path: Path) -> None:
     assert contents(backup) == after
 
 
-@fewer(3)
+@fewer(10)
 @given(seed=SEEDS)
 def test_random_changes_of_files_with_hard_links(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("linked")

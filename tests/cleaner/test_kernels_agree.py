@@ -38,6 +38,7 @@ def compacted(partition: Path, folder: Path, kernel: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in copy.iterdir() if path.is_file() and path.suffix != ".jsonl"}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.skipif(not COMPILED, reason="this run is interpreted: there is nothing to compare with")
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_every_codec(partition: str, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def log_of(partition: Path, codec: int, batches: int = 60) -> None:
     write_log(partition, parts, 2 << 20)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("codec", [0, 1, 3, 4])
 @pytest.mark.parametrize("memory_bytes", [1 << 20, 40_000])
 def test_threads_change_nothing(tmp_path: Path, codec: int, memory_bytes: int) -> None:

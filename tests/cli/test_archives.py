@@ -267,6 +267,7 @@ def hurt(tmp_path: Path) -> Path:
     return logs
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", ARCHIVES)
 @pytest.mark.parametrize("mode", ["broker", "salvage"])
 def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Path, tmp_path: Path, kseg: Kseg) -> None:

@@ -135,6 +135,7 @@ def run_here(spark: Here, items: list[Any], work: Any, watch: Any = None) -> lis
     return [pickle.loads(pickle.dumps(found)) for found in pickle.loads(pickle.dumps(work))(items)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", [["--print-data-log"], ["--format", "json", "--deep-iteration"], ["--all", "--live"]])
 @pytest.mark.parametrize("part_bytes", [300, 5000, 1 << 22])
 def test_rendered_parts_make_up_the_dump(

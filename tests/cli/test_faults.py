@@ -114,6 +114,7 @@ class FailingIn(CountingDisk):
         super().make_directory(path)
 
 
+@pytest.mark.sampled(4)
 @ALL
 @pytest.mark.parametrize("failing", [0, 1, 2])
 def test_of_several_partitions_the_others_are_done(
@@ -165,6 +166,7 @@ def run_into(stdout: int, *arguments: object) -> "subprocess.CompletedProcess[st
     )
 
 
+@pytest.mark.sampled(4)
 @ALL
 @pytest.mark.parametrize("where", ["pipe", "full"])
 def test_what_prints_the_report_going_away_changes_nothing(name: str, where: str, kseg: Kseg, tmp_path: Path) -> None:
@@ -185,6 +187,7 @@ def test_what_prints_the_report_going_away_changes_nothing(name: str, where: str
     assert f"kseg: the report could not be delivered: standard output: {reason}\n" in done.stderr
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_a_dry_run_into_a_closed_pipe_ends_silently(name: str, tmp_path: Path) -> None:
     logs = make(tmp_path / "logs", name)

@@ -54,6 +54,7 @@ def check(objects: Iterable[dict[str, Any]], validators: Iterable[Any], seen: se
                 assert validator.is_valid(row), row
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_commands_print_fits(name: str, step: int, kseg: Kseg) -> None:

@@ -160,6 +160,7 @@ def test_what_is_named_repairs_each_finding(code: str, kseg: Kseg, tmp_path: Pat
     assert code in {row["code"] for row in first}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", CODES)
 def test_each_repair_of_a_case_works_by_itself(code: str, kseg: Kseg, tmp_path: Path) -> None:
     judged, case, _ = case_of(code, tmp_path)

@@ -1,7 +1,6 @@
 """No command passes over in silence what looks like a segment, or a log directory further down."""
 
 import gzip
-import os
 import shutil
 from pathlib import Path
 
@@ -63,7 +62,6 @@ def test_a_directory_above_names_the_log_directories(command: list[str], logs: P
 
 @pytest.mark.parametrize("command", [["dump"], *COMMANDS[-2:]], ids=" ".join)
 def test_packed_segments_alone_are_no_empty_partition(command: list[str], tmp_path: Path, kseg: Kseg) -> None:
-    os.chdir(tmp_path)
     partition = tmp_path / "dplain-0"
     partition.mkdir()
     (partition / f"{SEGMENT}.gz").write_bytes(gzip.compress((LOGS / "dplain-0" / SEGMENT).read_bytes()))

@@ -116,12 +116,14 @@ def test_there_are_batches_of_all_formats() -> None:
         assert len(found) == codecs
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("asked", REQUESTS, ids=str)
 @pytest.mark.parametrize("seed", range(4))
 def test_many_at_a_time_equals_one_by_one(seed: int, asked: dict[str, Any], tmp_path: Path) -> None:
     both(tmp_path, mixture(random.Random(seed)), asked | (ANYTHING if seed else {}), "mixed")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("step", [FEWER, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("asked", REQUESTS, ids=str)
 def test_each_kind_of_batch(asked: dict[str, Any], step: int, tmp_path: Path) -> None:

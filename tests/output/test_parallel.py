@@ -141,7 +141,8 @@ class Discarding(Memory):
 
 
 @pytest.mark.skipif(not COMPILED, reason="an interpreted kernel takes minutes for it, and dumps on one thread")
-@pytest.mark.parametrize("codec", [pytest.param(1, marks=pytest.mark.slow), 4], ids=["gzip", "zstd"])
+@pytest.mark.slow
+@pytest.mark.parametrize("codec", [1, 4], ids=["gzip", "zstd"])
 @pytest.mark.parametrize("form", [JsonLinesPrinter, KafkaTextPrinter], ids=["json", "text"])
 def test_one_large_batch_at_a_time_is_in_memory(form, codec, segment, tmp_path):
     """With any number of threads, memory is limited to one large batch and several small ones."""

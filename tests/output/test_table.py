@@ -39,6 +39,7 @@ def test_columns_are_aligned(width: int) -> None:
         assert all(row[edge if is_number else edge - 1] == " " for row in batches)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_80_columns_are_enough(path: Path) -> None:
     lines = show(path, style=Style(deep=True, contents=True))
@@ -52,6 +53,7 @@ def test_columns_leave_space_for_numbers_that_grow(width: int) -> None:
     assert cells(title) <= width - table.SLACK
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_the_footer_adds_up(path: Path) -> None:
     items = list(items_at(path))

@@ -63,6 +63,7 @@ def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: 
     return start.position
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", LOGS, ids=NAMES)
 def test_real_indexes_lead_to_the_batch(path: Path) -> None:
     file = segment_file(str(path))

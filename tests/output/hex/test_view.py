@@ -48,6 +48,7 @@ def bytes_shown(lines: list[str]) -> dict[int, int]:
     return shown
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_every_byte_is_shown_once(path: Path) -> None:
     shown = bytes_shown(view(path, positions=EVERYTHING))
@@ -56,6 +57,7 @@ def test_every_byte_is_shown_once(path: Path) -> None:
     assert bytes(shown[at] for at in range(len(data))) == data
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_80_columns_are_enough(path: Path) -> None:
     lines = view(path, unpacked=True)
@@ -63,6 +65,7 @@ def test_80_columns_are_enough(path: Path) -> None:
     assert [line for line in lines if line != line.rstrip()] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(100))
 def test_every_byte_of_a_mutated_segment_is_shown_once(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)

@@ -69,6 +69,7 @@ def change(directory: Path, base: int, *chunks: bytes) -> Segments:
     return before
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
 @settings(max_examples=max(3, settings.default.max_examples // 10))
 @example(damages=[Damage("empty", 0, 0, 0, 0, 0, 0)])

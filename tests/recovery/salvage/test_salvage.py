@@ -100,6 +100,7 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
     assert all(last_offset(a) < last_offset(b) for a, b in pairwise(kept))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
 @settings(max_examples=max(3, settings.default.max_examples // 10))
 @example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])

@@ -66,6 +66,7 @@ def packed(form: str, folder: Path) -> Path:
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["gz", "tar", "zip"])
 def test_packed_files_and_archives_are_read(form: str, tmp_path: Path) -> None:
     path = str(packed(form, tmp_path))
@@ -75,6 +76,7 @@ def test_packed_files_and_archives_are_read(form: str, tmp_path: Path) -> None:
     assert "| damage: bad-length position: 7129" in usual.stdout
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [("dump",), ("verify", "--format", "json")])
 def test_output_replaces_a_file(options: tuple[str, ...], tmp_path: Path) -> None:
     written = []
@@ -88,6 +90,7 @@ def test_output_replaces_a_file(options: tuple[str, ...], tmp_path: Path) -> Non
     assert written[0] == written[1] != b"older"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("command", ["recover", "reindex", "compact"])
 def test_changing_is_refused(command: str, tmp_path: Path) -> None:
     partition = tmp_path / "dplain-0"

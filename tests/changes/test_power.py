@@ -46,7 +46,7 @@ def cut_at_each_call(
     raise AssertionError("it never ends")
 
 
-@fewer(6)
+@fewer(10)
 @given(seed=SEEDS, keeps=st.booleans())
 def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("power")
@@ -95,7 +95,7 @@ def test_a_finished_change_and_its_undo_are_durable(seed: int, tmp_path: Path) -
     assert contents(directory) == files
 
 
-@fewer(6)
+@fewer(10)
 @given(seed=SEEDS)
 def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("power")

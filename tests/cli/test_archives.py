@@ -143,6 +143,7 @@ def test_what_is_left_of_a_cut_file_is_judged(packing: str, tmp_path: Path, kseg
     assert "damaged-archive" in dumped.err
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ARCHIVES)
 def test_a_log_directory_in_an_archive_gives_the_rows_of_the_files(form: str, tmp_path: Path, kseg: Kseg) -> None:
     path = tmp_path / "backup"

@@ -83,6 +83,7 @@ def test_a_log_directory_is_read_by_topic_and_number(tmp_path: Path, kseg: Kseg)
     assert dumped(kseg, "--all", logs, not_read=stray) == [*expected, str(logs / "meta.properties")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("moved", ["", *(f".{'0123456789abcdef' * 2}-{why}" for why in ("delete", "future", "stray"))])
 @pytest.mark.parametrize(("name", "topic", "number"), [("orders-3", "orders", 3), ("a-b-3", "a-b", 3), ("--0", "-", 0)])
 def test_topic_and_partition_are_those_of_the_directory(
@@ -196,6 +197,7 @@ def test_any_name_of_a_file_is_valid_json(name: bytes, tmp_path: Path, kseg: Kse
     assert b"\\ud" not in done.out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_messages_keep_to_one_printable_line(name: bytes, kseg: Kseg) -> None:
     done = kseg("dump", "--", os.fsdecode(name))
@@ -204,6 +206,7 @@ def test_messages_keep_to_one_printable_line(name: bytes, kseg: Kseg) -> None:
     assert done.err[:-1].isprintable()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("digits", ["9223372036854775807", "9223372036854775808", "9" * 19, "9" * 100, "0" * 50 + "7"])
 @pytest.mark.parametrize("source", [SEGMENT, OLD], ids=["log", "kafka"])
 def test_numbers_in_names_may_be_absurd(source: Path, digits: str, tmp_path: Path, kseg: Kseg) -> None:

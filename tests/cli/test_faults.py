@@ -140,6 +140,7 @@ def test_of_several_partitions_the_others_are_done(
         }
 
 
+@pytest.mark.sampled(3)
 @ALL
 def test_nothing_counts_for_a_partition_that_could_not_be_changed(
     name: str, kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

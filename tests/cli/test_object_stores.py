@@ -164,6 +164,7 @@ def rebuilt(kseg: Kseg, tiered: Path, output: Path) -> tuple[Outcome, dict[str, 
     return done, {name: path.read_bytes() for name, path in files.items() if path.is_file() and name != ".lock"}
 
 
+@pytest.mark.slow
 def test_remote_storage_is_rebuilt_from_and_to_a_store(tiered: Path, store: Store, tmp_path: Path, kseg: Kseg) -> None:
     for path in tiered.rglob("*"):
         if path.is_file():
@@ -181,6 +182,7 @@ def test_remote_storage_is_rebuilt_from_and_to_a_store(tiered: Path, store: Stor
     assert (again.status, f"{url}: already exists; nothing was written" in again.err) == (3, True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_upload_goes_on(
     tiered: Path, store: Store, tmp_path: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ class Meter:
         return method
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize(
     ("arguments", "damage"),
@@ -201,6 +202,7 @@ def with_free_bytes(found: os.statvfs_result, free: int) -> os.statvfs_result:
     return os.statvfs_result(values)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("keeps", [True, False])
 @pytest.mark.parametrize(("mode", "jobs"), [("broker", 1), ("broker", 2), ("salvage", 2)])
 def test_the_space_for_several_partitions(

@@ -37,6 +37,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["text", "json"])
 @pytest.mark.parametrize("more", ["", "--limit 1000000"], ids=["runs", "batches"])
 def test_a_closed_pipe_ends_it_silently(form: str, more: str, large: Path) -> None:
@@ -46,6 +47,7 @@ def test_a_closed_pipe_ends_it_silently(form: str, more: str, large: Path) -> No
     assert done.stderr == b"0\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("script", "status", "message"),
     [
@@ -80,6 +82,7 @@ def test_a_file_of_the_largest_size_that_is_allowed_is_half_way(output: str, tmp
     assert shell("ulimit -f 0; kseg --help > help", cwd=tmp_path).returncode == 4
 
 
+@pytest.mark.sampled(2)
 @needs_full
 @pytest.mark.parametrize(
     ("script", "status"),
@@ -139,6 +142,7 @@ def test_an_interrupt_in_the_middle_of_printing_is_130(large: Path) -> None:
     assert (process.returncode, err) == (130, b"kseg: interrupted\n")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "script",
     [
@@ -246,6 +250,7 @@ def test_a_terminal_is_given_no_control_characters(tmp_path: Path) -> None:
     assert {character for character in shown if character < 32 or character == 127} == {10}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -30,6 +30,7 @@ def test_stores_as_brokers_left_them(kseg: Kseg, variant: str, codes: list[str])
     assert (judged.status, summary["notJudged"], summary["next"]) == (0, 0, [])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("level", ["quick", "full", "deep"])
 @pytest.mark.parametrize("variant", ["zstd", "both"])
 def test_a_flipped_bit_is_found_where_it_is(kseg: Kseg, tmp_path: Path, variant: str, level: str) -> None:

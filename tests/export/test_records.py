@@ -90,6 +90,7 @@ def test_rows_are_what_a_consumer_got(consumed: Path, isolation: str) -> None:
     assert found == expected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_rows_are_the_records_of_the_file(path: Path) -> None:
     assert read_rows(path) == expected_rows(path)

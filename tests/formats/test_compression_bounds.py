@@ -99,7 +99,7 @@ def test_the_measure_of_memory_sees_a_bomb_go_off():
     assert grown_mib >= 40
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("codec", "unit", "lead", "tail"),
     [

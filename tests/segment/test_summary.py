@@ -50,6 +50,7 @@ def whole_records(batch):
     return list(batch), True
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_numbers_are_those_of_the_records(path: Path) -> None:
     compare(path)

@@ -264,6 +264,7 @@ run(["verify", *sys.argv[1:]])
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("jobs", ["1", "2"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_an_interrupted_check_tells_what_it_has_found(tmp_path: Path, form: str, jobs: str) -> None:

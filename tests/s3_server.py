@@ -22,12 +22,14 @@ PAUSE = 3.5
 class Store:
     """The bucket named bucket, and the requests that its server got.
 
-    It answers the next ``failures`` requests with 503, and the next ``slow`` ones after `PAUSE` seconds.
+    It answers the next ``failures`` requests with 503, and the next ``slow`` ones after `PAUSE` seconds. A page of a
+    listing has ``most_listed`` objects.
     """
 
     def __init__(self, endpoint: str) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
         self.failures = self.slow = 0
+        self.most_listed = 1000
         self.client: Any = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         self.client.create_bucket(Bucket="bucket")
 
@@ -46,7 +48,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _at_times_busy(store: Store) -> Any:
+def _answers(store: Store) -> Any:
     whole = DomainDispatcherApplication.__call__
 
     def answer(self: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -57,6 +59,8 @@ def _at_times_busy(store: Store) -> Any:
             store.failures -= 1
             start_response("503 Slow Down", [("Content-Type", "application/xml")])
             return [b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"]
+        if "list-type=2" in environ["QUERY_STRING"] and "max-keys" not in environ["QUERY_STRING"]:
+            environ["QUERY_STRING"] += f"&max-keys={store.most_listed}"
         return whole(self, environ, start_response)
 
     return answer
@@ -77,7 +81,7 @@ def s3_server() -> Iterator[Store]:
         # The servers of a process share their objects: those of earlier tests go.
         urlopen(Request(f"{endpoint}/moto-api/reset", method="POST")).close()
         store = Store(endpoint)
-        patch.setattr(DomainDispatcherApplication, "__call__", _at_times_busy(store))
+        patch.setattr(DomainDispatcherApplication, "__call__", _answers(store))
         patch.setattr(
             WSGIRequestHandler, "log_request",
             lambda self, *_: store.requests.append((self.command, self.path, self.headers.get("Range"))),

@@ -112,8 +112,8 @@ def test_an_index_leads_to_ranges(store: Store, tmp_path: Path, kseg: Kseg) -> N
     assert 0 < read < 3_000_000
 
 
-def test_many_objects_are_listed_page_by_page(store: Store, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "20")
+def test_many_objects_are_listed_page_by_page(store: Store, kseg: Kseg) -> None:
+    store.most_listed = 20
     data = (PARTITION / "00000000000000000116.log").read_bytes()
     for number in range(50):
         store.put(f"many/t-0/{116:020}.log" if number == 49 else f"many/t-0/note-{number:04}", data * (number == 49))

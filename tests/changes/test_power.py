@@ -130,9 +130,12 @@ def times(files: dict[str, bytes], folder: Path) -> dict[str, int]:
     return {name: found[1] for name, found in tree(directory).items()}
 
 
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 15), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [range(5, 6), pytest.param(range(15), marks=pytest.mark.slow)], ids=str)
 def test_a_name_that_is_reused_after_a_rename(seeds: range, tmp_path: Path) -> None:
-    """The later of two renames must not reach the disk alone: it would replace the file that the earlier one moves."""
+    """The later of two renames must not reach the disk alone: it would replace the file that the earlier one moves.
+
+    With the sync between the renames removed, seeds 5 and 12 fail.
+    """
     files = {"a.log": b"old" * 100, "a.log.swap": b"new" * 50}
 
     def run(directory: Path, disk: Disk) -> None:

@@ -77,23 +77,11 @@ def _keys(value: Any) -> dict[str, str]:
 
 
 def _several(one: Check) -> Check:
-    """Returns a check of one value or an iterable of values; bytes are neither."""
-
-    def check(value: Any) -> Any:
-        if isinstance(value, str | os.PathLike) or not isinstance(value, Iterable):
-            return one(value)
-        return tuple(one(each) for each in ([value] if isinstance(value, bytes) else value))
-
-    return check
-
-
-def _all(one: Check) -> Check:
-    """Returns a check of an iterable of values, or of one, that always returns a tuple."""
-    several = _several(one)
+    """Returns a check of one value or an iterable of values; bytes are neither. It returns a tuple."""
 
     def check(value: Any) -> tuple[Any, ...]:
-        right = several(value)
-        return right if isinstance(right, tuple) else (right,)
+        is_one = isinstance(value, str | bytes | os.PathLike) or not isinstance(value, Iterable)
+        return tuple(map(one, [value] if is_one else value))
 
     return check
 
@@ -107,11 +95,13 @@ _CHECKS: dict[Any, tuple[Check, str]] = {
     **dict.fromkeys(_with_none(int), (_number, "whole number")),
     **dict.fromkeys(_with_none(float), (_real, "number")),
     **dict.fromkeys(_with_none(Path), (_path, "path")),
-    Paths: (_several(_path), "path, and holds not only paths"),
-    Iterable[str] | None: (_all(_text), "text, and holds not only text"),
-    str | Iterable[str] | None: (_several(_text), "text, and holds not only text"),
-    Iterable[int]: (_all(_number), "whole number, and holds not only such"),
-    int | Iterable[int] | None: (_several(_number), "whole number, and holds not only such"),
+    Paths: (_several(_path), "path, and no iterable of paths"),
+    **dict.fromkeys(
+        (Iterable[str] | None, str | Iterable[str] | None), (_several(_text), "text, and no iterable of it")
+    ),
+    **dict.fromkeys(
+        (Iterable[int], int | Iterable[int] | None), (_several(_number), "whole number, and no iterable of such")
+    ),
     Keys | None: (_keys, "mapping of names to paths"),
     bool | str | os.PathLike[str]: (_keep, "path, and neither True nor False"),
 }

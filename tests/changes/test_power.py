@@ -41,7 +41,7 @@ def cut_at_each_call(
             disk.cut(random.Random(seed + at))
             made.append(directory)
             continue
-        assert made
+        assert seed % apart + apart * len(made) == at > 0
         disk.at = None
         disk.cut(random.Random(seed))  # long after the end: finished changes must be durable
         return [*made, directory]

@@ -31,7 +31,7 @@ def text_of(error: BaseException) -> str:
 
 
 class RequestError(KsegError):
-    """Options that contradict each other or the files."""
+    """Invalid options, and options that contradict each other or the files."""
 
     exit_status = 2
 

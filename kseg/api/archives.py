@@ -18,8 +18,8 @@ from kseg.stores.stored_object import is_url, shown
 
 _lock = Lock()
 _readers: dict[str, int] = {}
-_left: deque[str] = deque()
-"""What one reader each no longer needs."""
+_released: deque[str] = deque()
+"""Names in `_readers`, each for a reader that has ended and is still counted there."""
 _mounted: dict[str, ExitStack] = {}
 _keys: dict[str, PrivateKeys] = {}
 """Those of mounted remote storage: concurrent blocks share them."""
@@ -95,36 +95,36 @@ def places_for_output(paths: Sequence[str], reporter: Reporter) -> Iterator[list
 def _take(name: str, make: Callable[[], AbstractContextManager[object]]) -> None:
     try:
         with _lock:
-            _end_left()
+            _end_released()
             if not _readers.get(name):
                 _mounted[name] = ExitStack()
                 _mounted[name].enter_context(make())
             _readers[name] = _readers.get(name, 0) + 1
     finally:
-        _end_left_if_free()
+        _end_released_if_free()
 
 
 def _leave(name: str) -> None:
-    _left.append(name)
-    _end_left_if_free()
+    _released.append(name)
+    _end_released_if_free()
 
 
-def _end_left_if_free() -> None:
-    """Ends what has no reader left, unless the lock is taken: whoever holds it does so afterwards.
+def _end_released_if_free() -> None:
+    """Unmounts what has no reader left, unless the lock is taken: whoever holds it does so afterwards.
 
     A garbage collection runs `_leave` in the middle of anything: in a thread for whose answer the holder of the lock
     waits, and in the holder itself.
     """
-    while _left and _lock.acquire(blocking=False):
+    while _released and _lock.acquire(blocking=False):
         try:
-            _end_left()
+            _end_released()
         finally:
             _lock.release()
 
 
-def _end_left() -> None:
-    while _left:
-        name = _left.popleft()
+def _end_released() -> None:
+    while _released:
+        name = _released.popleft()
         _readers[name] -= 1
         if not _readers[name]:
             del _readers[name]

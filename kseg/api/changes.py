@@ -4,7 +4,7 @@ All take paths of partitions and log directories and return a `Plan`. ``output``
 partitions; the paths are only read then. ``keep``: where removed bytes are kept for ``undo``: True beside the
 partitions, False nowhere, or a directory. ``lock``: whether the log directory's lock is taken. ``era``: the release of
 Kafka whose rules apply, as "2.8"; None for the newest. Times are ms, sizes bytes. They raise KsegError if nothing could
-be planned, RequestError for arguments that contradict each other.
+be planned, RequestError for invalid arguments, and for those that contradict each other.
 """
 
 import os

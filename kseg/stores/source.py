@@ -256,7 +256,7 @@ def _unmap(mapping: mmap.mmap) -> None:
     """
     _lingering.append(mapping)
     if not _lock.acquire(blocking=False):
-        return  # perhaps this thread has it, and collects garbage: waiting would be for ever
+        return  # perhaps this thread holds it and collects garbage: it would wait for itself
     try:
         for held in list(_lingering):
             guard.unguard(held)

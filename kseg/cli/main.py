@@ -57,6 +57,10 @@ class LazyGroup(click.Group):
             ctx.exit(0)  # click would exit with 1, which means damage
         except KeyboardInterrupt as interrupt:
             raise _EndedBySignal(interrupt) from interrupt  # for a KeyboardInterrupt click prints an empty line
+        except EOFError as error:  # click would call it an interrupt
+            raise KsegError(
+                f"a compiled module of this Python installation is cut off ({error}): delete its __pycache__ directories"
+            ) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -22,6 +22,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(kseg.__file__).parent.parent
 needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
 
 
+FILES_OF_AT_MOST = "export PYTHONDONTWRITEBYTECODE=1; ulimit -f"
+"""Before Python 3.14, a compiled module that is longer is left cut off, and whatever imports it next fails."""
+
+
 def shell(script: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
     """Runs a script of sh in which ``kseg`` is this kseg and $1, $2, … are the arguments."""
     prelude = f"kseg() {{ '{sys.executable}' -P -m kseg \"$@\"; }}\n"
@@ -77,9 +81,9 @@ def test_a_full_disk_is_half_way(form: str) -> None:
 
 @pytest.mark.parametrize("output", ["> out", "-o out"])
 def test_a_file_of_the_largest_size_that_is_allowed_is_half_way(output: str, tmp_path: Path) -> None:
-    done = shell(f'ulimit -f 1; kseg dump --print-data-log "$1" {output}', MIXED, cwd=tmp_path)
+    done = shell(f'{FILES_OF_AT_MOST} 1; kseg dump --print-data-log "$1" {output}', MIXED, cwd=tmp_path)
     assert (done.returncode, done.stderr.count(b"File too large")) == (4, 1)
-    assert shell("ulimit -f 0; kseg --help > help", cwd=tmp_path).returncode == 4
+    assert shell(f"{FILES_OF_AT_MOST} 0; kseg --help > help", cwd=tmp_path).returncode == 4
 
 
 @pytest.mark.sampled(2)
@@ -128,6 +132,16 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
     script = 'trap "" HUP; mkfifo fifo; kseg dump -o out "$1" fifo & sleep 0.5; kill -HUP $!; : > fifo; wait $!'
     done = shell(script, SEGMENT, cwd=tmp_path)
     assert (done.returncode, (tmp_path / "out").exists()) == (0, True), done.stderr
+
+
+def test_a_module_that_is_cut_off_is_no_interrupt(tmp_path: Path) -> None:
+    script = 'unset PYTHONDONTWRITEBYTECODE; export PYTHONPYCACHEPREFIX=compiled; kseg dump -o out "$1"'
+    assert shell(script, SEGMENT, cwd=tmp_path).returncode == 0
+    (compiled,) = (tmp_path / "compiled").rglob("temporary_file.*.pyc")
+    os.truncate(compiled, 512)
+    done = shell(script, SEGMENT, cwd=tmp_path)
+    message = "a compiled module of this Python installation is cut off (marshal data too short)"
+    assert (done.returncode, done.stderr.decode()) == (3, f"kseg: {message}: delete its __pycache__ directories\n")
 
 
 def test_an_interrupt_in_the_middle_of_printing_is_130(large: Path) -> None:
@@ -186,7 +200,7 @@ def test_read_committed_of_a_pipe_is_that_of_the_file(tmp_path: Path) -> None:
 def test_output_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     expected = shell('kseg dump "$1"', SEGMENT).stdout
     (tmp_path / "out").write_text("old")
-    assert shell('ulimit -f 0; trap "" XFSZ; kseg dump -o out "$1"', SEGMENT, cwd=tmp_path).returncode == 4
+    assert shell(f'{FILES_OF_AT_MOST} 0; trap "" XFSZ; kseg dump -o out "$1"', SEGMENT, cwd=tmp_path).returncode == 4
     assert (tmp_path / "out").read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     done = shell('umask 027; kseg dump -o out "$1"', SEGMENT, cwd=tmp_path)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.changes.directory_moves import DirectoryMove
-from kseg.changes.disk import Disk, is_temporary, open_to_write
+from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
@@ -154,6 +154,14 @@ class Journal:
             if row["state"] not in (DONE, ABANDONED, UNDOING):
                 raise ValueError(row["state"])
             self.state = row["state"]
+
+    def sync(self, disk: Disk) -> None:
+        """Syncs the file: a killed process may have written its last line without a sync. Raises OSError."""
+        descriptor = open_to_read(self.path)
+        try:
+            disk.sync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def remove(self, disk: Disk) -> None:
         """Raises OSError."""

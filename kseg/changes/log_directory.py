@@ -404,7 +404,10 @@ def has_changed_anything(journal: Journal) -> bool:
 
 
 def roll_back_journal(journal: Journal, disk: Disk) -> None:
-    """Removes the journal of a command that had changed nothing yet; at most the marker was removed."""
+    """Removes the journal of a command that had changed nothing yet; at most the marker was removed.
+
+    If this is interrupted, too, the marker may stay removed: then a broker recovers all logs, which is safe.
+    """
     marker, path = journal.known.get(CLEAN_SHUTDOWN), os.path.join(journal.directory, CLEAN_SHUTDOWN)
     if marker is not None and not os.path.lexists(path) and not _changed_since(journal):
         replace_file(path, marker.content, disk, marker)

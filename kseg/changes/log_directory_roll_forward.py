@@ -13,15 +13,22 @@ from kseg.errors import StoppedHalfwayError
 
 
 def complete_interrupted_in_log_directory(directory: str, disk: Disk | None = None) -> list[str]:
-    """As `complete_interrupted`, for all partitions of a log directory, and for an interrupted undo."""
+    """As `complete_interrupted`, for all partitions of a log directory, and for an interrupted undo.
+
+    Syncs the names in the directory and all journals first: what a killed process has written counts as done.
+    """
     directory, disk, messages = os.path.abspath(directory), disk or Disk(), []
     try:
+        if found := journals(directory):
+            for journal in found:
+                journal.sync(disk)
+            disk.sync_directory(directory)
         remove_temporary_files(directory, disk)
         for path in changed_partitions(directory):
             if any(change.changes_a_log for change in quarantine.pending(path)):
                 remove_marker(directory, disk)
             messages += complete_interrupted(path, disk)
-        for journal in journals(directory):
+        for journal in found:
             if journal.state == OPEN and not has_changed_anything(journal):
                 roll_back_journal(journal, disk)
             elif journal.state == UNDOING:

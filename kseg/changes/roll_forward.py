@@ -8,6 +8,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.expected_states import ChangedSinceError
 from kseg.changes.manifest import ABANDONED, Change, write_change
 from kseg.errors import PathError, StoppedHalfwayError
+from kseg.stores.no_follow import is_directory
 
 
 def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
@@ -20,6 +21,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
     disk, messages = disk or Disk(), []
     directory = os.path.abspath(directory)
     try:
+        _sync_last(directory, disk)
         for change in quarantine.pending(directory):
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
                 messages.append(f"{directory}: {_complete(change, disk)}")
@@ -30,6 +32,15 @@ def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
             f"{directory}: an interrupted change cannot be completed: {error.strerror or error}"
         ) from error
     return messages
+
+
+def _sync_last(directory: str, disk: Disk) -> None:
+    """Syncs what a killed process may have written last in the quarantine: it counts as done. Raises OSError."""
+    folder = quarantine.folder_of(directory)
+    if is_directory(folder):
+        disk.sync_directory(folder)
+        for number in quarantine.numbers(directory)[-1:]:
+            disk.sync_directory(os.path.join(folder, str(number)))
 
 
 def _complete(change: Change, disk: Disk) -> str:

@@ -16,7 +16,7 @@ def remove_marker(directory: str, disk: Disk) -> None:
     path = os.path.join(directory, CLEAN_SHUTDOWN)
     if os.path.lexists(path):
         disk.unlink(path)
-        disk.sync_directory(directory)
+    disk.sync_directory(directory)  # a killed process may have removed it without a sync
 
 
 class ShutdownMarker:

@@ -59,7 +59,7 @@ class LazyGroup(click.Group):
             raise _EndedBySignal(interrupt) from interrupt  # for a KeyboardInterrupt click prints an empty line
         except EOFError as error:  # click would call it an interrupt
             raise KsegError(
-                f"a compiled module of this Python installation is cut off ({error}): delete its __pycache__ directories"
+                f"a compiled module of this installation is cut off ({error}): delete its __pycache__ directories"
             ) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -2,7 +2,8 @@
 
 The model: names in a directory are durable once the directory is synced, together with the operations that they depend
 on; operations on names are atomic; bytes of a file are durable once the file is synced. Hard links in a hidden folder
-keep inodes alive, so that the state after a cut is built from the same inodes.
+keep inodes alive, so that the state after a cut is built from the same inodes. A directory whose names are all durable
+has its modification time.
 """
 
 import os
@@ -52,18 +53,25 @@ class PowerDisk(Disk):
     lasting: dict[int, Content] = field(default_factory=dict)
     unsynced: set[int] = field(default_factory=set)
     names: dict[str, int] = field(default_factory=dict)
+    folders: list[int] = field(default_factory=list)
+    """Open directories: otherwise the inode of one that is removed could become that of a new file."""
 
     def __post_init__(self) -> None:
         self.keep = self.root.parent / (self.root.name + ".inodes")
         self.keep.mkdir()
         for path in self.root.rglob("*"):
             self.names[str(path)] = path.stat().st_ino
-            if path.is_file():
+            if path.is_dir():
+                self.folders.append(os.open(path, os.O_RDONLY))
+            else:
                 self._hold(path)
-                self.lasting[path.stat().st_ino] = Content(path.read_bytes(), path.stat().st_mtime_ns)
 
     def _hold(self, path: Path | str) -> int:
-        inode = os.stat(path).st_ino
+        """Keeps the inode of a file. Its content so far is durable."""
+        status = os.stat(path)
+        inode = status.st_ino
+        if inode not in self.lasting:
+            self.lasting[inode] = Content(Path(path).read_bytes(), status.st_mtime_ns)
         if not (self.keep / str(inode)).exists():
             os.link(path, self.keep / str(inode))
         return inode
@@ -79,6 +87,7 @@ class PowerDisk(Disk):
     def make_directory(self, path: str) -> None:
         self._count()
         super().make_directory(path)
+        self.folders.append(os.open(path, os.O_RDONLY))
         self._note(Operation(path, os.stat(path).st_ino, is_directory=True))
 
     def create(self, path: str) -> int:
@@ -108,7 +117,8 @@ class PowerDisk(Disk):
     def link(self, path: str, name: str) -> bool:
         self._count()
         done = super().link(path, name)
-        self._note(Operation(name, os.stat(path).st_ino))
+        if done:
+            self._note(Operation(name, self._hold(name)))
         return done
 
     def rename(self, path: str, target: str) -> None:
@@ -152,9 +162,10 @@ class PowerDisk(Disk):
         needed: list[Operation] = []
         touched: set[str] = set()
         for operation in reversed(self.pending):
-            if directory in operation.directories or touched & {operation.name, operation.source}:
+            paths = {operation.name, operation.source} - {""}
+            if directory in operation.directories or touched & paths:
                 needed.append(operation)
-                touched |= {operation.name, operation.source} - {""}
+                touched |= paths.union(*(map(str, Path(path).parents) for path in paths))
         for operation in reversed(needed):
             _perform(self.names, operation)
             self.pending.remove(operation)
@@ -169,16 +180,36 @@ class PowerDisk(Disk):
         held = {int(path.name): path for path in self.keep.iterdir()}
         for inode in self.unsynced:
             self._lose(held[inode], self.lasting[inode], rng)
-        shutil.rmtree(self.root)
-        self.root.mkdir()
+        times = self._empty()
         for name, inode in sorted(names.items()):
             if not os.path.isdir(os.path.dirname(name)):
                 continue  # in a directory that does not exist
             if inode in held:
                 os.link(held[inode], name)
+            elif (self.keep / str(inode)).is_dir():
+                (self.keep / str(inode)).rename(name)
             else:
                 os.mkdir(name)
+        for path in (self.root, *self.root.rglob("*")):
+            if path.is_dir() and path.stat().st_ino in times:
+                os.utime(path, ns=(times[path.stat().st_ino],) * 2)
+        for descriptor in self.folders:
+            os.close(descriptor)
         shutil.rmtree(self.keep)
+
+    def _empty(self) -> dict[int, int]:
+        """Empties ``root``, and keeps its directories, so that their inodes last. Returns the modification times of the
+        directories whose names are all durable.
+        """
+        touched = {directory for operation in self.pending for directory in operation.directories}
+        directories = [path for path in (self.root, *self.root.rglob("*")) if path.is_dir()]
+        times = {path.stat().st_ino: path.stat().st_mtime_ns for path in directories if str(path) not in touched}
+        for path in reversed(directories):  # what is inside comes first
+            for file in path.iterdir():
+                file.unlink()
+            if path != self.root:
+                path.rename(self.keep / str(path.stat().st_ino))
+        return times
 
     @staticmethod
     def _lose(path: Path, lasting: Content, rng: random.Random) -> None:

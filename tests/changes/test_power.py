@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 from changes.failing import QUICK, fewer
 from changes.power import PowerCut, PowerDisk
 from changes.test_kill import SEEDS, keeping_of
-from changes.trees import contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
-from kseg.changes.apply import apply
+from changes.trees import bytes_of, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
+from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
-from kseg.changes.plan import Plan
+from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
 from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, undo
@@ -171,6 +172,69 @@ def test_a_file_changed_in_place_is_durable_at_the_end(is_longer: bool, tmp_path
         assert len(wanted["a.log"]) == (372 if is_longer else 30)
         disk.cut(random.Random(seed))
         assert contents(directory) == wanted
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bytes_that_are_kept_elsewhere_survive(seed: int, tmp_path: Path) -> None:
+    files = {"a.log": b"abcdef" * 1000, "b.log": b"b" * 100}
+
+    def run(root: Path, disk: Disk) -> None:
+        plan = Plan(str(root / "orders-0"))
+        plan.truncate("a.log", 600, "is cut")
+        plan.delete("b.log", "goes")
+        apply(plan, "test", Keeping(elsewhere=str(root / "kept")), disk)
+
+    for root in cut_at_each_call(lambda root: make(root / "orders-0", files), run, tmp_path, seed):
+        partition = root / "orders-0"
+        complete_interrupted(str(partition), QUICK)
+        if changes(str(partition)):
+            undo(last_change(str(partition)), QUICK)
+        assert contents(partition) == files
+        assert not quarantine(partition).exists()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_killed_change_that_was_completed_is_durable(seed: int, tmp_path: Path) -> None:
+    """A killed kseg leaves unsynced writes; the command that completes the change must sync those, too."""
+    (tmp_path / "more").write_bytes(b"appended" * 900)
+    states = set()
+    for at in range(seed % 2, 10_000, 2):
+        directory = tmp_path / str(at) / "orders-0"
+        make(directory, {"a.log": b"old" * 100, "b.log": b"longer" * 100, "c.log": bytes(range(256)) * 400})
+        plan = Plan(str(directory))
+        plan.truncate("a.log", 30, "is damaged")
+        plan.extend("b.log", str(tmp_path / "more"), 7800, None, "was lost")
+        plan.write("c.log", [Range("c.log", 0, 60_000), b"new" * 3000, Range("c.log", 61_000, 41_400)], "is damaged")
+        disk = PowerDisk(directory, at)
+        with suppress(PowerCut):  # here it is a kill: nothing is lost yet
+            apply(plan, "test", disk=disk)
+        is_over, disk.at = disk.calls < at, None
+        complete_interrupted(str(directory), disk)
+        wanted = contents(directory)
+        states.add(len(wanted["a.log"]))
+        disk.cut(random.Random(seed + at))
+        complete_interrupted(str(directory), QUICK)
+        assert contents(directory) == wanted
+        if is_over:
+            break
+    assert states == {30, 300}
+
+
+def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(tmp_path: Path) -> None:
+    """A power cut may undo the rename of the new file, which is then written again."""
+    files = {"a.log": bytes(range(256)) * 400}
+    pieces = [Range("a.log", 0, 60_000), b"new" * 3000, Range("a.log", 61_000, 41_400)]
+    wanted = {"a.log": b"".join(bytes_of(piece, files) for piece in pieces)}
+
+    def run(directory: Path, disk: Disk) -> None:
+        plan = Plan(str(directory))
+        plan.write("a.log", pieces, "is damaged")
+        apply(plan, "test", disk=disk)
+
+    for seed in range(12):
+        for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
+            assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
+            assert contents(directory) in (files, wanted)
 
 
 @pytest.mark.parametrize("seed", range(6))

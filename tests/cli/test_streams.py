@@ -140,7 +140,7 @@ def test_a_module_that_is_cut_off_is_no_interrupt(tmp_path: Path) -> None:
     (compiled,) = (tmp_path / "compiled").rglob("temporary_file.*.pyc")
     os.truncate(compiled, 512)
     done = shell(script, SEGMENT, cwd=tmp_path)
-    message = "a compiled module of this Python installation is cut off (marshal data too short)"
+    message = "a compiled module of this installation is cut off (marshal data too short)"
     assert (done.returncode, done.stderr.decode()) == (3, f"kseg: {message}: delete its __pycache__ directories\n")
 
 

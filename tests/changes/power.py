@@ -171,11 +171,14 @@ class PowerDisk(Disk):
             self.pending.remove(operation)
 
     def cut(self, rng: random.Random) -> None:
-        """Leaves in ``root`` a state that a power cut can leave: each operation that is not durable was done or not."""
-        chance = rng.choice((0.0, 0.5, 1.0))
+        """Leaves in ``root`` a state that a power cut can leave: each operation that is not durable was done or not.
+
+        At times only the last one was done.
+        """
+        chance, last = rng.choice(((0.0, 0.0), (0.0, 1.0), (0.5, 0.5), (1.0, 1.0)))
         names = dict(self.names)
         for operation in self.pending:
-            if rng.random() < chance:
+            if rng.random() < (last if operation is self.pending[-1] else chance):
                 _perform(names, operation)
         held = {int(path.name): path for path in self.keep.iterdir()}
         for inode in self.unsynced:

@@ -19,7 +19,7 @@ from kseg.segment.files import CLEAN_SHUTDOWN
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc"),
-    pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 40), marks=pytest.mark.slow)], ids=str),
+    pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 24), marks=pytest.mark.slow)], ids=str),
 ]
 
 
@@ -148,7 +148,10 @@ def test_directories_are_moved(is_undone: bool, seeds: range, tmp_path: Path) ->
     for root in cut_at_each_call(moving.make_log_directory, run, tmp_path, seeds):
         if is_undone:
             moving.undo_all(root)
-            assert moving.found(root) == before
+            if (found := moving.found(root)) != before:
+                assert was_interrupted_twice(root)
+                found[CLEAN_SHUTDOWN] = before[CLEAN_SHUTDOWN]
+            assert found == before
             assert journals(str(root)) == []
             continue
         run(root, QUICK)

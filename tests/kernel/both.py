@@ -49,11 +49,15 @@ def plain(value: object) -> object:
     return value
 
 
-def outcomes(cases: Mapping[str, tuple[Case, int]], name: str) -> list[str]:
-    """A digest for each seed."""
+times = pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.slow)])
+"""Gives `assert_agreement` its factor."""
+
+
+def outcomes(cases: Mapping[str, tuple[Case, int]], name: str, times: int) -> list[str]:
+    """A digest for each seed; ``times``: so many times the number of seeds of the case."""
     case, count = cases[name]
     found = []
-    for seed in range(count):
+    for seed in range(times * count):
         answer = plain(case(Random(f"{name} {seed}")))
         found.append(hashlib.sha256(repr(answer).encode()).hexdigest()[:16])
     return found
@@ -72,17 +76,17 @@ def printed_by_other(code: str) -> str:
 
 
 @cache
-def outcomes_of_other(module: str) -> dict[str, list[str]]:
+def outcomes_of_other(module: str, times: int) -> dict[str, list[str]]:
     """The outcomes of all CASES of a test module with the other kernel."""
     found = printed_by_other(
         f"import json; from kernel.both import outcomes; from {module} import CASES\n"
-        "print(json.dumps({name: outcomes(CASES, name) for name in CASES}))"
+        f"print(json.dumps({{name: outcomes(CASES, name, {times}) for name in CASES}}))"
     )
     return dict(json.loads(found))
 
 
-def assert_agreement(module: str, cases: Mapping[str, tuple[Case, int]], name: str) -> None:
+def assert_agreement(module: str, cases: Mapping[str, tuple[Case, int]], name: str, times: int) -> None:
     """Fails with the first seeds for which the kernels differ."""
-    mine, others = outcomes(cases, name), outcomes_of_other(module)[name]
-    assert len(set(mine)) > len(mine) // 3, "the case hardly depends on its seed"
+    mine, others = outcomes(cases, name, times), outcomes_of_other(module, times)[name]
+    assert len(set(mine)) > cases[name][1] // 3, "the case hardly depends on its seed"
     assert [seed for seed, pair in enumerate(zip(mine, others, strict=True)) if len(set(pair)) > 1] == []

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from kernel.both import assert_agreement, number, tried
+from kernel.both import assert_agreement, number, times, tried
 from kernel.random_segments import area, changed, segment
 from kernel.rendering import batch, frames, int64s, message
 from kseg.kernel.codecs import recoding
@@ -104,6 +104,7 @@ def headers(chance: Random) -> object:
 CASES = {"runs": (runs, 250), "selections": (selections, 150), "headers": (headers, 100)}
 
 
+@times
 @pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str) -> None:
-    assert_agreement(__name__, CASES, name)
+def test_both_kernels_agree(name: str, times: int) -> None:
+    assert_agreement(__name__, CASES, name, times)

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from kernel.both import assert_agreement, tried
+from kernel.both import assert_agreement, times, tried
 from kernel.random_segments import segment
 from kernel.rendering import frames, int64s
 from kseg.formats.expansion import expansion_buffer
@@ -182,6 +182,7 @@ def sealed(chance: Random, data: bytes) -> object:
 CASES = {"maps": (maps, 120), "compactions": (compactions, 200)}
 
 
+@times
 @pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str) -> None:
-    assert_agreement(__name__, CASES, name)
+def test_both_kernels_agree(name: str, times: int) -> None:
+    assert_agreement(__name__, CASES, name, times)

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from kernel.both import assert_agreement, number, tried
+from kernel.both import assert_agreement, number, times, tried
 from kernel.random_segments import area, changed, pairs, segment, text
 from kernel.rendering import frames, int64s, message
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
@@ -315,6 +315,7 @@ CASES = {
 }
 
 
+@times
 @pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str) -> None:
-    assert_agreement(__name__, CASES, name)
+def test_both_kernels_agree(name: str, times: int) -> None:
+    assert_agreement(__name__, CASES, name, times)

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from kernel.batch_rows import batch_rows
-from kernel.both import assert_agreement, tried
+from kernel.both import assert_agreement, times, tried
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import (
     BATCH_LAST_OFFSET,
@@ -331,6 +331,7 @@ CASES = {
 }
 
 
+@times
 @pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str) -> None:
-    assert_agreement(__name__, CASES, name)
+def test_both_kernels_agree(name: str, times: int) -> None:
+    assert_agreement(__name__, CASES, name, times)

@@ -158,14 +158,19 @@ class PowerDisk(Disk):
             self.unsynced.discard(inode)
 
     def _make_lasting(self, directory: str) -> None:
-        """Makes the operations on names of a directory durable, and the earlier ones that they need."""
+        """Makes the operations on names of a directory durable, and the earlier ones that they need: those on the same
+        names, and renames and removals of the directories that these are in.
+        """
         needed: list[Operation] = []
         touched: set[str] = set()
+        above: set[str] = set()
         for operation in reversed(self.pending):
             paths = {operation.name, operation.source} - {""}
-            if directory in operation.directories or touched & paths:
+            creates = operation.inode is not None and not operation.source
+            if directory in operation.directories or touched & paths or (above & paths and not creates):
                 needed.append(operation)
-                touched |= paths.union(*(map(str, Path(path).parents) for path in paths))
+                touched |= paths
+                above |= {str(parent) for path in paths for parent in Path(path).parents}
         for operation in reversed(needed):
             _perform(self.names, operation)
             self.pending.remove(operation)

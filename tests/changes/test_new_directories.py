@@ -2,11 +2,13 @@
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk
+from changes.test_power import cut_at_each_call
 from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import new_directories
@@ -31,6 +33,32 @@ def left(output: Path) -> set[str]:
     """Files other than the output and its lock."""
     found = {path.name for path in output.parent.iterdir()} - {output.name}
     return found | ({path.name for path in output.iterdir()} - {*NAMES, ".lock"} if output.exists() else set())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("is_there", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_power_cuts(seed: int, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If a part were in place, another run would find it, and refuse to write the rest."""
+
+    def prepare(root: Path) -> None:
+        (root / "out" if is_there else root).mkdir(parents=True)
+
+    def run(root: Path, disk: Disk) -> None:
+        write(root / "out", disk, monkeypatch)
+
+    def contents(root: Path) -> set[bytes]:
+        return {path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name != ".lock"}
+
+    *cut, complete = cut_at_each_call(prepare, run, tmp_path, seed)
+    wanted = {b"a-0", b"b-0", b"0\n0\n"}
+    assert contents(complete / "out") == wanted
+    for root in cut:
+        if is_there or not (root / "out").exists():
+            with suppress(KsegError):  # which says that the interrupted run is complete now
+                run(root, CountingDisk())
+        assert visible(root / "out") == {*NAMES}
+        assert contents(root / "out") == wanted
 
 
 @pytest.mark.parametrize("kind", [KillingDisk, lambda at: FailingDisk(at, 28)], ids=["killed", "full"])

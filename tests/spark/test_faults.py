@@ -108,7 +108,7 @@ def test_errors_in_streams_have_one_readable_line(spark: Any, tmp_path: Path) ->
 
     def reason(where: Path, **options: str) -> str:
         writing = spark.readStream.format("kseg").options(**options).load(str(where)).writeStream
-        query = writing.option("checkpointLocation", str(tmp_path / "checkpoint")).format("noop")
+        query = writing.option("checkpointLocation", str(tmp_path / f"of-{where.name}")).format("noop")
         with pytest.raises(Exception, match="STREAM_FAILED") as raised:
             query.trigger(availableNow=True).start().awaitTermination(240)
         found = kseg.spark.reason(raised.value)

@@ -362,8 +362,6 @@ def roll_forward(change: Change, disk: Disk) -> None:
                 _apply_step(change, k, disk)
                 left |= {step.file} if step.action == RENAME else set()
             disk.sync_directory(change.directory)
-            if os.path.isdir(new := os.path.join(change.folder, "new")):  # a copy may lack empty directories
-                disk.sync_directory(new)
             change.after = ExpectedStates(change).check_final()
             _finish(change, disk)
     except OSError as error:

@@ -220,6 +220,37 @@ def test_a_killed_change_that_was_completed_is_durable(seed: int, tmp_path: Path
     assert states == {30, 300}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_after_a_killed_one(seed: int, tmp_path: Path) -> None:
+    """A power cut must not bring the first one back to a state in which the second one contradicts it."""
+    files = {"a.log": b"abcdef" * 1000}
+
+    def plan(directory: Path, size: int) -> Plan:
+        found = Plan(str(directory))
+        found.truncate("a.log", size, "is damaged")
+        return found
+
+    for at in range(10_000):
+        directory = tmp_path / str(at) / "orders-0"
+        make(directory, files)
+        disk = PowerDisk(directory, at)
+        with suppress(PowerCut):  # here it is a kill
+            apply(plan(directory, 600), "test", disk=disk)
+        is_over, disk.at = disk.calls < at, None
+        complete_interrupted(str(directory), disk)
+        apply(plan(directory, 60), "test", disk=disk)
+        number = len(changes(str(directory)))
+        disk.cut(random.Random(seed + at))
+        assert complete_interrupted(str(directory), QUICK) == []
+        assert len(changes(str(directory))) == number
+        for _ in range(number):
+            undo(last_change(str(directory)), QUICK)
+        assert contents(directory) == files
+        if is_over:
+            return
+    raise AssertionError("it never ends")
+
+
 def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(tmp_path: Path) -> None:
     """A power cut may undo the rename of the new file, which is then written again."""
     files = {"a.log": bytes(range(256)) * 400}

@@ -1,7 +1,9 @@
 """Power cuts during changes of a log directory: the same command repeated, or an undo, has its full result."""
 
+import os
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,35 +19,39 @@ from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_
 from kseg.changes.log_directory_undo import last_journal
 from kseg.segment.files import CLEAN_SHUTDOWN
 
-pytestmark = [
-    pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc"),
-    pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 24), marks=pytest.mark.slow)], ids=str),
-]
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+few_seeds = pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 24), marks=pytest.mark.slow)], ids=str)
 
 
-def cut_at_each_call(
-    prepare: Callable[[Path], object], run: Callable[[Path, Disk], object], folder: Path, seeds: range
+def cut_at_calls(
+    prepare: Callable[[Path], object],
+    run: Callable[[Path, Disk], object],
+    folder: Path,
+    seeds: range,
+    apart: int = 11,
 ) -> list[Path]:
-    """Returns log directories: for each seed one for every 11th call before which the power failed, and one for a
-    failure after the end.
+    """Returns log directories: for each seed one for calls some ``apart`` and for each of the last ones, before which
+    the power failed, and one for a failure after the end.
 
     With every other seed, the process is killed at the call. It is run again, and the power fails later.
     """
+    prepare(folder / "counted" / "logs")
+    counted = PowerDisk(folder / "counted" / "logs")
+    run(counted.root, counted)
     made = []
     for seed in seeds:
-        for at in range(seed // 2 % 11, 10_000, 11):
+        calls = {*range(seed // 2 % apart, counted.calls, apart), *range(counted.calls - 6, counted.calls + 1)}
+        for at in sorted(calls):
             directory, rng = folder / f"{seed}-{at}" / "logs", random.Random(1000 * seed + at)
             prepare(directory)
             made.append(directory)
             disk = PowerDisk(directory, at)
             is_over = runs_to_its_end(run, directory, disk)
+            assert is_over == (at == counted.calls)
             if not is_over and seed % 2:
                 disk.at = disk.calls + rng.randrange(80)
                 runs_to_its_end(run, directory, disk)
             disk.cut(rng)
-            if is_over:
-                assert at > 0
-                break
     return made
 
 
@@ -70,6 +76,7 @@ def changed(directory: Path, keeping: Keeping | None = None, is_clean: bool = Tr
     return changing.all_files(directory)
 
 
+@few_seeds
 @pytest.mark.parametrize("keeps", [True, False])
 def test_a_command_is_repeated(keeps: bool, seeds: range, tmp_path: Path) -> None:
     keeping = Keeping(keeps)
@@ -83,7 +90,7 @@ def test_a_command_is_repeated(keeps: bool, seeds: range, tmp_path: Path) -> Non
             changing.command(directory, disk, keeping)
         complete_interrupted_in_log_directory(str(directory), disk)
 
-    for directory in cut_at_each_call(changing.make_log_directory, run, tmp_path, seeds):
+    for directory in cut_at_calls(changing.make_log_directory, run, tmp_path, seeds):
         if not changing.is_over(directory, wanted):
             changing.command(directory, QUICK, keeping)
         told = complete_interrupted_in_log_directory(str(directory), QUICK)
@@ -98,6 +105,7 @@ def test_a_command_is_repeated(keeps: bool, seeds: range, tmp_path: Path) -> Non
             assert changing.all_trees(directory) == before
 
 
+@few_seeds
 def test_a_command_is_undone(seeds: range, tmp_path: Path) -> None:
     changing.make_log_directory(tmp_path / "before")
     before = changing.all_trees(tmp_path / "before")
@@ -107,7 +115,7 @@ def test_a_command_is_undone(seeds: range, tmp_path: Path) -> None:
         if not changing.is_over(directory, wanted):
             changing.command(directory, disk)
 
-    for directory in cut_at_each_call(changing.make_log_directory, run, tmp_path, seeds):
+    for directory in cut_at_calls(changing.make_log_directory, run, tmp_path, seeds):
         complete_interrupted_in_log_directory(str(directory), QUICK)
         if last_journal(str(directory)) is not None:
             changing.undo_all(directory)
@@ -118,8 +126,11 @@ def test_a_command_is_undone(seeds: range, tmp_path: Path) -> None:
         assert journals(str(directory)) == []
 
 
-def test_an_undo_is_completed(seeds: range, tmp_path: Path) -> None:
-    changing.make_log_directory(tmp_path / "before")
+@few_seeds
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_an_undo_is_completed(is_clean: bool, seeds: range, tmp_path: Path) -> None:
+    """Without a marker, the last file of the root is removed, not replaced, before the journal goes."""
+    changing.make_log_directory(tmp_path / "before", is_clean)
     before = changing.all_trees(tmp_path / "before")
 
     def run(directory: Path, disk: Disk) -> None:
@@ -127,7 +138,7 @@ def test_an_undo_is_completed(seeds: range, tmp_path: Path) -> None:
         if last_journal(str(directory)) is not None:
             changing.undo_last(directory, disk)
 
-    for directory in cut_at_each_call(changed, run, tmp_path, seeds):
+    for directory in cut_at_calls(partial(changed, is_clean=is_clean), run, tmp_path, seeds):
         complete_interrupted_in_log_directory(str(directory), QUICK)
         if last_journal(str(directory)) is not None:
             changing.undo_last(directory, QUICK)
@@ -135,6 +146,7 @@ def test_an_undo_is_completed(seeds: range, tmp_path: Path) -> None:
         assert journals(str(directory)) == []
 
 
+@few_seeds
 @pytest.mark.parametrize("is_undone", [False, True])
 def test_directories_are_moved(is_undone: bool, seeds: range, tmp_path: Path) -> None:
     wanted = moving.taken_back(tmp_path / "undisturbed")
@@ -145,7 +157,7 @@ def test_directories_are_moved(is_undone: bool, seeds: range, tmp_path: Path) ->
         if not any(journal.state == DONE for journal in journals(str(root))):
             moving.take_back(root, disk)
 
-    for root in cut_at_each_call(moving.make_log_directory, run, tmp_path, seeds):
+    for root in cut_at_calls(moving.make_log_directory, run, tmp_path, seeds, apart=3):
         if is_undone:
             moving.undo_all(root)
             if (found := moving.found(root)) != before:
@@ -158,9 +170,30 @@ def test_directories_are_moved(is_undone: bool, seeds: range, tmp_path: Path) ->
         assert moving.found(root) == wanted
 
 
+@few_seeds
 def test_directories_are_moved_back(seeds: range, tmp_path: Path) -> None:
     moving.make_log_directory(tmp_path / "before")
     before = moving.found(tmp_path / "before")
-    for root in cut_at_each_call(moving.taken_back, moving.undo_all, tmp_path, seeds):
+    for root in cut_at_calls(moving.taken_back, moving.undo_all, tmp_path, seeds, apart=3):
+        moving.undo_all(root)
+        assert moving.found(root) == before
+
+
+def test_an_undo_that_a_killed_process_began_is_known_after_a_power_cut(tmp_path: Path) -> None:
+    """The line that says so was written, but not synced."""
+    moving.make_log_directory(tmp_path / "before")
+    before = moving.found(tmp_path / "before")
+    for later in range(0, 60, 2):
+        root = tmp_path / str(later) / "logs"
+        moving.taken_back(root)
+        (journal,) = journals(str(root))
+        size = os.path.getsize(journal.path)
+        disk, calls = PowerDisk(root, 0), 0
+        while os.path.getsize(journal.path) == size:
+            disk.at, calls = disk.calls + calls, calls + 1
+            assert not runs_to_its_end(moving.undo_all, root, disk)
+        disk.at = disk.calls + later
+        runs_to_its_end(moving.undo_all, root, disk)
+        disk.cut(random.Random(later))
         moving.undo_all(root)
         assert moving.found(root) == before

@@ -1,11 +1,14 @@
 """A log directory that is written partition by partition, and continued after an interruption."""
 
+import json
+import random
 from pathlib import Path
 
 import pytest
 
+from changes.power import PowerDisk
 from kseg.changes.disk import Disk
-from kseg.changes.resumable_output import OUTPUT_MARK, RECORD, resumable_output
+from kseg.changes.resumable_output import OUTPUT_MARK, OUTPUT_TEXT, RECORD, resumable_output
 from kseg.errors import KsegError, StoppedHalfwayError
 
 
@@ -44,6 +47,29 @@ def test_a_failure_leaves_what_is_whole_and_the_next_run_goes_on(tmp_path: Path)
     assert sorted(path.name for path in output.iterdir()) == [RECORD, ".lock", "a-0"]
     assert write(output, ["a-0", "b-0"]) == ["a-0"]
     assert not (output / RECORD).exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+@pytest.mark.parametrize("closes", [False, True])
+def test_what_is_finished_survives_a_power_cut(closes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(12):
+        root = tmp_path / str(seed) / "out"
+        root.mkdir(parents=True)
+        disk = PowerDisk(root)
+        monkeypatch.setattr("kseg.changes.resumable_output.Disk", lambda disk=disk: disk)
+        with resumable_output(str(root), {}, takes_lock=False) as output:
+            with output.partition("a-0") as folder:
+                disk.write_file(f"{folder}/0.log", b"records", folder)
+                output.finish_partition("a-0", folder, {})
+            if closes:
+                output.close()
+        disk.cut(random.Random(seed))
+        assert (root / "a-0" / "0.log").read_bytes() == b"records"
+        assert (root / RECORD).exists() is not closes
+        if closes:
+            assert (root / OUTPUT_MARK).read_bytes() == OUTPUT_TEXT
+        else:
+            assert json.loads((root / RECORD).read_bytes())["done"] == {"a-0": {}}
 
 
 def test_a_kill_between_the_record_and_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,18 @@ def test_each_line_is_durable_once_it_is_written(seed: int, tmp_path: Path) -> N
     assert (found.command, found.partitions, found.size) == ("recover", names, journal.size)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_removed_journal_stays_removed(seed: int, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    disk = PowerDisk(logs)
+    journal = Journal(str(logs), 1, "recover", 1_790_000_000_000, True, {})
+    journal.create(disk)
+    journal.remove(disk)
+    disk.cut(random.Random(seed))
+    assert journals(str(logs)) == []
+
+
 def test_half_a_line_is_replaced_by_the_next_one(tmp_path: Path) -> None:
     journal = Journal(str(tmp_path), 1, "recover", 1_790_000_000_000, True, {})
     journal.create(QUICK)

@@ -58,6 +58,16 @@ def test_what_is_missing_or_no_file(root: Path) -> None:
         read_file(str(root / "a/b/file"), 4)
 
 
+def test_a_file_that_becomes_another_while_it_is_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fixture looks for descriptors that stay open."""
+    os.mkfifo(root / "fifo")
+    of_a_file = os.stat(root / "a/b/file")
+    monkeypatch.setattr(os, "stat", lambda *_, **__: of_a_file)
+    with pytest.raises(OSError, match="is no regular file"):
+        open_file(str(root / "fifo"))
+    monkeypatch.undo()
+
+
 def test_only_links_change_a_path(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root / "a")
     assert [resolved(path) for path in ("b", "./b/", "../a/b")] == ["b", "./b/", "../a/b"]

@@ -1,5 +1,7 @@
 """What producer snapshots prove of the offset of a batch."""
 
+import struct
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -41,3 +43,32 @@ def test_snapshots_that_contradict_each_other_prove_nothing(
         (directory / f"{1000 + k:020d}.snapshot").write_bytes(build_producer_snapshot([entry]))
     found = proven(directory, log, batches[number], sum(map(len, batches[:number])))
     assert found == (None if expected is None else head.base_offset)
+
+
+@pytest.mark.parametrize("has_last_offsets", [True, False])
+@pytest.mark.parametrize("others", [(1,), (1, 3)], ids=str)
+def test_neighbours_tell_what_the_offset_of_an_index_entry_is(
+    others: tuple[int, ...], has_last_offsets: bool, tmp_path: Path
+) -> None:
+    """The first offset of the batch, or the last one. ``others``: the batches that have entries, beside the doubtful
+    one.
+    """
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    log = min(directory.glob("*.log"))
+    batches = entries(log.read_bytes())
+    number, starts = 2, [0, *accumulate(map(len, batches))]
+    heads = [parse_header(batch) for batch in batches]
+    for path in directory.glob("*.snapshot"):
+        path.unlink()
+    log.with_suffix(".index").write_bytes(
+        b"".join(
+            struct.pack(">2i", heads[k].last_offset if has_last_offsets else heads[k].base_offset, starts[k])
+            for k in sorted({number, *others})
+        )
+    )
+    log.with_suffix(".timeindex").unlink()
+    head = heads[number]
+    assert head.last_offset > head.base_offset
+    part = Part(starts[number], starts[number + 1], head.base_offset + 1000, head.last_offset + 1000)
+    with open_source(str(log)) as source:
+        assert OffsetEvidence(Workspace(str(directory))).indicated_offset(source, part) == head.base_offset

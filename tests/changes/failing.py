@@ -6,7 +6,6 @@ from threading import Lock
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
 from kseg.changes.disk import Disk
 
@@ -14,11 +13,6 @@ PRIMITIVES = (
     "make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "set_time", "copy_owner",
     "copy_attributes", "sync", "remove_directory", "restore", "set_default_mode", "clone",
 )  # fmt: skip
-
-
-def fewer(by: int) -> settings:
-    """Settings of tests whose examples each try all calls of a change: a share of the examples of the profile."""
-    return settings(max_examples=max(2, settings.default.max_examples // by), deadline=None)
 
 
 every_call = pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from changes.failing import QUICK, FailingDisk, Killed, KillingDisk, fewer
+from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
 from changes.test_kill import SEEDS
 from changes.trees import Tree, contents, make, random_files, random_plan, tree
+from examples import fewer
 from kseg.changes.copies import write_copy, write_root_copy
 from kseg.changes.plan import Plan, Range
 from kseg.errors import KsegError, PathError

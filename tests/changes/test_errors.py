@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK, FailingDisk, fewer
+from changes.failing import QUICK, FailingDisk
 from changes.test_kill import KEEPING, SEEDS, keeping_of
 from changes.trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
+from examples import fewer
 from kseg.changes.apply import apply
 from kseg.changes.expected_states import ChangedSinceError
 from kseg.changes.plan import Plan

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK, Killed, KillingDisk, fewer
+from changes.failing import QUICK, Killed, KillingDisk
 from changes.trees import Tree, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
+from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from changes.failing import QUICK, Killed, KillingDisk, fewer
+from changes.failing import QUICK, Killed, KillingDisk
 from changes.test_kill import SEEDS
 from changes.trees import contents, make, random_files, random_plan, tree
+from examples import fewer
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes

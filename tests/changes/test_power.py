@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changes.failing import QUICK, fewer
+from changes.failing import QUICK
 from changes.power import PowerCut, PowerDisk
 from changes.test_kill import SEEDS, keeping_of
 from changes.trees import bytes_of, contents, is_within, kept_bytes, make, quarantine, random_files, random_plan, tree
+from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk

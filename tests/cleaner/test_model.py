@@ -4,20 +4,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from cleaner.building import BatchFields, NewRecord, build_message, build_message_set, build_record_batch
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import files, new_records, records, transactional_log, write_log
+from examples import fewer
 from segment.reading import items_at
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
 ROWS = st.lists(st.tuples(KEYS, st.none() | st.binary(max_size=40)), min_size=1, max_size=6)
 BATCHES = st.lists(st.tuples(ROWS, st.sampled_from([0, 0, 1, 2, 3, 4]), st.integers(0, 3)), min_size=1, max_size=12)
-QUICK = settings(
-    deadline=None, max_examples=settings.default.max_examples // 3, suppress_health_check=list(HealthCheck)
-)
+QUICK = fewer(3, suppress_health_check=list(HealthCheck))
 
 
 def shape(found: list[tuple[list[tuple[bytes, bytes | None]], int, int]]) -> tuple[list[NewRecord], list[bytes]]:

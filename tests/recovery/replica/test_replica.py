@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
@@ -71,7 +72,7 @@ def change(directory: Path, base: int, *chunks: bytes) -> Segments:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
-@settings(max_examples=max(3, settings.default.max_examples // 10))
+@fewer(10)
 @example(damages=[Damage("empty", 0, 0, 0, 0, 0, 0)])
 @example(damages=[Damage("flip", 1, 0, 0, 0, 97, 0)])
 @example(damages=[Damage("flip", 1, 0, 0, 0, 6, 0)])  # beyond the end of the log

@@ -9,9 +9,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from kseg.segment.survey import DEEP
@@ -102,7 +103,7 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
-@settings(max_examples=max(3, settings.default.max_examples // 10))
+@fewer(10)
 @example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])
 @example(damages=[_damage("zero", 196, 0, 15)])  # the leader epoch, too
 @example(damages=[Damage("swap", 0, 4, 0, 9, 0, 0), _damage("header", 4, 0, 19)])

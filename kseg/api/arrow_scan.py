@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 SPLIT_BYTES = 64 << 20
 
 
@@ -60,7 +59,7 @@ class Scan:
             request = replace(request, paths=places)
             parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
             for part, chunk in reader.chunks_of(parts):
-                constants = {"topic": _valid_text(part.file.topic), "partition": part.file.partition}
+                constants = {"topic": part.file.topic, "partition": part.file.partition}
                 yield record_batch(chunk, wanted, constants)
 
     def with_columns(self, columns: Sequence[str]) -> "Scan":
@@ -118,8 +117,3 @@ def _need(name: str) -> None:
 
     if find_spec(name) is None:
         raise UnsupportedError(f"this needs {name}: pip install {name}")
-
-
-def _valid_text(topic: str | None) -> str | None:
-    """Returns a topic name as Unicode; other bytes of a directory's name are shown as U+FFFD."""
-    return None if topic is None else topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

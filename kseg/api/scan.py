@@ -17,8 +17,9 @@ from kseg.api.arguments import (
     wanted_of,
     words_of,
 )
-from kseg.api.arrow_scan import COLUMNS, Scan
+from kseg.api.arrow_scan import Scan
 from kseg.errors import RequestError
+from kseg.export.arrow import COLUMNS
 from kseg.export.scanning import ScanRequest
 from kseg.limits import MAX_BATCH_BYTES
 

@@ -13,7 +13,7 @@ from kseg.conversion.new_records import NewRecord, rows_of
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import RowsWriter, write_side_files
 from kseg.errors import RequestError
-from kseg.export.arrow import need_pyarrow
+from kseg.export.arrow import COLUMNS, need_pyarrow
 from kseg.formats.compressing import Target
 from kseg.limits import CHUNK_ROWS
 from kseg.segment.files import LAST_OFFSET, parse_partition_name
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 BATCH_BYTES = 16 << 10
 """Size of a batch before compression: batch.size of Kafka's producer."""
 _NO_TIMESTAMP = -1
-_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 Headers = Iterable[tuple[str | bytes, bytes | None]]
 
@@ -142,8 +141,8 @@ class Writer:
         }  # fmt: skip
         columns = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if name not in _COLUMNS:
-                raise RequestError(f"a record has no column {name!r}; it has {', '.join(_COLUMNS)}")
+            if name not in COLUMNS:
+                raise RequestError(f"a record has no column {name!r}; it has {', '.join(COLUMNS)}")
             if name not in types:
                 continue
             if name == "timestamp" and pa.types.is_integer(column.type):

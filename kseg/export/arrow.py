@@ -1,6 +1,4 @@
-"""Chunks of columns as Arrow record batches, without copying. Only this module and `kseg.export.arrow_rows` need
-pyarrow.
-"""
+"""Chunks of columns as Arrow record batches, without copying."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -14,8 +12,16 @@ from kseg.limits import CHUNK_ROWS
 if TYPE_CHECKING:
     import pyarrow
 
+COLUMNS = (KEY, VALUE, "topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
+"""The columns of records, in the order of Spark's Kafka source."""
+
 Constants = dict[str, Any]
 """Values of the columns that are the same for all records of a chunk, and not part of it."""
+
+
+def valid_text(name: str) -> str:
+    """Returns the name of a file or topic as Unicode. Names on disk are bytes: invalid UTF-8 is shown as U+FFFD."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def need_pyarrow() -> None:
@@ -61,7 +67,7 @@ def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -
 
 
 def _repeated(value: str | int | None, count: int, kind: "pyarrow.DataType") -> "pyarrow.Array":
-    """Returns ``count`` copies of a string or an int32."""
+    """Returns a column of ``count`` copies of a string or an int32."""
     return _column_of(value, max(1 << (count - 1).bit_length(), CHUNK_ROWS), kind).slice(0, count)
 
 
@@ -74,7 +80,7 @@ def _column_of(value: str | int | None, count: int, kind: "pyarrow.DataType") ->
         return pa.nulls(count, kind)
     if isinstance(value, int):
         return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(array("i", [value]) * count)])
-    data = value.encode()
+    data = valid_text(value).encode()
     ends = array("i", range(0, len(data) * count + 1, len(data))) if data else array("i", [0]) * (count + 1)
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(ends), pa.py_buffer(data * count)])
 

@@ -111,16 +111,12 @@ def _as_csv(reading: _Reading, output: Output) -> None:
 
 
 def _as_table(reading: _Reading, output: Output, options: ExportOptions) -> None:
-    from kseg.export.arrow import record_batch, schema
+    from kseg.export.arrow import COLUMNS, record_batch, schema
 
-    names = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-    wanted = schema(names)
+    wanted = schema(COLUMNS)
     with (
         TableWriter(output, options.form, wanted, options.codec, options.level) as writer,
         closing(reading.chunks(1000, _CHUNK_BYTES[options.form])) as found,
     ):
         for file, chunk in found:
-            topic = file.topic
-            if topic is not None:
-                topic = topic.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            writer.add(record_batch(chunk, wanted, {"topic": topic, "partition": file.partition}))
+            writer.add(record_batch(chunk, wanted, {"topic": file.topic, "partition": file.partition}))

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import shutil
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -135,6 +137,13 @@ def test_damage_is_skipped_or_ends_the_read(caplog: pytest.LogCaptureFixture) ->
 def test_a_file_other_than_a_segment_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="index files hold no records"):
         rows_of(next(MIXED.glob("*.index")))
+
+
+@pytest.mark.parametrize("mode", ["records", "counts"])
+def test_a_topic_that_is_no_utf_8_is_shown_with_replacement_characters(tmp_path: Path, mode: str) -> None:
+    partition = os.path.join(tmp_path, os.fsdecode(b"caf\xe9-0"))
+    shutil.copytree(MIXED, partition)
+    assert {(row["topic"], row["partition"]) for row in rows_of(partition, mode=mode)} == {("caf\ufffd", 0)}
 
 
 def test_ranges_include_both_ends() -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from kseg.export.arrow import valid_text
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -22,8 +24,4 @@ def record_batches(rows: Iterable[Mapping[str, Any]], schema: "pyarrow.Schema") 
 
 def location_columns(path: str, topic: str | None, partition: int | None) -> dict[str, Any]:
     """Returns the columns that locate a row: path, topic, partition. Invalid UTF-8 is shown as U+FFFD."""
-    return {"file": shown_name(path), "topic": None if topic is None else shown_name(topic), "partition": partition}
-
-
-def shown_name(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return {"file": valid_text(path), "topic": None if topic is None else valid_text(topic), "partition": partition}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from kseg.export.decoding import LeftOut, ReportLeftOut
-from kseg.runtime.threads import Outcome, Threads
+from kseg.runtime.threads import Future, Threads
 
 AHEAD_BYTES = 2 << 20
 RUN_BYTES = 2 << 20
@@ -50,7 +50,7 @@ class _Slot(Generic[D, C]):
         yield from pending
 
 
-_Task = tuple[_Slot[D, C] | None, ReportLeftOut, Items[C], Outcome[list[C | LeftOut]] | None]
+_Task = tuple[_Slot[D, C] | None, ReportLeftOut, Items[C], Future[list[C | LeftOut]] | None]
 
 
 class ChunkPrefetcher(Generic[D, C]):

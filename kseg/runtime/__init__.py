@@ -1,1 +1,1 @@
-"""What all work runs on: the number of cores, pools of ordered work, buffers that are used again, progress."""
+"""Usable cores, threads, worker processes, progress, and writeback of files while they are written."""

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kseg.runtime.threads import Outcome, Threads
+from kseg.runtime.threads import Future, Threads
 
 TASK_BYTES = 256 << 10
-"""Bytes given to a thread at a time; a larger task is given alone."""
+"""Tasks are collected until they process this number of bytes, then given to a thread together."""
 TASKS_AHEAD = 3
-"""Number of waiting tasks per job, which limits memory."""
+"""Number of waiting groups of tasks per job, which limits memory."""
 
 Task = Callable[[], Any]
 
@@ -23,7 +23,7 @@ class Pipeline:
     def __init__(self, jobs: int) -> None:
         self._pool = Threads(jobs, lambda: None) if jobs > 1 else None
         self._max_pending = jobs * TASKS_AHEAD
-        self._pending: deque[Outcome[list[Any]]] = deque()
+        self._pending: deque[Future[list[Any]]] = deque()
         self._tasks: list[Task] = []
         self._weight = 0
 

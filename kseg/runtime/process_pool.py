@@ -50,7 +50,7 @@ class Child:
         sender.close()
 
     def fileno(self) -> int:
-        """The descriptor to wait for, with `waiting`."""
+        """The descriptor to wait for, with `wait_for_any`."""
         return int(self._receiver.fileno())
 
     def receive(self) -> Any:
@@ -72,9 +72,9 @@ class Child:
         self._receiver.close()
 
 
-def waiting(children: list[Child], seconds: float) -> list[Child]:
+def wait_for_any(children: list[Child], seconds: float) -> list[Child]:
     """Returns the children that sent something or ended; none if that takes longer."""
-    wait: Any = connection.wait  # takes anything with fileno(), says so and is typed otherwise
+    wait: Any = connection.wait  # documented for any object with fileno(), typed for less
     return list(wait(children, seconds))
 
 

@@ -1,4 +1,4 @@
-"""A small thread pool with ordered results, in which the thread that waits for a result works too.
+"""A small thread pool in which the thread that waits for a result also runs tasks.
 
 An extra thread beyond the number of processors would only compete for the processors and Python's lock. Importing
 `concurrent.futures` would take a tenth of kseg's start-up time.
@@ -13,15 +13,16 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Outcome(Generic[T]):
-    """The result of a task. ``work_meanwhile`` runs another waiting task and returns whether there was one."""
+class Future(Generic[T]):
+    """The result of a task, once it has run. ``work_meanwhile`` runs another waiting task and returns whether there was
+    one."""
 
     def __init__(self, work_meanwhile: Callable[[], bool]) -> None:
         self._work_meanwhile = work_meanwhile
         self._outcome: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
     def work(self, work: Callable[[S], T], own: S) -> BaseException | None:
-        """Runs the task; returns its exception, which `result` raises."""
+        """Runs the task. Returns its exception, which `result` raises; None if there was none."""
         try:
             self._outcome.put((work(own), None))
         except BaseException as error:  # noqa: BLE001 - raised again by who waits for the result
@@ -47,7 +48,7 @@ class Threads(Generic[S]):
 
     def __init__(self, count: int, make: Callable[[], S]) -> None:
         self._count, self._make = count, make
-        self._waiting: SimpleQueue[tuple[Outcome[Any], Callable[[S], Any]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Future[Any], Callable[[S], Any]] | None] = SimpleQueue()
         self._is_over = False
         self._threads: list[threading.Thread] = []
         self._own: list[S] = []
@@ -67,8 +68,8 @@ class Threads(Generic[S]):
             thread.join()
         self._threads.clear()
 
-    def begin(self, work: Callable[[S], T]) -> Outcome[T]:
-        """Queues a task."""
+    def begin(self, work: Callable[[S], T]) -> Future[T]:
+        """Queues a task. Returns its future."""
         if not self._own:
             self._own.append(self._make())
             self._threads = [
@@ -76,9 +77,9 @@ class Threads(Generic[S]):
             ]
             for thread in self._threads:
                 thread.start()
-        outcome: Outcome[T] = Outcome(self._work_meanwhile)
-        self._waiting.put((outcome, work))
-        return outcome
+        future: Future[T] = Future(self._work_meanwhile)
+        self._waiting.put((future, work))
+        return future
 
     def _work_meanwhile(self) -> bool:
         try:
@@ -87,14 +88,14 @@ class Threads(Generic[S]):
             return False
         if waiting is None:
             return False
-        outcome, work = waiting
-        error = outcome.work(work, self._own[0])
+        future, work = waiting
+        error = future.work(work, self._own[0])
         if error is not None and not isinstance(error, Exception):
             raise error  # Ctrl-C is not an error of the task
         return True
 
     def _run(self, own: S) -> None:
         while (waiting := self._waiting.get()) is not None:
-            outcome, work = waiting
+            future, work = waiting
             if not self._is_over:
-                outcome.work(work, own)
+                future.work(work, own)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
-from kseg.runtime.threads import Outcome, Threads
+from kseg.runtime.threads import Future, Threads
 from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
@@ -44,7 +44,7 @@ def in_parts(
     ``make_read`` creates a reader per thread, with its own buffers. Stops after a part that does not end at the start
     of the next. Raises any error of ``read``.
     """
-    pending: deque[tuple[int, Outcome[tuple[int, T]]]] = deque()
+    pending: deque[tuple[int, Future[tuple[int, T]]]] = deque()
     position, parts = start, _ranges(extent, start, end, jobs)
     with Threads(jobs, make_read) as readers:
         while True:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from kseg.errors import KsegError
-from kseg.runtime.process_pool import Child, Tickets, shared_numbers, waiting
+from kseg.runtime.process_pool import Child, Tickets, shared_numbers, wait_for_any
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
 from kseg.verification.report import Finding, Report, Totals
@@ -26,13 +26,13 @@ POLL_SECONDS = 0.2
 LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 """Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
 Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
-"""A message of a process: findings, and after those of a partition its outcome with the result of `Report.unshown`."""
+"""An item of a message: a finding, or after those of a partition its outcome with the result of `Report.unshown`."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
 def judge_in_processes(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
     """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
-    processes."""
+    processes. Raises KsegError if one ended early, and the error of one that failed."""
     count = min(settings.jobs, len(tasks))
     chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
     chunks = -(-len(tasks) // chunk_size)
@@ -79,7 +79,7 @@ def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], 
         while chunk not in announced:
             if not silent:
                 raise KsegError(ENDED)
-            for process in waiting(silent, POLL_SECONDS):
+            for process in wait_for_any(silent, POLL_SECONDS):
                 silent.remove(process)
                 try:
                     announced[_received(process)] = process
@@ -98,7 +98,7 @@ def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], 
 def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[Item]:
     """Yields the items of one chunk."""
     while True:
-        if not waiting([process], POLL_SECONDS):
+        if not wait_for_any([process], POLL_SECONDS):
             report_progress()
             continue
         for item in _received(process):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kseg.runtime import process_pool
-from kseg.runtime.process_pool import Child, Tickets, shared_numbers, waiting
+from kseg.runtime.process_pool import Child, Tickets, shared_numbers, wait_for_any
 
 METHODS = ["fork", "spawn"] if sys.platform == "linux" else ["spawn"]
 
@@ -72,7 +72,7 @@ def test_each_ticket_is_taken_once() -> None:
 @pytest.mark.parametrize("work", [send_and_fail, send_and_die])
 def test_a_process_that_fails_says_so_after_what_it_sent(work: Callable[[Callable[[Any], None]], None]) -> None:
     child = Child(work, [])
-    assert waiting([child], 60) == [child]
+    assert wait_for_any([child], 60) == [child]
     assert len(messages(child)) == 1
     assert child.has_failed()
     child.end()

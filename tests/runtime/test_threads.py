@@ -3,10 +3,10 @@ from collections.abc import Callable
 
 import pytest
 
-from kseg.runtime.threads import Outcome, Threads
+from kseg.runtime.threads import Future, Threads
 
 
-def squares(threads: Threads[list[int]], count: int) -> list[Outcome[int]]:
+def squares(threads: Threads[list[int]], count: int) -> list[Future[int]]:
     def square(k: int) -> Callable[[list[int]], int]:
         def work(own: list[int]) -> int:
             own.append(k)

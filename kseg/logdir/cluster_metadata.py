@@ -26,9 +26,11 @@ MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
 _TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
-_KINDS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
+"""Record types, by their api keys."""
+_ABOUT_TOPICS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
 _ABOUT_PARTITIONS = frozenset({_PARTITION, _PARTITION_CHANGE})
-_OF_TOPIC, _OF_BROKER = 2, 4
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+"""Resource types of a config record (ConfigResource.Type)."""
 
 
 @dataclass(slots=True)
@@ -44,10 +46,10 @@ class TopicSettings:
 
     def setting(self, topic: str, name: str) -> str | None:
         """A topic's own setting, else the cluster's default; None if neither is set (a broker's file may set it)."""
-        own = self.configs.get((_OF_TOPIC, topic), {}).get(name)
+        own = self.configs.get((_TOPIC_RESOURCE, topic), {}).get(name)
         if own is not None or name not in SYNONYMS:
             return own
-        return self.configs.get((_OF_BROKER, ""), {}).get(SYNONYMS[name][0].name)
+        return self.configs.get((_BROKER_RESOURCE, ""), {}).get(SYNONYMS[name][0].name)
 
     def apply(self, kind: int, fields: dict[str, Any]) -> None:
         """Applies one record of the log."""
@@ -56,7 +58,7 @@ class TopicSettings:
         elif kind == _REMOVE_TOPIC:
             for name in [name for name, topic_id in self.ids.items() if topic_id == fields["topicId"]]:
                 del self.ids[name]
-                self.configs.pop((_OF_TOPIC, name), None)
+                self.configs.pop((_TOPIC_RESOURCE, name), None)
         else:
             settings = self.configs.setdefault((fields["resourceType"], fields["resourceName"]), {})
             if fields["value"] is None:
@@ -66,13 +68,14 @@ class TopicSettings:
 
 
 def read_topic_settings(directory: str) -> TopicSettings | None:
-    """Returns the settings in a __cluster_metadata directory; None if they cannot be read."""
+    """Returns the settings in a __cluster_metadata directory; None if there are no files, more than MAX_BYTES, or they
+    cannot be read."""
     try:
         start, files = _newest(directory)
         if not files:
             return None
         found = TopicSettings()
-        for record in _records_of(files, start, _KINDS):
+        for record in _records_of(files, start, _ABOUT_TOPICS):
             if record is None:
                 found.is_complete = False
                 break
@@ -83,7 +86,7 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
 
 
 def replica_counts(directory: str) -> dict[tuple[str, int], int]:
-    """Returns replicas per partition, by topic id and partition number; empty if the metadata cannot be read."""
+    """Returns replicas per partition, by topic id and partition number; those before the first damage or error."""
     found: dict[tuple[str, int], int] = {}
     try:
         start, files = _newest(directory)

@@ -18,14 +18,18 @@ from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 
 INDEX, LOG = ".index", ".log"
-SECOND_BYTES = 1024
+SMALL_INTERVAL_BYTES = 1024
 """The interval that is assumed if it fits and Kafka's default does not."""
 
 MAX_INDEXES = 8
 MAX_ENTRIES = 128
+"""Limits of indexes that are used, and of entries of each."""
 MIN_ENTRIES = 8
+"""Entries that must agree on an interval above the default."""
 _MIN_SIZE = 14
-_LARGEST_GAP = 4 << 20
+"""The smallest value of a size field, that of an empty message of v0."""
+_MAX_DISTANCE_BYTES = 4 << 20
+"""An index with entries this far apart is not used."""
 
 
 class Interval(NamedTuple):
@@ -37,7 +41,7 @@ class Interval(NamedTuple):
     source: str = ""
 
 
-class _Gap(NamedTuple):
+class _Distances(NamedTuple):
     """Distances in bytes from the batch of an entry: to that of the next entry, and to the batch before that one."""
 
     to_entry: int
@@ -101,17 +105,17 @@ class FilesOnDisk:
 
 def interval_of(files: PartitionFiles) -> Interval:
     """Returns 4096 if the indexes allow it, else the roundest number that fits them."""
-    gaps: list[_Gap] = []
+    distances: list[_Distances] = []
     count = 0
     for name in files.names(INDEX):
         if count == MAX_INDEXES:
             break
-        found = _gaps(files, name)
+        found = _distances(files, name)
         count += bool(found)
-        gaps += found
-    if not gaps:
+        distances += found
+    if not distances:
         return Interval(DEFAULT_INTERVAL_BYTES, 0)
-    return Interval(_roundest(gaps), count)
+    return Interval(_roundest(distances), count)
 
 
 def chosen_interval(files: PartitionFiles, given_bytes: int | None, source: str = "") -> Interval:
@@ -119,17 +123,18 @@ def chosen_interval(files: PartitionFiles, given_bytes: int | None, source: str 
     return interval_of(files) if given_bytes is None else Interval(given_bytes, None, source)
 
 
-def _roundest(gaps: list[_Gap]) -> int:
+def _roundest(distances: list[_Distances]) -> int:
     """An interval above the default is believed only if many entries agree: restarts of a broker, appends of several
     batches and followers leave longer distances, too."""
-    below, least = min(gap.to_entry for gap in gaps), max(gap.to_batch_before for gap in gaps)
-    is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(gaps) >= MIN_ENTRIES
+    below = min(each.to_entry for each in distances)
+    least = max(each.to_batch_before for each in distances)
+    is_larger = DEFAULT_INTERVAL_BYTES < least < below and len(distances) >= MIN_ENTRIES
     if below > DEFAULT_INTERVAL_BYTES and not is_larger:
         return DEFAULT_INTERVAL_BYTES
     if least >= below:
         least = 0
-    if least <= SECOND_BYTES < below:
-        return SECOND_BYTES
+    if least <= SMALL_INTERVAL_BYTES < below:
+        return SMALL_INTERVAL_BYTES
     for base in (2, 10):
         fitting = [base**k for k in range(31) if least <= base**k < below]
         if fitting:
@@ -137,14 +142,14 @@ def _roundest(gaps: list[_Gap]) -> int:
     return least
 
 
-def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
-    """Returns the gaps of the first entries of an index; none if it does not match its .log."""
+def _distances(files: PartitionFiles, name: str) -> list[_Distances]:
+    """Returns the distances of the first entries of an index; none if it does not match its .log."""
     log = name.removesuffix(INDEX) + LOG
     if log not in files or not files.is_original(log):
         return []
     found, last = [], 0
     for position in _positions(files, name):
-        if not last < position < min(files.size(log), last + _LARGEST_GAP):
+        if not last < position < min(files.size(log), last + _MAX_DISTANCE_BYTES):
             return []
         data = files.read_range(log, last, position - last)
         at = before = 0
@@ -155,7 +160,7 @@ def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
             before, at = at, at + ENTRY_OVERHEAD + size
         if at != len(data):
             return []
-        found.append(_Gap(len(data), before))
+        found.append(_Distances(len(data), before))
         last = position
     return found
 
@@ -163,7 +168,7 @@ def _gaps(files: PartitionFiles, name: str) -> list[_Gap]:
 def _positions(files: PartitionFiles, name: str) -> Iterator[int]:
     """Yields the positions of the first entries, up to the preallocated zeros."""
     data = files.read_range(name, 0, MAX_ENTRIES * OFFSET_ENTRY.size)
-    for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // 8 * 8]):
+    for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]):
         if not relative and not position:
             return
         yield position

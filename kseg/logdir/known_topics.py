@@ -52,8 +52,3 @@ def _interval(text: str | None) -> int | None:
     if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
         return None
     return int(text) if int(text) <= _LARGEST_INTERVAL else None
-
-
-def is_compacted(policy: str | None) -> bool:
-    """Whether a cleanup.policy includes compact."""
-    return policy is not None and "compact" in {part.strip() for part in policy.split(",")}

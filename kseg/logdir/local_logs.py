@@ -23,7 +23,7 @@ from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.storage import RemotePartition
 from kseg.stores.source import open_source
 
-METADATA_TOPIC = "__remote_log_metadata"
+REMOTE_METADATA_TOPIC = "__remote_log_metadata"
 _DELETE_STARTED, _DELETE_FINISHED = 2, 3
 
 
@@ -47,7 +47,7 @@ class LocalLogs:
         states: dict[tuple[str, int, str], int] = {}
         for path in own_partitions(self.directory):
             place = parse_partition_name(os.path.basename(path))
-            if place is None or place[0] != METADATA_TOPIC or os.path.basename(path) != f"{place[0]}-{place[1]}":
+            if place is None or place[0] != REMOTE_METADATA_TOPIC or os.path.basename(path) != f"{place[0]}-{place[1]}":
                 continue
             for value in _values(path):
                 try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
-from kseg.logdir.partition_state import CLEANER_SETTINGS, COMPACTED_TOPICS, BrokerState
+from kseg.logdir.partition_state import CLEANER_SETTINGS, COMPACTED_TOPICS, BrokerState, is_compacted
 from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOG_DIRECTORY_FILES,
@@ -43,7 +43,7 @@ Offsets = dict[tuple[str, int], int]
 class LogDirectory:
     """``files`` and ``directories``: the names of its entries. ``offsets``: the entries of each checkpoint file.
 
-    A checkpoint with ``problems`` has no entries: a broker ignores such a file.
+    A checkpoint with ``problems`` has no entries: a broker takes no offset from such a file.
     """
 
     path: str
@@ -58,6 +58,7 @@ class LogDirectory:
 
     @property
     def was_clean(self) -> bool:
+        """Whether the last stop of the broker was clean: .kafka_cleanshutdown exists."""
         return CLEAN_SHUTDOWN in self.files
 
     @property
@@ -83,19 +84,18 @@ class LogDirectory:
         if self.server is not None:
             policy = policy or (None if topic in COMPACTED_TOPICS else self.server.setting("cleanup.policy"))
             limit = limit or self.server.setting("max.message.bytes")
-        policies = None if policy is None else {part.strip() for part in policy.split(",")}
-        if policies is None and topic in COMPACTED_TOPICS:
-            policies = {"compact"}
+        if policy is None and topic in COMPACTED_TOPICS:
+            policy = "compact"
 
         def at(name: str) -> int | None:
             return self.offsets.get(name, {}).get(place)
 
         return BrokerState(
             at(RECOVERY_POINTS), at(HIGH_WATERMARKS), at(LOG_STARTS), at(CLEANER_OFFSETS),
-            None if policies is None else "compact" in policies,
+            None if policy is None else is_compacted(policy),
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
-            self._cleaner_settings(topic) if policies is not None and "compact" in policies else None,
+            self._cleaner_settings(topic) if is_compacted(policy) else None,
         )  # fmt: skip
 
     def _cleaner_settings(self, topic: str) -> dict[str, str]:

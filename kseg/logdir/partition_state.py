@@ -12,10 +12,10 @@ CLEANER_SETTINGS = ("min.compaction.lag.ms", "max.compaction.lag.ms", "min.clean
 class BrokerState(NamedTuple):
     """None for an unknown value: no log directory, no such checkpoint, or no entry for the partition.
 
-    ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata or by the topic's name;
-    ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``:
-    .kafka_cleanshutdown exists. ``is_known``: the partition is in a log directory. ``is_kraft``: the broker runs
-    without ZooKeeper. ``topic_id`` is "" if __cluster_metadata exists and does not have the topic.
+    ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata, the broker's server.properties
+    or the topic's name; ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``: .kafka_cleanshutdown
+    exists. ``is_known``: the partition is in a log directory. ``is_kraft``: the broker runs without ZooKeeper.
+    ``topic_id`` is "" if __cluster_metadata exists and does not have the topic.
     """
 
     recovery_point: int | None = None
@@ -38,6 +38,11 @@ class BrokerState(NamedTuple):
         if not self.is_known or self.was_clean is not False or next_offset is None:
             return False
         return next_offset > (self.recovery_point or 0)
+
+
+def is_compacted(policy: str | None) -> bool:
+    """Whether a cleanup.policy includes compact."""
+    return policy is not None and "compact" in {part.strip() for part in policy.split(",")}
 
 
 _UNKNOWN, _COMPACTED = BrokerState(), BrokerState(is_compacted=True)

@@ -39,7 +39,8 @@ SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
 }  # fmt: skip
 """Broker settings by topic setting; the first that is set counts. A cluster's default is stored under the first
 name."""
-_DEFAULTS = {"cleanup.policy": "delete", "retention.ms": str(168 * _HOUR_MS), "retention.bytes": "-1"}
+DEFAULTS = {"cleanup.policy": "delete", "retention.ms": str(168 * _HOUR_MS), "retention.bytes": "-1"}
+"""Kafka's defaults of the settings that decide on retention."""
 
 
 class ServerProperties:
@@ -72,8 +73,8 @@ class ServerProperties:
         return None
 
     def default(self, name: str) -> str | None:
-        """Returns Kafka's default of a retention setting, which applies if the file does not set it."""
-        return _DEFAULTS.get(name)
+        """Returns Kafka's default, which applies if the file does not set it; None for settings not in DEFAULTS."""
+        return DEFAULTS.get(name)
 
 
 def read_server_properties(path: str) -> ServerProperties:

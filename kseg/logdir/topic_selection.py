@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 
 from kseg.errors import KsegError, PathError
 from kseg.logdir.cluster_metadata import TopicSettings
-from kseg.logdir.known_topics import POLICY, KnownTopics, is_compacted
-from kseg.logdir.partition_state import COMPACTED_TOPICS
-from kseg.logdir.server_properties import ServerProperties
+from kseg.logdir.known_topics import POLICY, KnownTopics
+from kseg.logdir.partition_state import COMPACTED_TOPICS, is_compacted
+from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.paths import expand_path
@@ -20,7 +20,7 @@ NO_SEGMENT = "no segments"
 UNKNOWN_TOPIC = f"topic unknown to {METADATA_TOPIC}-0 (--topic names it)"
 CLUSTER_METADATA = "the log of the cluster's metadata, which brokers cut by snapshots"
 OTHER_TOPIC = "of no topic that --topic names"
-_DEFAULT_POLICY = "delete"
+_DEFAULT_POLICY = DEFAULTS[POLICY]
 """The policy if neither the topic nor the cluster sets cleanup.policy (log.cleanup.policy)."""
 Warn = Callable[[str], None]
 """Receives a sentence for people."""

@@ -16,7 +16,7 @@ _ONGOING = "Ongoing"
 
 
 class Judged(NamedTuple):
-    """``state`` is None if no __transaction_state names the producer."""
+    """``verdict`` is OPEN, HANGING or ENDING. ``state`` is None if no __transaction_state names the producer."""
 
     transaction: OpenTransaction
     state: TransactionState | None
@@ -28,11 +28,11 @@ def judge(
     transaction: OpenTransaction,
     states: Mapping[int, TransactionState],
     partition: tuple[str | None, int | None],
-    now: int | None,
+    now_ms: int | None,
 ) -> Judged:
-    """Judges one open transaction of a partition, given by topic and number. ``now``: ms since the epoch, None if
-    unknown."""
-    state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now)
+    """Judges one open transaction of a partition, given by topic and number. ``now_ms``: the current time in ms since
+    the epoch, None if unknown."""
+    state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
     return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, partition, age_ms))
 
 

@@ -34,7 +34,8 @@ _KEY, _VALUE, _VERSION = struct.Struct(">hh"), struct.Struct(">hq"), struct.Stru
 
 
 class TransactionState(NamedTuple):
-    """The last record of a transactional id. All but ``name`` are None if the record cannot be decoded.
+    """The last record of a transactional id. All but ``name`` are None if the record cannot be decoded;
+    ``state`` also if its number is unknown.
 
     ``partitions``: the partitions of the ongoing transaction, as (topic, number).
     """

@@ -7,7 +7,7 @@ SEVERITIES = (ERROR, WARNING, INFO)
 
 REPLICA, TOPIC_ID, DECISION, BROKER = "replica", "topic id", "decision", "broker"
 NEEDS = (REPLICA, TOPIC_ID, DECISION, BROKER)
-"""Preconditions of a repair: another replica's bytes, an id, a decision to lose data, a running broker."""
+"""Preconditions of a repair: another replica, the topic's id, a decision of the user, a running broker or cluster."""
 
 RECOVER, SALVAGE = "kseg recover", "kseg recover --mode salvage"
 REBUILD_EPOCHS = "kseg recover --rebuild-epochs"

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from kseg.verification.replicas.comparison import Comparison
 
 MAX_HEX_VIEWS = 2000
-"""Findings whose bytes are part of the page."""
+"""Limit of findings whose bytes are part of the page."""
 MAX_FINDINGS = 50_000
-"""Findings that are part of the page, the first of each partition; all are counted."""
+"""Limit of findings that are part of the page; all are counted."""
 MAX_STEPS = 50
 HEX_BEFORE, HEX_BYTES = 32, 160
 _SEVERITIES = (ERROR, WARNING, INFO)
@@ -35,7 +35,7 @@ _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 
 
 class FindingsPage(FindingsPrinter):
-    """``paths`` are those of the command line."""
+    """Collects all findings, and writes the page at the end. ``paths``: those of the command line."""
 
     def __init__(self, sink: Sink, paths: tuple[str, ...], level: str) -> None:
         super().__init__(sink)

@@ -10,28 +10,32 @@ from typing import Any
 
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    MAGIC_V2,
+    V1_TIMESTAMP,
+    V2_HEADER_BYTES,
+    V2_MAX_TIMESTAMP,
+)
 from kseg.logdir.log_directory import LogDirectory, directory_around
 from kseg.positioned import read_at
 from kseg.segment.files import SegmentFile, list_segments
+from kseg.segment.indexes import OFFSET_ENTRY
 from kseg.segment.seek import index_path
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.transaction_index import read_transaction_index
 from kseg.stores.regular_files import open_regular
 
 MAX_ANCHORS = 240
-"""Batches of a partition whose offset and time are read."""
+"""Approximate limit of batches of a partition whose offset and time are read."""
 MAX_SEGMENTS = 2000
-"""Segments of a partition that are drawn."""
+"""Limit of segments of a partition that are drawn."""
 MAX_ABORTED = 1000
-"""Aborted transactions of a partition that are drawn."""
+"""Limit of aborted transactions of a partition that are drawn."""
 MAX_TXNINDEX_BYTES = 1 << 20
 
-_ENTRY = Struct(">ii")
-_BASE_OFFSET = Struct(">q")
-_V2_TIMES = Struct(">qq")
-_V1_TIME = Struct(">q")
-_MAGIC_AT, _V2_TIMES_AT, _V1_TIME_AT, _HEADER_BYTES = 16, 27, 18, 61
+_INT64 = Struct(">q")
 
 
 class Strips:
@@ -82,21 +86,22 @@ def _segment(file: SegmentFile, max_anchors: int) -> dict[str, Any] | None:
 
 
 def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterator[tuple[int, int, int | None]]:
-    """Yields (position, offset, timestamp) of the batches in the index, by rising position."""
+    """Yields (position, offset, timestamp) of the first batch and of batches in the index, by rising position. The
+    timestamp is the largest of a v2 batch, that of a v1 message, None if there is none."""
     positions = [0, *_indexed_positions(file, max_anchors)]
     last = -1
     for position in positions:
         if not last < position < size:
             continue
-        header = read_at(log, _HEADER_BYTES, position)
-        if len(header) <= _V1_TIME_AT + _V1_TIME.size:
+        header = read_at(log, V2_HEADER_BYTES, position)
+        if len(header) <= V1_TIMESTAMP + _INT64.size:
             continue
-        (offset,) = _BASE_OFFSET.unpack_from(header)
-        magic, time = header[_MAGIC_AT], None
-        if magic == MAGIC_V2 and len(header) == _HEADER_BYTES:
-            time = _V2_TIMES.unpack_from(header, _V2_TIMES_AT)[1]
+        (offset,) = _INT64.unpack_from(header, ENTRY_OFFSET)
+        magic, time = header[ENTRY_MAGIC], None
+        if magic == MAGIC_V2 and len(header) == V2_HEADER_BYTES:
+            (time,) = _INT64.unpack_from(header, V2_MAX_TIMESTAMP)
         elif magic == 1:
-            (time,) = _V1_TIME.unpack_from(header, _V1_TIME_AT)
+            (time,) = _INT64.unpack_from(header, V1_TIMESTAMP)
         if magic > MAGIC_V2 or offset < 0:
             continue
         last = position
@@ -107,13 +112,14 @@ def _indexed_positions(file: SegmentFile, max_anchors: int) -> list[int]:
     """Returns positions of the .index, evenly spread; none if there is no usable index."""
     try:
         with open_regular(index_path(file, ".index")) as stream:
-            count = os.fstat(stream.fileno()).st_size // _ENTRY.size
+            count = os.fstat(stream.fileno()).st_size // OFFSET_ENTRY.size
             step = max(1, count // max_anchors)
             chosen = range(0, count, step)
-            entries = [read_at(stream.fileno(), _ENTRY.size, i * _ENTRY.size) for i in chosen]
+            entries = [read_at(stream.fileno(), OFFSET_ENTRY.size, i * OFFSET_ENTRY.size) for i in chosen]
     except (KsegError, OSError):
         return []
-    return [position for data in entries if len(data) == _ENTRY.size and (position := _ENTRY.unpack(data)[1]) > 0]
+    positions = (OFFSET_ENTRY.unpack(data)[1] for data in entries if len(data) == OFFSET_ENTRY.size)
+    return [position for position in positions if position > 0]
 
 
 def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:

@@ -2,28 +2,29 @@
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.byte_types import Sliceable
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_ATTRIBUTES
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.verification.report import Details
 
-_V2_FROM, _V1_FROM = 21, 16
+_V2_FROM, _V1_FROM = V2_ATTRIBUTES, ENTRY_MAGIC
 """Start of the bytes that the checksum covers."""
 _MIN_BYTES = 26
+"""Size of the smallest message, an empty one of v0."""
 
 
-def batch_facts(buffer: Sliceable, position: int, size: int, era_07: bool) -> Details:
+def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Details:
     """Returns the header fields of a batch, and the checksum of its bytes; nothing if its format is unknown.
 
     Unset producers and epochs, and fields that the format lacks, are null.
     """
     data = buffer[position : position + size]
-    if era_07:
+    if is_07:
         old = v07.parse_header(data)
         begin = 9 + (old.magic != 0)
         return {"magic": old.magic, "storedChecksum": old.crc, "computedChecksum": crc32(bytes(data[begin:]))}
     if size < _MIN_BYTES:
         return {}
-    magic = int.from_bytes(data[16:17], "big", signed=True)
+    magic = int.from_bytes(data[ENTRY_MAGIC : ENTRY_MAGIC + 1], "big", signed=True)
     if magic == MAGIC_V2 and size >= record_batch.HEADER_BYTES:
         header = record_batch.parse_header(data)
         return {

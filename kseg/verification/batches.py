@@ -77,7 +77,7 @@ class BatchRule(Rule):
         self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
         self._good = GoodOffsets(partition.level)
-        self._late: list[tuple[Segment, _Found, str]] = []
+        self._postponed: list[tuple[Segment, _Found, str]] = []
         """Findings at the end of a segment that need an offset of the next one."""
 
     def begin(self, segment: "Segment") -> None:
@@ -87,10 +87,10 @@ class BatchRule(Rule):
         self._chain.last_epoch = self._last_epoch
         self._shown = [0] * chain.KINDS
         if base is not None and self._last_offset >= 0:
-            self._step(segment, base)
+            self._compare_with_previous(segment, base)
         self._was_damaged = self._overlaps = False
 
-    def _step(self, segment: "Segment", base: int) -> None:
+    def _compare_with_previous(self, segment: "Segment", base: int) -> None:
         """Compares the end of the previous segment with the base of this one."""
         if base <= self._last_offset:
             if not self._overlaps:
@@ -149,7 +149,7 @@ class BatchRule(Rule):
         elif kind == chain.NOT_RISING:
             text = f"offset {b} follows {a}"
             details["offsetBefore"] = a
-            self._gaps.fill(max(b, 0), rows[at + BATCH_LAST_OFFSET])
+            self._gaps.add_misplaced(max(b, 0), rows[at + BATCH_LAST_OFFSET])
         elif kind == chain.WRONG_OFFSET:
             text = f"its base offset is {b}, between its neighbours it should be {a}"
             details["expectedOffset"] = a
@@ -221,9 +221,7 @@ class BatchRule(Rule):
             return
         details = self._facts(segment, problem.position, problem.size)
         self._good.request(problem.position, details)
-        found = _Found(
-            problem.position, problem.size, problem.code, problem.offset, problem.message, details=details
-        )  # fmt: skip
+        found = _Found(problem.position, problem.size, problem.code, problem.offset, problem.message, details=details)
         self._found.append(found)
 
     def _facts(self, segment: "Segment", position: int, size: int) -> Details:
@@ -234,11 +232,11 @@ class BatchRule(Rule):
             source = source.behind_proven()
         return batch_facts(source.buffer, position, size, segment.file.kind == ".kafka")
 
-    def _add_late(self) -> None:
+    def _add_postponed(self) -> None:
         """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
-        for segment, found, text in self._late:
+        for segment, found, text in self._postponed:
             self._add(segment, found, text)
-        self._late.clear()
+        self._postponed.clear()
 
     def _add(self, segment: "Segment", found: _Found, text: str) -> None:
         self.report.add(
@@ -250,13 +248,13 @@ class BatchRule(Rule):
         state, total = self._chain, self._valid
         self._good.complete()
         if not self._good.are_waiting:
-            self._add_late()
+            self._add_postponed()
         for found in sorted(self._found, key=lambda found: found.position):
             text = found.message
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
             if not segment.is_last and self._good.is_waiting(found.details):
-                self._late.append((segment, found, text))
+                self._postponed.append((segment, found, text))
             else:
                 self._add(segment, found, text)
         counts = state.totals()
@@ -288,7 +286,7 @@ class BatchRule(Rule):
         self._was_damaged = True
 
     def finish(self) -> None:
-        self._add_late()
+        self._add_postponed()
         self._gaps.add_findings()
         old, newer = self._old_messages
         if old or newer:

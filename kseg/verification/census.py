@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Census(Rule):
-    """`as_object` returns the facts as JSON, with those fields of ``dump --summary`` that verification knows."""
+    """`as_object` returns the facts for JSON, with those fields of ``dump --summary`` that verification knows."""
 
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from kseg.verification.replicas.comparison import Comparison
 
 MAX_HELD_FINDINGS = 1000
-"""Findings of one partition that are held back before they are shown."""
+"""Limit of findings of one partition that are held back before they are shown."""
 LEVELS = ("quick", "full", "deep")
+"""Names of the levels QUICK, FULL and DEEP of `kseg.segment.survey`, by their numbers."""
 
 
 class Check:

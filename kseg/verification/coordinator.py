@@ -18,7 +18,7 @@ _UNKNOWN = "hanging: the coordinator does not know this transaction, so nothing 
 _NO_RECORD = "hanging by its age, unless a __transaction_state that is not here has its producer"
 
 
-def of_transaction(finding: Finding, target: "RepairTarget") -> Finding:
+def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
     its state, a verdict, and the groups that wait."""
     details, texts = dict(finding.details), [finding.message]

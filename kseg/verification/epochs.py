@@ -33,7 +33,8 @@ _MAX_EPOCHS = 100_000
 
 @lru_cache(1 << 8)
 def _short_epochs(data: bytes) -> Sequence[EpochEntry] | None:
-    """Like `plain_epochs`, for short files: most partitions may have had one leader epoch, from offset 0 on."""
+    """Like `plain_epochs`, cached for short files: many partitions have had one leader epoch, from offset 0 on, and so
+    have equal files."""
     return plain_epochs(data)
 
 

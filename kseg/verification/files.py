@@ -15,7 +15,7 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
     """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
     expect_named(path)
     file = segment_file(path)
-    if settings.era_07 and file.kind != ".kafka":
+    if settings.is_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
     partition = partition_of(

@@ -53,12 +53,12 @@ class Gaps:
     def add(self, gap: Gap) -> None:
         self._found.append(gap)
 
-    def fill(self, first: int, last: int) -> None:
+    def add_misplaced(self, first: int, last: int) -> None:
         """Adds offsets whose records were found in a wrong place."""
         self._misplaced.append((first, last))
 
     def add_findings(self) -> None:
-        """Adds a finding for each unexplained gap, and one for all others of a segment with the same cause."""
+        """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
         self._found = [gap for gap in self._found if not _is_among(self._misplaced, gap)]
         if not self._found:
             return

@@ -11,7 +11,8 @@ from kseg.sidefiles.entry_windows import EntryWindows
 EVENT_LIMIT = 256
 """Limit of events that one step returns."""
 SPARSE_BYTES = 16 << 20
-"""Followers up to 3.9 write one entry per fetch, of at most 10 MiB (replica.fetch.response.max.bytes)."""
+"""Largest expected distance between entries, in bytes of the log. Followers up to 3.9 write one entry per fetch, of at
+most 10 MiB (replica.fetch.response.max.bytes)."""
 _NOTHING = bytes(16)
 
 
@@ -62,7 +63,7 @@ class IndexWalk:
             self._move()
         return True
 
-    def show(self, rows: memoryview, count: int) -> None:
+    def follow(self, rows: memoryview, count: int) -> None:
         """Compares the next batches of the file with the entries."""
         row = 0
         while True:
@@ -73,7 +74,7 @@ class IndexWalk:
             self._move()
 
     def drain(self, size: int) -> None:
-        """Checks the remaining entries when ``size`` bytes of the log were shown; -1: only their order."""
+        """Checks the remaining entries when ``size`` bytes of the log were followed; -1: only their order."""
         while kernel.drain(self.state, size):
             self._collect()
             self._move()

@@ -64,7 +64,7 @@ class IndexRule(Rule):
             return
         for suffix, walk in self._walks.items():
             if suffix in self._found:
-                walk.show(headers.rows, headers.count)
+                walk.follow(headers.rows, headers.count)
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
         self._walks[".timeindex"].state.has_unseen = True
@@ -165,7 +165,7 @@ def _runs(events: list[IndexEvent]) -> list[list[IndexEvent]]:
 
 
 def _stem(name: str, suffix: str) -> str:
-    """Returns the number in the name of a file of this kind, "" for any other name."""
+    """Returns the digits in the name of a file of this kind, "" for any other name."""
     stem = name.removesuffix(suffix)
     return stem if stem != name and len(stem) <= 20 and stem.isascii() and stem.isdigit() else ""
 
@@ -214,12 +214,12 @@ class _IndexReport:
         else:
             for code in dict.fromkeys(_CODES.values()):
                 self._events(code, [event for event in walk.events if _CODES[event.kind] == code])
-        is_zeroed = self._sizes()
+        ends_with_zeros = self._sizes()
         if not is_compared:
             return
         if self._suffix == ".index":
             self._density()
-        elif not wrong and not is_zeroed and self._rule.is_closed(self._segment):
+        elif not wrong and not ends_with_zeros and self._rule.is_closed(self._segment):
             self._last_timestamp()
 
     def _all_wrong(self, kinds: list[int], count: int) -> None:
@@ -281,7 +281,7 @@ class _IndexReport:
         return f"timestamp {event.value}, but the largest up to offset {event.offset} is {than} than {a}"
 
     def _sizes(self) -> bool:
-        """Reports zeros and a partial entry at the end. Returns whether the whole file is zeros."""
+        """Reports zeros and a partial entry at the end. Returns whether there are zeros at the end."""
         walk, width = self._walk, self._walk.width
         capacity, used = walk.size // width, walk.used
         if used < capacity and (self._rule.is_closed(self._segment) or self._rule.partition.broker.was_clean):

@@ -22,7 +22,7 @@ from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.lines import integer
 from kseg.stores.source import open_source
 from kseg.verification.compaction import shows_cleaning
-from kseg.verification.directories.unread import add_unread
+from kseg.verification.directories.unread import add_unread_for
 from kseg.verification.partition import Partition, partition_for_file
 from kseg.verification.rule import Rule
 from kseg.verification.side_files import judge_side_file
@@ -35,7 +35,8 @@ _ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
 
 
 class _Extent(NamedTuple):
-    """Offsets ``first`` to ``last`` of the intact batches in the file ``name``; both -1 if there are none."""
+    """Offsets ``first`` to ``last`` of the intact batches in the file ``name``, both -1 without any. ``base``: the
+    offset in its name."""
 
     name: str
     base: int
@@ -101,9 +102,7 @@ class LeftoverRule(Rule):
         if not logs:
             return []
         lowest, beyond = min(log.base for log in logs), max(log.last + 1 for log in logs)
-        replaced = [
-            segment for segment in self.partition.segments if lowest <= (segment.base_offset or 0) < beyond
-        ]  # fmt: skip
+        replaced = [segment for segment in self.partition.segments if lowest <= (segment.base_offset or 0) < beyond]
         for log in logs:
             text = f"offsets {log.first} to {log.last}; segments that a start removes for it: {len(replaced)}"
             details = {"firstOffset": log.first, "lastOffset": log.last, "segments": len(replaced)}
@@ -136,7 +135,7 @@ class LeftoverRule(Rule):
             try:
                 judge_side_file(partition_for_file(self.partition), side, lambda _: None)
             except PathError as error:
-                add_unread(side.path, str(error).removeprefix(f"{side.path}: "), self.report)
+                add_unread_for(side.path, error, self.report)
 
     def _lost(self, file: _Extent, placed: list[_Extent]) -> None:
         """Reports if a start removes records that no other file has."""

@@ -38,11 +38,12 @@ class CleanerRule(Rule):
     def __init__(self, partition: "Partition") -> None:
         super().__init__(partition)
         self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
-        self._without_key = self._wrong_checksums = 0
+        self._reported: set[str] = set()
+        """Codes reported for the current segment."""
         self._is_blocked = False
 
     def begin(self, segment: "Segment") -> None:
-        self._without_key = self._wrong_checksums = 0
+        self._reported.clear()
 
     def headers(self, segment: "Segment", headers: Headers) -> None:
         if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
@@ -51,23 +52,21 @@ class CleanerRule(Rule):
         for i, state in enumerate(states):
             at = i * BATCH_WIDTH
             if not state & CRC_RIGHT:
-                self._wrong_checksums += self._add(
-                    "cleaner-hides-damage", segment, headers.rows, at, self._wrong_checksums
-                )
+                self._add("cleaner-hides-damage", segment, headers.rows, at)
             elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & CONTROL:
-                self._without_key += self._add("record-without-key", segment, headers.rows, at, self._without_key)
+                self._add("record-without-key", segment, headers.rows, at)
 
-    def _add(self, code: str, segment: "Segment", rows: memoryview, at: int, before: int) -> int:
-        """Reports one finding per segment, at the first batch; the others are counted. Returns the new count."""
-        if before:
+    def _add(self, code: str, segment: "Segment", rows: memoryview, at: int) -> None:
+        """Reports one finding per segment and code, at the first batch; the others are only counted."""
+        if code in self._reported:
             self.report.more(code, segment.path, 1)
         else:
+            self._reported.add(code)
             offset = (
                 rows[at + BATCH_FIRST_OFFSET] if rows[at + BATCH_FIRST_OFFSET] >= 0 else rows[at + BATCH_LAST_OFFSET]
             )
             place = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset
             self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], *place)
-        return 1
 
     def damage(self, segment: "Segment", damage: Damage) -> None:
         self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")

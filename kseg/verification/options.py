@@ -55,7 +55,7 @@ class VerifyOptions:
             jobs=self.jobs or usable_cores(),
             max_batch_bytes=self.max_batch_bytes,
             is_live=self.is_live,
-            era_07=self.is_07,
+            is_07=self.is_07,
             remote=self.remote,
             server=self.server,
             takes_census=self.takes_census,

@@ -19,7 +19,7 @@ from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, open_source
-from kseg.verification.directories.unread import add_unread, packed, why_no_file
+from kseg.verification.directories.unread import add_unread_for, packed, why_no_file
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 
@@ -31,8 +31,8 @@ class Segment:
     """A .log or .kafka file that is checked. Totals are those of the items so far; an offset is -1 if there is none
     yet.
 
-    ``end``: position after the last intact batch; ``next_offset``: offset after it; ``base_behind``: base offset of the
-    next segment, None if there is none; ``is_unread``: the file could not be opened.
+    ``end``: position after the last batch, intact or not; ``base_behind``: base offset of the next segment, None if
+    there is none; ``is_unread``: the file could not be opened.
     """
 
     file: SegmentFile
@@ -100,7 +100,7 @@ class Partition:
     topic_id: str | None = None
     """The topic id in partition.metadata, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
-    """Whether a batch has gaps that the cleaner left."""
+    """Whether the cleaner left gaps, in batches or between them."""
     first_open_offset: int | None = None
     """Where the oldest open transaction begins, once `ProducerRule` has ended."""
     are_closed: bool = False
@@ -151,7 +151,7 @@ class Partition:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the log is compacted, by its policy, the cleaner's checkpoint, or gaps in batches."""
+        """Whether the log is compacted, by its policy, the cleaner's checkpoint, or gaps that the cleaner left."""
         return bool(self.broker.is_compacted) or self.broker.cleaner_offset is not None or self.holds_gaps
 
 
@@ -183,7 +183,7 @@ def judge_segments(
             if not partition.is_whole:
                 raise
             segment.is_unread = segment.is_damaged = True
-            add_unread(file.path, str(error).removeprefix(f"{file.path}: "), partition.report)
+            add_unread_for(file.path, error, partition.report)
             if not trees.islink(file.path) and (not partition.others or file.name not in partition.others):
                 partition.report.failures.append(str(error))  # another user may be able to read it
         else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import PathError
 from kseg.findings.table import INFO
 from kseg.formats.byte_types import Sliceable
-from kseg.sidefiles.producer_snapshot import HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
+from kseg.sidefiles.producer_snapshot import ENTRY, HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_TIMESTAMP, MAX_PRODUCERS, ProducerStates
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from kseg.verification.partition import Partition
 
 _SUFFIX = ".snapshot"
-_ENTRY_BYTES = 46
 _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8
-"""The largest file that a broker can read, because it uses one array."""
+"""The smallest file that no broker can read, because a broker reads it into one array."""
 _KEPT_FINDINGS = 1000
 
 
@@ -51,7 +50,7 @@ class ProducerSnapshots:
 
     @property
     def next_offset(self) -> int | None:
-        """Offset of the next snapshot that the replay will reach."""
+        """Offset of the next snapshot that the replay will reach, None if none is left."""
         return self._offsets[-1] if self._offsets else None
 
     def reached(self) -> None:
@@ -93,7 +92,7 @@ class ProducerSnapshots:
             return
         for number, entry, index in self._states.differing(snapshot, buffer):
             if text := self._misfit(entry, index):
-                self._keep(path, text, HEADER_BYTES + number * _ENTRY_BYTES, entry.last_offset)
+                self._keep(path, text, HEADER_BYTES + number * ENTRY.size, entry.last_offset)
         if self._states.open_in_snapshot < self._states.open_count:
             # Up to 2.3 a broker dropped transactions below the log start, too.
             log_start = self._partition.broker.log_start_offset or 0
@@ -164,8 +163,9 @@ class ProducerSnapshots:
 
 
 def _differing(entry: ProducerStateEntry, right: ProducerStateEntry, last_seen: int, begins_later: bool) -> str | None:
-    """Returns the first wrong field. A broker in which the producer had expired knows only later batches: perhaps only
-    a marker, or no marker.
+    """Returns the first wrong field, None if all are right.
+
+    A broker in which the producer had expired knows only later batches: perhaps only a marker, or no marker.
     """
     if entry.producer_epoch != right.producer_epoch:
         return f"epoch {entry.producer_epoch}, by the log {right.producer_epoch}"

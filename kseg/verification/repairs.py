@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, Kind
-from kseg.verification.coordinator import of_transaction
+from kseg.verification.coordinator import with_coordinator_facts
 from kseg.verification.report import Finding, Need, Step
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Repairs:
     def with_repair(self, finding: Finding) -> Finding:
         """Returns the finding with its ``repair`` and ``needs``; an alternative repair is added to its ``details``."""
         if finding.code in _OF_TRANSACTIONS and "producerId" in finding.details:
-            finding = self._named(finding)
+            finding = self._with_coordinator_facts(finding)
         kind = KINDS[finding.code]
         is_listed = finding.severity != INFO
         if finding.severity != kind.severity and not is_listed:
@@ -134,10 +134,10 @@ class Repairs:
             self._want(target, verb, options, finding.code, kind)
         return finding
 
-    def _named(self, finding: Finding) -> Finding:
+    def _with_coordinator_facts(self, finding: Finding) -> Finding:
         """Returns the finding with facts from the coordinator of its transaction."""
         target = self._targets().target_of(finding.file)
-        return finding if target is None else of_transaction(finding, target)
+        return finding if target is None else with_coordinator_facts(finding, target)
 
     def _needing(self, finding: Finding, needs: str | None, target: "RepairTarget | None") -> Finding:
         path = target.path if target else finding.file

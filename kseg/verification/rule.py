@@ -29,7 +29,7 @@ class Rule:
         """Called for a problem in a batch's records, after `headers` of that batch."""
 
     def unread(self, segment: "Segment") -> None:
-        """Called instead of the others for a segment that cannot be opened."""
+        """Called instead of `begin` to `end` for a segment that cannot be opened."""
 
     def end(self, segment: "Segment") -> None:
         """Called after the items of a segment; `Segment` has its totals."""

@@ -12,11 +12,13 @@ from kseg.verification.partition import Partition
 from kseg.verification.report import Report
 
 Progress = Callable[[int], None]
+"""Receives numbers of bytes read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``level`` is one of kseg.segment.survey; ``now_ms``: the current time; ``takes_census``: see `Totals`,
+    """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
+    ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
     ``partitions``.
     """
 
@@ -25,7 +27,7 @@ class Settings:
     jobs: int = 1
     max_batch_bytes: int = MAX_BATCH_BYTES
     is_live: bool = False
-    era_07: bool = False
+    is_07: bool = False
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     server: ServerProperties | None = None
     takes_census: bool = False

@@ -29,11 +29,11 @@ class TransactionIndexes:
         self._partition = partition
         self._report = partition.report
         self._states = states
-        self._are_any = any("txnindex" in ending for ending in partition.endings)
+        self._has_indexes = any("txnindex" in ending for ending in partition.endings)
 
     def judge(self, segment: "Segment", aborts: list[Abort]) -> None:
         """Compares the file with the ABORT markers of the segment, which was read completely."""
-        if self._partition.directory is None or segment.path == "-" or not (aborts or self._are_any):
+        if self._partition.directory is None or segment.path == "-" or not (aborts or self._has_indexes):
             return
         path = segment.beside(".txnindex")
         severity = WARNING if self._partition.broker.will_be_scanned(segment.next_offset) else ERROR

@@ -61,7 +61,7 @@ def walk_of(width: int, data: bytes, log: Log, cut: int, window: int, path: Path
         assert walk.open(str(path), 0)
         for part in (log[:cut], log[cut:]):
             rows = rows_of(log)[log.index(part[0]) * BATCH_WIDTH :] if part else rows_of([])
-            walk.show(rows, len(part))
+            walk.follow(rows, len(part))
         walk.drain(len(log) * SIZE)
     walk.close()
     return walk
@@ -156,7 +156,7 @@ def test_counts_are_exact_where_events_are_not_kept(tmp_path: Path) -> None:
     path.write_bytes(b"".join(struct.pack(">ii", i, 7 + i) for i in range(5000)))
     walk = IndexWalk(kernel.OFFSETS, 8)
     assert walk.open(str(path), 0)
-    walk.show(rows_of([(0, 6000, 1)]), 1)
+    walk.follow(rows_of([(0, 6000, 1)]), 1)
     walk.drain(SIZE)
     walk.close()
     assert [event.entry for event in walk.events] == [*range(8), *range(93, 101)]

@@ -160,7 +160,7 @@ def _has_names_of_kafka(files: list[str]) -> bool:
     return any(named_like_segment(name) or side_file(name) is not None for name in files)
 
 
-def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
+def _is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
     """Whether a directory named like a partition contains directories and no file of a partition."""
     from kseg.sidefiles.kinds import side_file
 
@@ -168,9 +168,7 @@ def is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
     return has_directories and not any(side_file(name) is not None for name in files)
 
 
-def _judge_one(
-    task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers"
-) -> None:  # fmt: skip
+def _judge_one(task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers") -> None:
     """Checks a single partition. Raises PathError."""
     if workers.checker is None:
         judge_partition(task.directory, settings, report, task.broker, progress)
@@ -249,7 +247,7 @@ def judge_partition(
     if others and not files:
         if judge_if_log_directory(directory, files_in, others, settings, report, progress):
             return partition
-        if is_directory_above(directory, files_in, others) and judge_inside(directory, settings, report, progress):
+        if _is_directory_above(directory, files_in, others) and judge_inside(directory, settings, report, progress):
             return partition
     rules, census = rules_of(partition), None
     if settings.takes_census:
@@ -316,7 +314,7 @@ def judge_log_directory(
     it has no files of its own."""
     is_whole = directory is not None and not settings.remote.topics
     if directory is not None and is_whole:
-        directory_rules.judge_directory(directory, report, settings.level)
+        directory_rules.judge_entries(directory, report, settings.level)
     tasks = tasks_of(directory, partitions)
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
-from kseg.errors import KsegError, PathError, text_of
+from kseg.errors import KsegError, PathError
 from kseg.logdir.log_directory import is_moved
 from kseg.segment.file_types import first_base_offset, holds_batches, is_packed_segment, named_like_segment, read_head
 from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
@@ -21,7 +21,7 @@ from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import open_source
 from kseg.verification.batches import BatchRule
-from kseg.verification.directories.unread import add_archive, add_unread, packed, why_no_file
+from kseg.verification.directories.unread import add_archive, add_unread, add_unread_for, packed, why_no_file
 from kseg.verification.leftovers import misnamed_files
 from kseg.verification.partition import Partition, judge_segments, partition_for_file
 from kseg.verification.report import Report
@@ -105,7 +105,7 @@ def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Prog
         try:
             file = _misnamed_segment(path, name)
         except PathError as error:
-            add_unread(path, str(error).removeprefix(f"{path}: "), around.report)
+            add_unread_for(path, error, around.report)
             continue
         if file is not None:
             found.append(name)
@@ -142,7 +142,7 @@ def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[s
             )
             add_archive(path, tree, report)
     except (KsegError, OSError) as error:
-        add_unread(path, text_of(error).removeprefix(f"{path}: "), report)
+        add_unread_for(path, error, report)
 
 
 def _misnamed_segment(path: str, name: str) -> SegmentFile | None:

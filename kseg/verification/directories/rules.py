@@ -25,8 +25,8 @@ from kseg.verification.report import Report
 KNOWN_FILES = LOG_DIRECTORY_FILES | {".lock", BOOTSTRAP}
 
 
-def judge_directory(directory: LogDirectory, report: Report, level: int) -> None:
-    """Checks the log directory without the contents of its partitions."""
+def judge_entries(directory: LogDirectory, report: Report, level: int) -> None:
+    """Checks the entries of a log directory: its own files, and which directories it has; not what these hold."""
     _own_files(directory, report, level)
     _directory_names(directory, report)
     _absent_partitions(directory, report)

@@ -2,6 +2,7 @@
 
 import stat
 
+from kseg.errors import text_of
 from kseg.segment.file_types import packing_of, read_head
 from kseg.stores import trees
 from kseg.stores.regular_files import LINK
@@ -22,6 +23,11 @@ def add_unread(path: str, reason: str, report: Report) -> None:
     """Reports a file that could not be opened."""
     report.add("unreadable-file", path, reason, details={"reason": reason})
     report.totals.not_judged += 1
+
+
+def add_unread_for(path: str, error: BaseException, report: Report) -> None:
+    """Reports a file that could not be opened because of an error, whose message may begin with the path."""
+    add_unread(path, text_of(error).removeprefix(f"{path}: "), report)
 
 
 def why_no_file(path: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
+from kseg.limits import MAX_BATCH_BYTES
 from kseg.runtime.pipeline import Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import expand_path, segments_at
@@ -27,9 +28,9 @@ class ReadOptions:
     """How segments are read; see `kseg.verification.settings.Settings`."""
 
     jobs: int = 1
-    max_batch_bytes: int = 1 << 28
+    max_batch_bytes: int = MAX_BATCH_BYTES
     is_live: bool = False
-    era_07: bool = False
+    is_07: bool = False
     advance: Callable[[int], None] = lambda _: None
     """Receives numbers of bytes read."""
 
@@ -92,7 +93,7 @@ def check_manifest(path: str, paths: Iterable[str], options: ReadOptions, report
 
 
 def _is_07(file: SegmentFile, options: ReadOptions) -> bool:
-    return options.era_07 or file.kind == ".kafka"
+    return options.is_07 or file.kind == ".kafka"
 
 
 def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
@@ -115,7 +116,7 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
 
 @dataclass(slots=True)
 class _ManifestNames:
-    """The base offsets of a manifest's segments, by directory."""
+    """The names of a manifest's segments, and their base offsets by directory."""
 
     names: set[bytes] = field(default_factory=set)
     bases: dict[bytes, list[int]] = field(default_factory=dict)

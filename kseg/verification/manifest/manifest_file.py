@@ -28,7 +28,7 @@ _LOW_64_BITS = (1 << 64) - 1
 
 
 class Batch(NamedTuple):
-    """One batch of a block: position, last offset, and CRC-32C of all its bytes."""
+    """One batch of a block: position and size in bytes, last offset (-1 for damage), CRC-32C of all its bytes."""
 
     position: int
     size: int
@@ -54,7 +54,10 @@ class Block:
     code: str = ""
 
     def batches(self) -> Iterator[Batch]:
-        """Returns its batches in order; for damage one entry for all its bytes."""
+        """Yields its batches in order; for damage one entry for all its bytes.
+
+        Raises ValueError if the fingerprints end inside a number.
+        """
         if not self.fingerprints:
             yield Batch(self.position, self.size, -1, int.from_bytes(self.sha256[:4], "little"))
             return
@@ -154,7 +157,7 @@ class ManifestReader:
             raise self._error(f"a manifest of version {head.get('version')!r:.20}, known is {VERSION}")
 
     def entries(self) -> Iterator[Entry]:
-        """Yields the segments; the caller must read the blocks of each before the next."""
+        """Yields the segments. The blocks of each can be read only before the next segment is requested."""
         row = self._next()
         while row.get("type") == "segment":
             entry = Entry(self._name(row), self._number_of(row, "size"))

@@ -53,7 +53,7 @@ def keep_manifest(
     open_output: OpenOutput,
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""
-    options = ReadOptions(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.era_07, advance)
+    options = ReadOptions(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.is_07, advance)
     if os.path.lexists(manifest):
         before = _differences(report)
         compared = check_manifest(manifest, paths, options, report)

@@ -51,7 +51,7 @@ class SegmentCheck:
     report: Report
 
     def run(self, entry: Entry) -> None:
-        """Compares. Raises PathError if the segment cannot be read, or the manifest ends early."""
+        """Compares. Raises PathError if the segment cannot be read, or the manifest ends early or is inconsistent."""
         with open_source(self.file.path) as source:
             differences, kept, left, end = _Differences(), list[Block](), MAX_KEPT_BATCHES, 0
             for block, is_same in self.pipeline.each(partial(_compare, source, block) for block in entry.blocks):
@@ -104,7 +104,7 @@ def _compare(source: Source, block: Block) -> tuple[Block, bool]:
 
 
 def _changed(source: Source, block: Block) -> Iterator[Batch]:
-    """Returns the changed batches of a changed block; one entry for the block if the fingerprints do not show them."""
+    """Yields the changed batches of a changed block; one entry for the block if the fingerprints do not show them."""
     found = False
     for batch in block.batches():
         data = source.extent.pread(min(batch.size, source.size), batch.position) if block.fingerprints else b""

@@ -26,8 +26,8 @@ _OTHERS = (".snapshot", EPOCHS)
 """Side files that are checked without the log."""
 
 
-def is_whole(segment: RemoteSegment, report: Report) -> bool:
-    """Whether the segment has all its objects and a manifest that can be read; errors are reported.
+def judge_objects(segment: RemoteSegment, report: Report) -> bool:
+    """Checks that the segment has all its objects and a manifest that can be read. Returns whether it has.
 
     Raises PathError.
     """

@@ -13,7 +13,7 @@ from kseg.stores.remote.keys import KeyMissingError
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, open_storage
 from kseg.stores.remote.transformation import ChunkError
-from kseg.verification.remote.segments import is_whole, judge_segment
+from kseg.verification.remote.segments import judge_objects, judge_segment
 from kseg.verification.report import Report
 from kseg.verification.settings import Progress, Settings
 
@@ -62,7 +62,7 @@ class _Judge:
         is_complete = True
         for segment in partition.segments:
             try:
-                if not is_whole(segment, self._report):
+                if not judge_objects(segment, self._report):
                     continue
                 candidate = self._segment(segment, partition)
             except (KeyMissingError, PathError) as error:

@@ -72,7 +72,7 @@ class _Opened:
     def fill(self) -> Rows | None:
         """Returns rows with at least one record left; None at the end of the batch, after moving to the next."""
         if self._iterator is None:
-            self._iterator = self.replica.open()
+            self._iterator = self.replica.batch_rows()
         while self.rows is None or self.i >= self.rows.count:
             self.rows, self.i = next(self._iterator, None), 0
             if self.rows is None:
@@ -226,7 +226,7 @@ class ReplicaComparison:
         self._diverged = _Range(first, last, count, a.path, a.position)
 
     def _end_ranges(self, excepted: bool | None = None) -> None:
-        """Ends the current ranges, except that of records which one side lacks."""
+        """Ends the current ranges. ``excepted``: the side whose range of lacking records may continue."""
         for side, lacking in self._lacking.items():
             if side is not excepted:
                 lacking.is_open = False

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import lru_cache
 
 from kseg.errors import PathError
-from kseg.limits import MAX_BATCH_BYTES
+from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.logdir.partition_state import COMPACTED_TOPICS
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.paths import segments_at
@@ -18,8 +18,6 @@ from kseg.verification.replicas.compare import ReplicaComparison
 from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.replicas.replica import Replica
 from kseg.verification.report import Report
-
-_MAX_CHECKPOINT_BYTES = 64 << 20
 
 
 def compare_path(
@@ -100,6 +98,6 @@ def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
     """Returns the partitions in the cleaner's checkpoint."""
     data = b""
     with suppress(OSError), open_regular(os.path.join(log_directory, CLEANER_OFFSETS)) as file:
-        data = file.read(_MAX_CHECKPOINT_BYTES)
+        data = file.read(MAX_ROOT_FILE_BYTES)
     entries = (entry for entry in read_offset_checkpoint(data) if isinstance(entry, OffsetCheckpoint))
     return frozenset((entry.topic, entry.partition) for entry in entries)

@@ -4,8 +4,7 @@ Batches are read in spans of many; where two replicas differ, records are read b
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
 
 from kseg.errors import PathError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
@@ -35,7 +34,8 @@ class Replica:
     """A cursor over the batches of a replica; the properties describe the current batch, until ``is_at_end``.
 
     ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
-    ``was_damaged``: damage, or another unknown range, precedes the current batch.
+    ``was_damaged``: damage, or another unknown range, precedes the current batch. ``last_offset``: the largest offset
+    of the batches passed so far, -1 if there is none; ``bytes``: the size of the files read to their ends.
     """
 
     def __init__(self, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
@@ -62,7 +62,7 @@ class Replica:
     def close(self) -> None:
         self._spans.close()
 
-    def _read(self) -> Any:
+    def _read(self) -> Generator[Headers, None, None]:
         for file in self.files:
             with open_source(file.path) as source:
                 self.path, self._source = file.path, source
@@ -168,7 +168,7 @@ class Replica:
         if self._i >= self._count:
             self._next_span()
 
-    def open(self) -> Iterator[Rows]:
+    def batch_rows(self) -> Iterator[Rows]:
         """Yields the records of the batch; an undecodable batch is added to ``not_compared``."""
         position, size, magic = self.position, self.size, self._column(BATCH_MAGIC)
         kind = RecordBatch if magic >= MAGIC_V2 else Message

@@ -20,7 +20,8 @@ from kseg.changes.log_directory_undo import last_journal
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
-few_seeds = pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 24), marks=pytest.mark.slow)], ids=str)
+SLOW = [pytest.param(each, range(4, 24), marks=pytest.mark.slow) for each in (True, False)]
+few_seeds = pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 24), marks=pytest.mark.slow)], ids=str)
 
 
 def cut_at_calls(
@@ -126,8 +127,7 @@ def test_a_command_is_undone(seeds: range, tmp_path: Path) -> None:
         assert journals(str(directory)) == []
 
 
-@few_seeds
-@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(("is_clean", "seeds"), [(True, range(1)), (False, range(4)), *SLOW], ids=str)
 def test_an_undo_is_completed(is_clean: bool, seeds: range, tmp_path: Path) -> None:
     """Without a marker, the last file of the root is removed, not replaced, before the journal goes."""
     changing.make_log_directory(tmp_path / "before", is_clean)
@@ -146,8 +146,7 @@ def test_an_undo_is_completed(is_clean: bool, seeds: range, tmp_path: Path) -> N
         assert journals(str(directory)) == []
 
 
-@few_seeds
-@pytest.mark.parametrize("is_undone", [False, True])
+@pytest.mark.parametrize(("is_undone", "seeds"), [(True, range(1)), (False, range(4)), *SLOW], ids=str)
 def test_directories_are_moved(is_undone: bool, seeds: range, tmp_path: Path) -> None:
     wanted = moving.taken_back(tmp_path / "undisturbed")
     moving.make_log_directory(tmp_path / "before")

@@ -20,7 +20,7 @@ class UnprovenRecords(JsonLinesPrinter):
 
     def __init__(self, sink: Sink | None, scratch: Scratch) -> None:
         self._marking = _Marking(sink)
-        super().__init__(self._marking, Style(deep=True, contents=True), scratch)  # type: ignore[arg-type]
+        super().__init__(self._marking, Style(deep=True, contents=True), scratch)
 
     @property
     def count(self) -> int:
@@ -35,8 +35,8 @@ class UnprovenRecords(JsonLinesPrinter):
             return  # the records before it are written
 
 
-class _Marking:
-    """A sink that adds the mark to each line."""
+class _Marking(Sink):
+    """Adds the mark to each line, and passes the lines to a sink if there is one."""
 
     def __init__(self, sink: Sink | None) -> None:
         self._sink = sink

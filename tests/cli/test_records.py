@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
+from kernel.rendering import batch, record
+from kseg.limits import LARGEST_BUFFER_BYTES
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 BATCHES = {
@@ -81,6 +83,18 @@ def test_records_up_to_the_byte_that_ends_them(kseg: Kseg, partition: Path, tmp_
     found = lines(target.read_bytes())
     assert [{**row, "proven": False} for row in known[:2]] == found[:2]
     assert len(found) < len(known)
+
+
+def test_a_record_that_is_larger_than_the_largest_kept_buffer(kseg: Kseg, tmp_path: Path) -> None:
+    directory, target = tmp_path / "logs" / "a-0", tmp_path / "records.jsonl"
+    directory.mkdir(parents=True)
+    path, value = directory / f"{0:020d}.log", b"x" * (LARGEST_BUFFER_BYTES + 1)
+    path.write_bytes(batch([record(0, key=b"k", value=value)]))
+    damage(path, 18)
+    assert kseg("recover", "--mode", "salvage", "--records", target, directory).status == 0
+    (found,) = lines(target.read_bytes())
+    assert found["value"] == value.decode()
+    assert found["proven"] is False
 
 
 def test_a_batch_that_is_cut_short(kseg: Kseg, partition: Path, tmp_path: Path) -> None:

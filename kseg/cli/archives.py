@@ -1,13 +1,12 @@
 """Commands on packed files and archives: the options of the spool, and the problems of an archive itself."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
 import click
 
-from kseg.cli.options import ByteCount, Command, with_options
+from kseg.cli.options import ByteCount, CommandFunction, with_options
 from kseg.output.notices import Notices
 from kseg.segment.paths import places_of
 from kseg.stores import trees
@@ -29,7 +28,7 @@ _OPTIONS = (
 )
 
 
-def spool_options(command: Command) -> Command:
+def spool_options(command: CommandFunction) -> CommandFunction:
     """As ``spool``: --spool-dir and --spool-bytes."""
 
     @wraps(command)
@@ -39,19 +38,12 @@ def spool_options(command: Command) -> Command:
     return with_options(with_spool, _OPTIONS)
 
 
-@contextmanager
-def mounted(paths: Sequence[str], spool: Spool) -> Iterator[list[str]]:
-    """Makes packed files, archives and URLs among the paths readable inside the block. Yields the paths."""
-    with archives_at(paths, spool) as found:
-        yield found
-
-
 def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Callable[[tuple[str, ...]], int]) -> int:
     """Calls ``work`` with the paths; archives are replaced by their log directories and partitions. Returns the status.
 
     Problems of an archive are reported after the work; the status is then at least 1.
     """
-    with mounted(paths, spool) as found:
+    with archives_at(paths, spool) as found:
         status = work(tuple(places_of(found)))
         return max(status, int(report_problems(notices)))
 

@@ -1,6 +1,5 @@
 """The options that all changing commands share. Commands get them as typed objects."""
 
-from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -8,7 +7,7 @@ import click
 
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cli.options import LogPath, color_option, quiet_option, with_options
+from kseg.cli.options import CommandFunction, LogPath, color_option, quiet_option, with_options
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.stores.no_follow import resolved
@@ -43,12 +42,12 @@ _OUTPUT_OPTION = click.option(
 )
 
 
-def paths_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+def paths_argument(command: CommandFunction) -> CommandFunction:
     """PATH..., partition or log directories."""
     return click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=LogPath())(command)
 
 
-def common_options(command: Callable[..., Any], has_short_report: bool = True) -> Callable[..., Any]:
+def common_options(command: CommandFunction, has_short_report: bool = True) -> CommandFunction:
     """--dry-run, --no-lock, and as ``presentation``: --format, --color, --quiet, --verbose, --report.
 
     ``has_short_report``: -o is --report.
@@ -70,12 +69,12 @@ def common_options(command: Callable[..., Any], has_short_report: bool = True) -
     return with_options(with_presentation, (*_OPTIONS, report_option))
 
 
-def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def keeping_options(command: CommandFunction) -> CommandFunction:
     """--quarantine, --no-quarantine."""
     return with_options(command, _KEEPING_OPTIONS)
 
 
-def changing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def changing_options(command: CommandFunction) -> CommandFunction:
     """The common ones with ``presentation``, and as ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine and
     --output.
     """

@@ -10,7 +10,7 @@ from kseg.cli.completion import complete_codecs
 from kseg.cli.engine import Engine
 from kseg.cli.options import (
     ByteCount,
-    Command,
+    CommandFunction,
     batch_limit_option,
     interval_option,
     isolation_option,
@@ -73,7 +73,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-def convert_options(command: Command) -> Command:
+def convert_options(command: CommandFunction) -> CommandFunction:
     """The options of this command alone, and PATH..."""
     return paths_argument(with_options(command, _OPTIONS))
 

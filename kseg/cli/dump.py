@@ -19,7 +19,7 @@ from kseg.cli.options import (
     isolation_option,
     number_option,
     output_options,
-    paths_argument,
+    paths_or_files_argument,
     refuse,
     threads_option,
 )
@@ -35,7 +35,7 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 
 
 @click.command("dump", cls=Command)
-@paths_argument
+@paths_or_files_argument
 @click.option("--deep-iteration", "deep", is_flag=True, help="Print the records of each batch, too.")
 @click.option("--print-data-log", "contents", is_flag=True, help="Print keys and values; implies --deep-iteration.")
 @click.option("--skip-record-metadata", is_flag=True, help="Text: print only the key and value of a record.")
@@ -139,7 +139,7 @@ def _check(options: DumpOptions) -> None:
     if options.as_hex and (options.summary or options.form != TEXT):
         raise click.UsageError("--hex excludes --summary and all --format except text")
     if options.summary and options.form == TABLE:
-        raise click.UsageError("--summary has --format text and json")
+        raise click.UsageError("--summary has --format text, json and html")
     if options.transaction_state and not options.open_transactions:
         raise click.UsageError("--transaction-state is for --open-transactions")
     nearest = options.last is not None or options.around is not None

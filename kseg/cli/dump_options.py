@@ -7,7 +7,7 @@ import click
 
 from kseg.cli.completion import complete_codecs
 from kseg.cli.contents import BytesPattern, ContentFormat, KeyBytes
-from kseg.cli.options import ByteCount, Command, OffsetRange, number_option, with_options
+from kseg.cli.options import ByteCount, CommandFunction, OffsetRange, number_option, with_options
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
 from kseg.dump.decoding import INTERNAL_TOPICS
@@ -164,12 +164,14 @@ _VIEWS = (
 )
 
 
-def filter_options(command: Command) -> Command:
-    """--offsets, --time, --last, --around, --key, --key-pattern, --grep, --producer-id, --open-transactions, --now."""
+def filter_options(command: CommandFunction) -> CommandFunction:
+    """--offsets, --last, --around, --time, --key, --key-pattern, --grep, --producer-id, --open-transactions,
+    --transaction-state, --now.
+    """
     return with_options(command, _FILTERS)
 
 
-def content_options(command: Command) -> Command:
+def content_options(command: CommandFunction) -> CommandFunction:
     """As ``key_format`` and ``value_format``: --key-format, --key-decoder-class, and the same for values."""
 
     @wraps(command)
@@ -186,7 +188,7 @@ def content_options(command: Command) -> Command:
     return with_options(with_formats, _CONTENTS)
 
 
-def decoder_options(command: Command) -> Command:
+def decoder_options(command: CommandFunction) -> CommandFunction:
     """As ``decoder``: --offsets-decoder and its like, of several the first in kafka-dump-log's order.
 
     Also --decode, --committed-offsets, --redact.
@@ -200,12 +202,12 @@ def decoder_options(command: Command) -> Command:
     return with_options(with_decoder, _DECODERS)
 
 
-def side_file_options(command: Command) -> Command:
+def side_file_options(command: CommandFunction) -> CommandFunction:
     """--index-sanity-check, --verify-index-only, --max-message-size."""
     return with_options(command, _SIDE_FILES)
 
 
-def view_options(command: Command) -> Command:
+def view_options(command: CommandFunction) -> CommandFunction:
     """--hex, --position, --summary, --what-if, --sort, --sample."""
     return with_options(command, _VIEWS)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kseg.cli.options import Command, with_options
+from kseg.cli.options import CommandFunction, with_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ _OPTIONS = (
 )
 
 
-def engine_options(command: Command) -> Command:
+def engine_options(command: CommandFunction) -> CommandFunction:
     """As ``engine``: --engine, --master. Raises UsageError for a --master without --engine spark."""
 
     @wraps(command)

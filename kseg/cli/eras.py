@@ -1,10 +1,10 @@
 """The option --era: the release of Kafka whose rules a command follows."""
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
+from kseg.cli.options import Option
 from kseg.releases.recovery import Era, era_of
 from kseg.releases.release import NEWEST
 
@@ -21,7 +21,7 @@ class _Release(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-def era_option(oldest: str = "0.7") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def era_option(oldest: str = "0.7") -> Option:
     """--era; ``oldest``: the release before which the command knows no rules."""
     newest = ".".join(map(str, NEWEST))
     return click.option(

@@ -16,7 +16,8 @@ def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presen
 
     On Spark, Parquet is a directory.
 
-    Raises UsageError for a table on a terminal.
+    Raises UsageError for a binary form on a terminal, PathError if a path cannot be read, DamageError for damage
+    without --skip-damage.
     """
     paths = tuple(of_topics(paths, options.topics))
     if options.form is None or options.form == "jsonl":

@@ -80,7 +80,10 @@ def recover_from_remote(
     remote: RebuildOptions,
     options: RecoverOptions,
 ) -> int:
-    """Rebuilds the selected partitions. Returns the exit status."""
+    """Rebuilds the selected partitions. Returns the exit status.
+
+    Raises RequestError if no partition is selected, UsageError if an option for one topic meets several.
+    """
     request = RemoteRequest(
         store=remote.store or "",
         output=change.output or "",

@@ -15,6 +15,7 @@ from kseg.signals import Terminated
 
 MAX_HELP_COLUMNS = 100
 HALFWAY = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""System errors with exit status 4; all others have 3."""
 
 COMMANDS = {
     "symptoms": "Find the cause of a broker's or client's message, and the commands that help.",

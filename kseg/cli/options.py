@@ -11,14 +11,16 @@ from kseg.cli.completion import complete_topics
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
+from kseg.segment.files import LAST_OFFSET
 from kseg.stores import trees
 from kseg.stores.stored_object import local_path
 
-Command = Callable[..., Any]
-Option = Callable[[Command], Command]
+CommandFunction = Callable[..., Any]
+"""The function of a subcommand; `kseg.cli.help.Command` is its click command."""
+Option = Callable[[CommandFunction], CommandFunction]
 
 
-def with_options(command: Command, options: Iterable[Option]) -> Command:
+def with_options(command: CommandFunction, options: Iterable[Option]) -> CommandFunction:
     """Adds the options, in the order of the help."""
     for option in reversed([*options]):
         command = option(command)
@@ -46,10 +48,9 @@ class OffsetRange(click.ParamType):  # type: ignore[type-arg]
         first, dots, last = str(value).partition("..")
         if not (first or last) or not all(end == "" or (end.isascii() and end.isdigit()) for end in (first, last)):
             self.fail(f"{value!r} is no range of offsets such as 100..200, 100.. or ..200", param, ctx)
-        largest = (1 << 63) - 1
         low = int(first or 0)
-        high = (int(last) if last else largest) if dots else low
-        if low > min(high, largest):
+        high = (int(last) if last else LAST_OFFSET) if dots else low
+        if low > min(high, LAST_OFFSET):
             self.fail(f"{value!r} ends before it begins", param, ctx)
         return low, high
 
@@ -100,7 +101,7 @@ class LogPath(click.Path):
         return local_path(os.fsdecode(super().convert(value, param, ctx)))
 
 
-def paths_argument(command: Command) -> Command:
+def paths_or_files_argument(command: CommandFunction) -> CommandFunction:
     """PATH... and its kafka-dump-log name, ``--files A,B``."""
     command = click.option("--files", metavar="A,B", help="The same as PATH, separated by commas.")(command)
     return click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())(command)
@@ -117,7 +118,7 @@ def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
     return found
 
 
-def quiet_option(command: Command) -> Command:
+def quiet_option(command: CommandFunction) -> CommandFunction:
     """--quiet."""
     return click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary.")(
         command
@@ -149,7 +150,7 @@ _OUTPUT_OPTIONS = (
 )
 
 
-def output_options(command: Command) -> Command:
+def output_options(command: CommandFunction) -> CommandFunction:
     """-o, --color, --quiet, --verbose."""
     return with_options(command, _OUTPUT_OPTIONS)
 
@@ -179,7 +180,7 @@ era_07_option = click.option(
 threads_option = number_option("--jobs", 1, "Number of threads (default: the cores).")
 
 
-def as_presentation(command: Command) -> Command:
+def as_presentation(command: CommandFunction) -> CommandFunction:
     """Gives --format, --color, --quiet and --verbose to the command as ``presentation``."""
 
     @wraps(command)
@@ -193,7 +194,7 @@ jobs_option = number_option("--jobs", 1, "Number of threads for each file (defau
 """For commands that process one file after the other."""
 
 
-def interval_option(command: Command) -> Command:
+def interval_option(command: CommandFunction) -> CommandFunction:
     """--index-interval-bytes."""
     return click.option(
         "--index-interval-bytes",
@@ -203,7 +204,7 @@ def interval_option(command: Command) -> Command:
     )(command)
 
 
-def topic_option(command: Command) -> Command:
+def topic_option(command: CommandFunction) -> CommandFunction:
     """--topic."""
     return click.option(
         "--topic",
@@ -215,7 +216,7 @@ def topic_option(command: Command) -> Command:
     )(command)
 
 
-def server_option(command: Command) -> Command:
+def server_option(command: CommandFunction) -> CommandFunction:
     """--server-properties, as ``server``: a `ServerProperties` or None."""
 
     @wraps(command)

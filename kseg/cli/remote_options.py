@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kseg.cli.completion import complete_topics
-from kseg.cli.options import Command, with_options
+from kseg.cli.options import CommandFunction, with_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ _REBUILD = (
 )
 
 
-def remote_options(command: Command) -> Command:
+def remote_options(command: CommandFunction) -> CommandFunction:
     """--private-key and --topic, of commands that read remote storage in place."""
     return _PRIVATE_KEY(_TOPIC(command))
 
 
-def rebuild_options(command: Command) -> Command:
+def rebuild_options(command: CommandFunction) -> CommandFunction:
     """The options of ``kseg recover``, as ``remote``."""
 
     @wraps(command)

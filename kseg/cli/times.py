@@ -6,9 +6,7 @@ from typing import Any
 import click
 
 from kseg.segment.time_expressions import parse_time_expression
-from kseg.segment.times import LAST_TIMESTAMP, show_time
-
-__all__ = ["LAST_TIMESTAMP", "TimePoint", "TimeRange", "show_time"]
+from kseg.segment.times import LAST_TIMESTAMP
 
 EXAMPLES = "2026-01-31, '2026-01-31 09:00', 2026-01-31T09:00:00Z, yesterday, -2h or 1769850000000"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kseg.cli.archives import mounted, spool_options
+from kseg.cli.archives import spool_options
 from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
@@ -25,6 +25,7 @@ from kseg.output.presentation import Presentation
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.paths import partition_count
+from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
@@ -143,8 +144,8 @@ def command(
     others = () if options.against is None else (options.against,)
     with (
         spark_session(engine, options.jobs) as spark,
-        mounted(options.paths, spool) as found,
-        mounted(others, spool) as replicas,
+        archives_at(options.paths, spool) as found,
+        archives_at(others, spool) as replicas,
     ):
         remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
         takes_census = _takes_census(tuple(found), sort, presentation.form)
@@ -165,16 +166,16 @@ def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
 def _verify(
     options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any, sort: str | None
 ) -> int:
-    together = None
+    checker = None
     if spark is not None:
         from kseg.spark.jobs import judging
 
-        together = judging(spark)
+        checker = judging(spark)
     with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
         if progress.total is not None:
             progress.total *= options.passes
         printer = _printer(options, presentation, sink, sort)
-        return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, together)
+        return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, checker)
 
 
 def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None) -> FindingsPrinter:

@@ -82,6 +82,10 @@ def test_what_makes_no_sense_is_wrong_usage(kseg: Kseg, options: list[str]) -> N
     assert kseg("dump", *options, SEGMENT).status == 2
 
 
+def test_the_forms_of_a_summary_are_named(kseg: Kseg) -> None:
+    assert "--summary has --format text, json and html" in kseg("dump", "--summary", "--format", "table", SEGMENT).err
+
+
 def test_a_table_in_a_pipe_is_as_wide_as_columns_says(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     wide = kseg("dump", "--format", "table", SEGMENT).lines[0]

@@ -149,7 +149,7 @@ class Filters:
         extent_of: Callable[[SegmentReader, SegmentFile], tuple[int, int] | None],
         max_files: int,
     ) -> list[tuple[int, int]]:
-        """Returns the extents of the first ``most`` files that have one."""
+        """Returns the extents of the first ``max_files`` files that have one."""
         found: list[tuple[int, int]] = []
         for file in without_snapshots(files):
             if len(found) == max_files:

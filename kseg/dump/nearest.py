@@ -77,30 +77,31 @@ class Nearest:
                     last = batch.last_offset
         return min(end, last + 1)
 
-    def _offsets(self, files: Sequence[SegmentFile], start: int, stop: int) -> Iterator[int]:
-        """Yields the offsets of matches from ``start`` to ``stop``, both included."""
+    def _offsets(self, files: Sequence[SegmentFile], first: int, last: int) -> Iterator[int]:
+        """Yields the offsets of matches from ``first`` to ``last``, both included."""
         for i, file in enumerate(files):
-            if i + 1 < len(files) and (files[i + 1].base_offset or 0) <= start:
+            if i + 1 < len(files) and (files[i + 1].base_offset or 0) <= first:
                 continue
             with open_source(file.path) as source:
                 reader = self._reader(file, source)
-                reader.begin_at(seek_offset(reader, file, start).position)
+                reader.begin_at(seek_offset(reader, file, first).position)
                 for batch in reader:
                     if not isinstance(batch, Batch) or not self._selection.holds(batch):
                         continue
-                    if batch.base_offset is not None and batch.base_offset > stop:
+                    if batch.base_offset is not None and batch.base_offset > last:
                         return
-                    yield from (offset for offset in self._of_batch(batch) if start <= offset <= stop)
+                    yield from (offset for offset in self._of_batch(batch) if first <= offset <= last)
 
     def _of_batch(self, batch: Batch) -> list[int]:
+        """Returns the offsets of the selected records; of a batch that counts as a whole, its last offset."""
         if self._counts_batches:
             return [batch.last_offset]
         try:
             return [
                 rows.rows[row * ROW_WIDTH + ROW_OFFSET]
                 for rows in batch.rows()
-                for first, after in self._selection.spans(rows)
-                for row in range(first, after)
+                for start, stop in self._selection.spans(rows)
+                for row in range(start, stop)
             ]
         except UndecodableError:
             return [batch.last_offset]

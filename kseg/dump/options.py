@@ -61,7 +61,7 @@ class DumpOptions:
     transaction_state: str | None = None
     """The log directory with __transaction_state; None means that of the partition."""
     now: int | None = None
-    """The time for ages; None means the newest timestamp."""
+    """The time for ages; None means the newest timestamp, for the cleaner's backlog in a summary the current time."""
 
     as_hex: bool = False
     positions: Range | None = None

@@ -20,7 +20,9 @@ from kseg.stores.remote.storage import RemotePartition, open_storage
 
 @dataclass(slots=True)
 class RemotePlace:
-    """A partition: the ``files`` that can hold matches, and sentences about segments that cannot be read."""
+    """A partition: its segments (``all_files``), those that can hold matches (``files``), and sentences about segments
+    that cannot be read (``unread``).
+    """
 
     files: list[SegmentFile]
     all_files: list[SegmentFile]

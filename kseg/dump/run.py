@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kseg.sidefiles.kinds import SideFile
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
+"""kafka-dump-log's default of --max-bytes: that value is no limit."""
 _ENDS_ALL = (StoppedHalfwayError, RequestError, BrokenPipeError)
 
 
@@ -326,6 +327,7 @@ class Dump:
             raise RequestError(f"{output}: would be replaced by its own dump")
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
+        """Returns a reader of a segment with the limits of the options."""
         is_07 = file.kind == ".kafka" or self.options.is_07
         max_bytes = self.options.max_bytes
         return SegmentReader(source, is_07, file.base_offset or 0, live, max_bytes, self.scratch, LONG_RUNS)
@@ -371,6 +373,7 @@ class Dump:
         return True
 
     def damage(self, reader: SegmentReader, damage: Damage) -> None:
+        """Counts and prints damage. Raises EndOfDumpError if the dump stops at damage."""
         from kseg.output.kafka_text import ends_silently
 
         head = bytes(reader.buffer[damage.position : damage.position + 12])

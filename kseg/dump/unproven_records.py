@@ -10,7 +10,9 @@ from kseg.output.sink import STANDARD_OUTPUT, open_sink
 
 
 class RecordsFile:
-    """Raises RequestError if the file is in the recovered path, or cannot be written completely."""
+    """``paths``: the PATHs of the command. Raises RequestError for standard output, for several PATHs, and if the file
+    would be in PATH.
+    """
 
     def __init__(self, path: str, paths: Sequence[str]) -> None:
         if path == STANDARD_OUTPUT:
@@ -23,7 +25,10 @@ class RecordsFile:
         self._path = path
 
     def write(self, directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
-        """Writes the records of all directories, completely or not at all; a dry run only counts them."""
+        """Writes the records of all directories, completely or not at all; a dry run only counts them.
+
+        Raises PathError if a segment cannot be read or the file not be written, StoppedHalfwayError if writing fails.
+        """
         from kseg.formats.rows import Scratch
         from kseg.output.unproven import UnprovenRecords
         from kseg.recovery.salvage.broken_batches import broken_batches, files_of

@@ -1,12 +1,12 @@
 """The order of a table's partitions: the fields that --sort names, and the sorting.
 
-Apart from the table, so that a command line which names them loads nothing that draws.
+Apart from the table, so that the help of a command does not import the table.
 """
 
 from typing import Any
 
 MAX_SEPARATE_PARTITIONS = 10
-"""Partitions that are summarised one by one; more have a line each."""
+"""Partitions that are summarized one by one; more have a line each."""
 _SORT_KEYS = {
     "name": "path", "size": "bytes", "segments": "files", "batches": "batches", "records": "records",
     "damage": "damagedBytes", "oldest": "leastTimestamp", "newest": "maxTimestamp", "cleaner": "cleaner",

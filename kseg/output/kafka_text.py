@@ -14,6 +14,7 @@ from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.output.file_names import as_java_writes, name_bytes
+from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, Span, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
@@ -62,7 +63,7 @@ class KafkaTextPrinter(Printer):
                     self._records(batch, rows, first, stop)
         except UndecodableError as error:
             self.errors += 1
-            self.sink_damage(error.problem, batch.position, batch.size)
+            self._put_damage(error.problem, batch.position, batch.size)
 
     def _rows(self, batch: Batch) -> Iterator[Rows]:
         """Returns the rows of a batch. For a message whose contents are not printed, sizes are the claimed ones."""
@@ -114,9 +115,9 @@ class KafkaTextPrinter(Printer):
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
-        self.sink_damage(damage.code, damage.position, damage.length)
+        self._put_damage(damage.code, damage.position, damage.length)
 
-    def sink_damage(self, code: str, position: int, length: int) -> None:
+    def _put_damage(self, code: str, position: int, length: int) -> None:
         """Writes the line for damage, or for records that cannot be decoded."""
         self._put(b"| damage: %s position: %d length: %d\n" % (code.encode(), position, length))
 
@@ -158,7 +159,7 @@ class KafkaTextPrinter(Printer):
             if held is not None:
                 self._put_record_07(held, batch.base_offset)
             self.errors += 1
-            self.sink_damage(error.problem, batch.position, batch.size)
+            self._put_damage(error.problem, batch.position, batch.size)
 
     def _put_record_07(self, held: tuple[bytes, bytes], next_offset: int) -> None:
         if self.style.skip_metadata:
@@ -175,9 +176,7 @@ class KafkaTextPrinter(Printer):
         content = b""
         if self.style.contents:
             shown = utf8.decode(bytes(rows.payload[value : value + size]))
-            if self.style.escape:
-                shown = printable(shown).decode()
-            content = b" payload: " + shown.encode()
+            content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
         if self.style.skip_metadata:
             return b"", content
         is_valid = b"true" if check >> CHECK_VALID_SHIFT & 1 else b"false"
@@ -199,6 +198,4 @@ def ends_silently(damage: Damage, head: bytes) -> bool:
 
 def printable(shown: str) -> bytes:
     """Returns text that is safe for a terminal: control characters become backslash escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown).encode(
-        "utf-8", "replace"
-    )
+    return on_one_line(shown).encode()

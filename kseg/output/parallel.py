@@ -42,6 +42,7 @@ class TurnSink(Sink):
         self._before = before
 
     def wait(self) -> None:
+        """Returns when all earlier tasks have been written."""
         if self._before is not None:
             self._before.acquire()
             self._before = None

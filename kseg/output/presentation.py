@@ -7,7 +7,7 @@ from kseg.output.notices import Color, Notices
 
 @dataclass(frozen=True, slots=True)
 class Presentation:
-    """How a command shows its results. ``form``: text or json. ``as_page``: the JSON becomes a page of HTML.
+    """``form``: text or json, of ``kseg verify`` also junit or html. ``as_page``: the JSON becomes a page of HTML.
 
     ``report``: the file for the plan of a dry run, None for standard output.
     """

@@ -108,7 +108,7 @@ class Printer:
         """Ends the dump."""
 
     def run(self, reader: SegmentReader, run: Run) -> None:
-        """Prints a run of frames: uncompressed ones in the kernel, the others with `batch`."""
+        """Prints a run of frames in the kernel, decompressed ones too; those that it skips with `batch`."""
         if reader.era_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._expansion))
@@ -136,7 +136,7 @@ class Printer:
 
         self._print(Frames(buffer, rows, buffer, rows), first, stop, origin, expanded_run if self.style.deep else alone)
 
-    def _print(self, frames: "Frames", first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
+    def _print(self, frames: Frames, first: int, stop: int, origin: int, others: Callable[[int], int]) -> None:
         """Prints frames of a run. ``others(i)`` prints the frames from i on that the kernel skips, and returns their
         number.
         """
@@ -178,9 +178,9 @@ class Printer:
         raise NotImplementedError
 
     def _render_rows(self, batch: Batch, rows: Rows, first: int, stop: int, decodes: bool = False) -> None:
-        """Calls ``render(first, stop)`` to write rows, and flushes or enlarges the output buffer as needed.
+        """Prints the rows from ``first`` to ``stop`` of a batch; flushes or enlarges the output buffer as needed.
 
-        ``rows``: the rows to render, if a decoder needs them.
+        ``decodes``: keys and values are decoded by the decoder program.
         """
         renderer, kind = self._renderer, TIMESTAMP_TYPES.index(batch.timestamp_type)
         renderer.record, renderer.origin = first, batch.position

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.compressing import Target
@@ -101,7 +100,7 @@ class SummaryPrinter(Printer):
         found = self._summary.problems.total() - before
         self.errors += found
         if found and self._summary.problems["undecodable-records"]:
-            self._count_damage("undecodable-records")
+            self._keep_first_damage("undecodable-records")
 
     def _recompress(self, batch: Batch) -> None:
         for recompression in self._recompressions:
@@ -111,9 +110,9 @@ class SummaryPrinter(Printer):
         self.errors += 1
         self._summary.bytes += damage.length
         self._summary.add_damage(damage)
-        self._count_damage(damage.code)
+        self._keep_first_damage(damage.code)
 
-    def _count_damage(self, code: str) -> None:
+    def _keep_first_damage(self, code: str) -> None:
         if self._damaged is None:
             self._damaged = self._paths[-1], f"{code} in {os.path.basename(self._paths[-1])}"
 
@@ -222,11 +221,12 @@ def _form_object(form: Form) -> dict[str, Any]:
 
 
 def _distribution_object(sizes: Distribution | None) -> dict[str, Any] | None:
-    return None if sizes is None else {"total": sizes.total, **_without_total(asdict(sizes))}
-
-
-def _without_total(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: fields[name] for name in ("count", "least", "median", "largest")}
+    if sizes is None:
+        return None
+    return {
+        "total": sizes.total, "count": sizes.count, "least": sizes.least, "median": sizes.median,
+        "largest": sizes.largest,
+    }  # fmt: skip
 
 
 def _cardinality_object(number: Cardinality) -> dict[str, Any]:

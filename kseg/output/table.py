@@ -15,9 +15,9 @@ from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, cells, clipped
-from kseg.output.printer import Printer, Span, Style
+from kseg.output.printer import Printer, Span, Style, all_rows
 from kseg.output.sink import Sink
-from kseg.quantities import shown_bytes, shown_time
+from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
@@ -195,8 +195,7 @@ class TablePrinter(Printer):
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
         try:
             for rows in batch.rows():
-                wanted = [(0, rows.count)] if spans is None else spans(rows)
-                for first, stop in wanted:
+                for first, stop in (spans or all_rows)(rows):
                     part = Rows(rows.payload, rows.rows[first * ROW_WIDTH :], rows.headers, stop - first)
                     for record in records_of(part, kind):
                         self._record(batch, record)
@@ -320,6 +319,4 @@ def _shown(data: bytes | None) -> str:
 
 
 def _headers(record: Record) -> str:
-    if not record.headers:
-        return ""
-    return f", {len(record.headers)} header{'s' if len(record.headers) > 1 else ''}"
+    return f", {plural(len(record.headers), 'header', 'headers')}" if record.headers else ""

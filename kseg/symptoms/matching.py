@@ -77,7 +77,7 @@ def symptoms_in(lines: Iterable[str]) -> list[Found]:
 def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
     """Yields the commands for a symptom as argument lists, each once and with its purpose.
 
-    A command with a value that no line names is omitted.
+    A command that needs a file, position or offset is omitted if no line names one.
     """
     seen: set[tuple[str, ...]] = set()
     for step in found.symptom.steps:

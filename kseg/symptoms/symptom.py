@@ -5,10 +5,8 @@ from typing import NamedTuple
 BROKER, CLIENT, TOOL = "broker", "client", "tool"
 SPEAKERS = (BROKER, CLIENT, TOOL)
 
-PARTITION, LOG_DIRECTORY, FILE = "{partition}", "{logdir}", "{file}"
-POSITIONS, OFFSET = "{positions}", "{offset}"
-PLACEHOLDERS = (PARTITION, LOG_DIRECTORY, FILE, POSITIONS, OFFSET)
-"""POSITIONS is a range of bytes from the position that a message names."""
+PLACEHOLDERS = ("{partition}", "{logdir}", "{file}", "{positions}", "{offset}")
+"""``{positions}`` is a range of bytes from the position that a message names."""
 
 
 class Step(NamedTuple):

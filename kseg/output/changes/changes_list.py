@@ -17,7 +17,7 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
     if form == "json":
         for change in found:
             sink.write(encode(_row(change)) + b"\n")
-        summary = {"type": "summary", "changed": False, "keptBytes": _kept(found)}
+        summary = {"type": "summary", "changed": False, "keptBytes": sum(change.kept_bytes for change in found)}
         sink.write(encode(summary) + b"\n")
         return
     paint = Paint(color, sink.is_terminal)
@@ -40,10 +40,6 @@ def _cells(change: KnownChange) -> Row:
 
 def _line(row: Row) -> str:
     return f"  {row.number:>3}  {row.time}  {row.state:<9}  {row.kept:>10}  {row.command}\n"
-
-
-def _kept(found: list[KnownChange]) -> int:
-    return sum(change.kept_bytes for change in found if change.partitions is None)
 
 
 def _row(change: KnownChange) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
-    """Returns the table as text. The change of a row with a color has not ended normally."""
+    """Returns the table as text. With ``is_colored``, changes in any state but DONE are yellow."""
     from rich.table import Table
     from rich.text import Text
 

@@ -9,7 +9,7 @@ from typing import Any
 from kseg.changes.disk_space import space_of
 from kseg.changes.driver.totals import PlanTotals
 from kseg.changes.manifest import Change
-from kseg.changes.plan import EXTEND, RENAME, TRUNCATE, Plan, Step
+from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import encode, name_value
 from kseg.output.changes.plan_tree import Entry, plan_tree
 from kseg.output.notices import Notices, on_one_line
@@ -22,7 +22,7 @@ MAX_STEPS = 20
 """Steps of one partition that the text form lists; the others are only counted."""
 MAX_LINES = 400
 """After this many lines each further partition is one line; after twice as many it has none."""
-_COLORS = {"delete": "red", "truncate": "red", "replace": "yellow", "create": "green", "extend": "green"}
+_COLORS = {DELETE: "red", TRUNCATE: "red", REPLACE: "yellow", CREATE: "green", EXTEND: "green"}
 
 
 class PlanPrinter:
@@ -75,7 +75,7 @@ class PlanPrinter:
         return [self._shown.pop(key) for key in keys]
 
     def needs(self, peak_bytes: int) -> None:
-        """Disk space that files took before the plans were made, as a command counted it."""
+        """Raises the needed disk space to ``peak_bytes``, which a command has computed for a partition."""
         self.totals.peak_bytes = max(self.totals.peak_bytes, peak_bytes)
 
     def finish(self, notices: Notices, status: int = 0) -> None:
@@ -256,7 +256,7 @@ def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
 def _new_size(step: Step) -> int | None:
     if step.action == RENAME:
         return step.before.size if step.before else None
-    return None if step.action == "delete" else step.size
+    return None if step.action == DELETE else step.size
 
 
 def _grouped(steps: list[Step]) -> list[list[Step]]:
@@ -295,7 +295,7 @@ def _sizes(group: list[Step]) -> str:
         return f"{step.before.size} -> {step.size} bytes"
     if step.action == RENAME:
         return ""
-    sizes = [each.before.size if each.action == "delete" and each.before else each.size for each in group]
+    sizes = [each.before.size if each.action == DELETE and each.before else each.size for each in group]
     return f"({shown_bytes(sum(sizes))})"
 
 
@@ -303,7 +303,7 @@ def _reason(step: Step) -> str:
     """Returns the reason and the removed ranges; many ranges are summarized."""
     parts = [step.reason] if step.reason else []
     if len(step.removed) > 3:
-        parts.append(f"{len(step.removed)} ranges, {_range(step)}")
+        parts.append(f"{len(step.removed)} ranges, {_removed_amount(step)}")
     else:
         for removed in step.removed:
             offsets = "" if removed.first_offset is None else f", offsets {removed.first_offset}..{removed.last_offset}"
@@ -318,7 +318,8 @@ def _records(count: int) -> str:
     return plural(count, "record", "records") if count else "no intact record"
 
 
-def _range(step: Step) -> str:
+def _removed_amount(step: Step) -> str:
+    """Returns the removed bytes and intact records of all ranges of a step."""
     size = sum(removed.length for removed in step.removed)
     known = [removed.records for removed in step.removed if removed.records is not None]
     return f"{size} bytes" + (f", {_records(sum(known))}" if known else "")

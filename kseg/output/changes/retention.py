@@ -42,6 +42,8 @@ class RetentionPrinter:
 
 
 class JsonRetention(RetentionPrinter):
+    """Prints one object for the partition, and one for each segment."""
+
     def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
         directory = partition["directory"]
         self._put({**partition, "directory": name_value(directory)})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, KINDS, WARNING
-from kseg.output.findings.printer import FindingsPrinter
+from kseg.output.findings.printer import FindingsPrinter, extent_of
 from kseg.output.findings.totals import show_totals
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
@@ -134,9 +134,7 @@ class JunitFindings(FindingsPrinter):
 
 def _line(finding: Finding) -> str:
     position = "" if finding.position is None else f"position {finding.position}: "
-    size = "" if finding.length is None else f" ({finding.length} bytes)"
-    offset = "" if finding.offset is None else f" [offset {finding.offset}]"
-    return f"{position}{finding.message}{offset}{size}"
+    return f"{position}{finding.message}{extent_of(finding)}"
 
 
 def _text(text: str, is_attribute: bool = True) -> str:

@@ -35,6 +35,13 @@ class FindingsPrinter:
         raise NotImplementedError
 
 
+def extent_of(finding: Finding) -> str:
+    """Returns the offset and the size of a finding, as they follow its message; "" for neither."""
+    offset = "" if finding.offset is None else f" [offset {finding.offset}]"
+    size = "" if finding.length is None else f" ({finding.length} bytes)"
+    return offset + size
+
+
 def text_of(finding: Finding) -> str:
     """Returns the message on one line, with the offset to which a consumer can seek behind damage."""
     behind = finding.details.get("nextGoodOffset")

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kseg.findings.table import FROM_REPLICA, KINDS
-from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, text_of
+from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, extent_of, text_of
 from kseg.output.findings.totals import show_totals
 from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import Notices, on_one_line
@@ -45,9 +45,7 @@ class TextFindings(FindingsPrinter):
             self._of_file.append(finding)
             return
         severity = self._paint(finding.severity, COLORS[finding.severity], bold=True)
-        size = "" if finding.length is None else f" ({finding.length} bytes)"
-        offset = "" if finding.offset is None else f" [offset {finding.offset}]"
-        text = f"{text_of(finding)}{offset}{size}"
+        text = text_of(finding) + extent_of(finding)
         place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
         self._put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n")
 

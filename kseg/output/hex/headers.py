@@ -5,7 +5,7 @@ from typing import Any
 
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import codec_name
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V07_MAGIC
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.output.hex.lines import HexLines
 from kseg.quantities import shown_time
@@ -19,8 +19,7 @@ _V0 = (("offset", 8), ("size", 4), ("crc", 4), ("magic", 1), ("attributes", 1))
 _V1 = (*_V0, ("timestamp", 8))
 _UNKNOWN = _V2[:4]
 _V07 = {0: (("size", 4), ("magic", 1), ("crc", 4)), 1: (("size", 4), ("magic", 1), ("attributes", 1), ("crc", 4))}
-_MAGIC_AT, _MAGIC_AT_07 = 16, 4
-MAGIC_END = 17
+MAGIC_END = ENTRY_MAGIC + 1
 """The end of the fields that all formats since 0.8 share."""
 _UNSET = {"producerId", "producerEpoch", "baseSequence"}
 _TIMES = {"baseTimestamp", "maxTimestamp", "timestamp"}
@@ -31,7 +30,7 @@ Slices = Callable[[int, int], Any]
 
 def fields_of(head: bytes, era_07: bool) -> tuple[tuple[str, int], ...]:
     """Returns names and sizes of the header's fields, by its magic; for an unknown magic the fields before it."""
-    at = _MAGIC_AT_07 if era_07 else _MAGIC_AT
+    at = V07_MAGIC if era_07 else ENTRY_MAGIC
     magic = head[at] if len(head) > at else -1
     if era_07:
         return _V07.get(magic, _V07[0][:2])
@@ -125,7 +124,7 @@ def _attributes(bits: int, seen: dict[str, int], era_07: bool) -> str:
     return f"0x{bits & (1 << width) - 1:0{width // 4}x}: {', '.join(found)}"
 
 
-def value_place(lines: HexLines, data: BytesLike, start: int, size: int, position: int) -> tuple[int, int] | None:
+def show_key(lines: HexLines, data: BytesLike, start: int, size: int, position: int) -> tuple[int, int] | None:
     """Prints the key of a v0 or v1 message and the size of its value. Returns the range of the value, None if it is
     invalid.
 

@@ -15,12 +15,13 @@ from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, LEGACY_FLAGS, MAGIC_V2, V07_SIZE_BYTES
 from kseg.limits import MAX_NESTING
-from kseg.output.hex.headers import MAGIC_END, show_header, value_place
+from kseg.output.hex.headers import MAGIC_END, show_header, show_key
 from kseg.output.hex.lines import HexLines
 from kseg.output.hex.records import show_records
 from kseg.output.paint import Paint
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
+from kseg.quantities import plural
 from kseg.segment.batches import Batch, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
@@ -156,7 +157,7 @@ class HexPrinter(Printer):
             codec, value = v07.parse_header(data).codec, (read, size)
         else:
             codec = data[LEGACY_FLAGS] & CODEC
-            found = value_place(lines, data, read, size, position)
+            found = show_key(lines, data, read, size, position)
             if found is None:
                 return
             value = found
@@ -222,8 +223,8 @@ def _heading(batch: Batch) -> str:
         return f"0.7 message, {batch.size} bytes: offset {batch.base_offset}, next {batch.next_offset}"
     if isinstance(batch, RecordBatch):
         kind = "control batch" if batch.is_control else "batch"
-        count = batch.header.record_count
-        span = f"offsets {batch.base_offset} to {batch.last_offset}, {count} {'record' if count == 1 else 'records'}"
+        count = plural(batch.header.record_count, "record", "records")
+        span = f"offsets {batch.base_offset} to {batch.last_offset}, {count}"
         return f"v{batch.magic} {kind}, {batch.size} bytes: {span}"
     kind = "message" if batch.header.codec == 0 else f"{batch.compression} message"
     return f"v{batch.magic} {kind}, {batch.size} bytes: offset {batch.last_offset}"

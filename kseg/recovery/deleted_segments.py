@@ -36,12 +36,10 @@ class RestoredSegment(NamedTuple):
 
 @dataclass(slots=True)
 class DeletedSegments:
-    """``restored``: by base offset; ``skipped``: path and reason of each other one. ``first_base``: of all segments
-    afterwards, -1 for none."""
+    """``restored``: by base offset; ``skipped``: path and reason of each other one."""
 
     restored: list[RestoredSegment] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    first_base: int = -1
 
     def restore(self, workspace: Workspace) -> None:
         """Renames the files in a workspace, and adds the leader epochs."""
@@ -80,7 +78,6 @@ def deleted_segments(directory: str) -> DeletedSegments:
         reason = log.restore(file, found.restored)
         if reason:
             found.skipped.append((file.path, reason))
-    found.first_base = min(log.bases, default=-1)
     return found
 
 
@@ -91,7 +88,7 @@ class _Log:
         self._paths = {file.base_offset or 0: file.path for file in files}
         self._spans: dict[int, SegmentSpan] = {}
         self._buffers = Buffers()
-        self.bases = sorted(self._paths)
+        self._bases = sorted(self._paths)
 
     def restore(self, file: SegmentFile, restored: list[RestoredSegment]) -> str:
         """Adds a deleted segment to the log and to ``restored``. Returns why it does not fit, "" if it does."""
@@ -99,15 +96,15 @@ class _Log:
         span = span_of(file.path, self._buffers)
         if span.next_offset < 0:
             return "holds no batch"
-        at = bisect_left(self.bases, base)
-        before = self._span(self.bases[at - 1]) if at else None
-        after = self._span(self.bases[at]) if at < len(self.bases) else None
+        at = bisect_left(self._bases, base)
+        before = self._span(self._bases[at - 1]) if at else None
+        after = self._span(self._bases[at]) if at < len(self._bases) else None
         is_behind = before is None or before.next_offset <= base
-        if not is_behind or (after is not None and self.bases[at] < span.next_offset):
+        if not is_behind or (after is not None and self._bases[at] < span.next_offset):
             return "the log has these offsets: a cleaner has replaced the segment, or others were written"
         if not (_rise(before, span) and _rise(span, after)):
             return "its leader epochs do not fit to the segments beside it: its records were given up"
-        self.bases.insert(at, base)
+        self._bases.insert(at, base)
         self._spans[base] = span
         restored.append(RestoredSegment(base, span.next_offset, tuple(span.epochs), span.is_intact))
         return ""

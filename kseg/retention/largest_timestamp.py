@@ -10,9 +10,6 @@ from kseg.errors import PathError
 from kseg.sidefiles.time_index import last_time_entry
 from kseg.stores import trees
 
-TIME_INDEX = "time index"
-FILE_TIME = "file time"
-
 
 class Largest(NamedTuple):
     """``timestamp`` in ms. ``offset``: of the time index entry, at most the last offset of the record's batch; None if
@@ -20,10 +17,6 @@ class Largest(NamedTuple):
 
     timestamp: int
     offset: int | None
-
-    @property
-    def source(self) -> str:
-        return FILE_TIME if self.offset is None else TIME_INDEX
 
 
 def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> Largest:

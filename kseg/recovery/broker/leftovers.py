@@ -8,7 +8,7 @@ from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegm
 from kseg.recovery.names import leading_offset, offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
-from kseg.releases.recovery import SWAP_IGNORED, SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
+from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
@@ -20,8 +20,6 @@ def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
     if not era.deletes_leftovers:
         return []
     swaps = _remove_leftovers(workspace, era)
-    if era.swap_handling == SWAP_IGNORED:
-        return []
     stems = [name.removesuffix(_LOG_SWAP) for name in swaps if name.endswith(_LOG_SWAP)]
     if era.swap_handling == SWAP_LOG_RENAMED:
         _rename_at_once(workspace, swaps)

@@ -24,9 +24,9 @@ class DamagedLogError(KsegError):
     exit_status = 1
 
 
-def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, only: str | None = None) -> Interval:
-    """Rebuilds the indexes of all segments of a workspace, or of the one named; ``with_snapshots``: also the producer
-    snapshots at segment bases and at the log end. Returns the interval of the indexes.
+def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False) -> Interval:
+    """Rebuilds the indexes of all segments of a workspace; ``with_snapshots``: also the producer snapshots at segment
+    bases and at the log end. Returns the interval of the indexes.
 
     After a clean stop no index keeps the zeros of a preallocated file. If the log does not begin at offset 0, earlier
     producers come from the snapshot at its first segment's base. Raises DamagedLogError if a .log is damaged,
@@ -55,10 +55,6 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False, on
         if with_snapshots:
             manager.end_offset = max(manager.end_offset, segment.base_offset)
             manager.take_snapshot()
-        if only is not None and segment.log != only:
-            for headers in segment.headers():
-                each(headers, segment)
-            continue
         segment.keeps_preallocated = not start.was_clean
         found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
         if found.valid_bytes < segment.size or found.refused:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
+from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
+from kseg.recovery.broker.segments import DELETED, LOG, SUFFIXES
 from kseg.recovery.names import segment_stem
 from kseg.recovery.segment_span import SegmentSpan, span_of
 from kseg.recovery.workspace import Workspace
@@ -21,8 +23,7 @@ from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
 
-DELETED = ".deleted"
-_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_SUFFIXES = (*SUFFIXES, SNAPSHOT)
 
 
 class RestoredSegment(NamedTuple):
@@ -69,7 +70,7 @@ def merged_epochs(known: list[EpochEntry], more: list[EpochEntry]) -> list[Epoch
 
 def deleted_segments(directory: str) -> DeletedSegments:
     """Chooses the segments of a partition directory that fit between those of the log. Raises PathError."""
-    files = [file for file in list_segments(directory, everything=True) if file.kind == ".log"]
+    files = [file for file in list_segments(directory, everything=True) if file.kind == LOG]
     log = _Log([file for file in files if not file.leftover and file.base_offset is not None])
     found = DeletedSegments()
     for file in files:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kseg.changes.root_files import TopicPartition
 from kseg.errors import PathError
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.known_topics import KnownTopics
@@ -18,9 +19,6 @@ from kseg.sidefiles.checkpoints import (
     read_offset_checkpoint,
 )
 from kseg.stores.regular_files import read_regular
-
-TopicPartition = tuple[str, int]
-"""Topic and partition number."""
 
 
 class LogBounds(NamedTuple):

@@ -7,10 +7,11 @@ from dataclasses import replace
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.plan import Plan
+from kseg.changes.root_files import TopicPartition
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
-from kseg.recovery.destination import Destination, LogBounds, TopicPartition
+from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.moved_directories import DirectoryRestore, is_moved, plan_restores
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import Root, partition_of

@@ -95,8 +95,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
         return ""
     found = ids.find(partition[0])
     if found is not None:
-        content = build_partition_metadata(PartitionMetadata(0, found[0]))
-        workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {found[1]}")
+        _write_id(workspace, *found)
         return ""
     if has_file:
         raise BrokerRefusesError(
@@ -109,11 +108,15 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     )
 
 
+def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
+    content = build_partition_metadata(PartitionMetadata(0, topic_id))
+    workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
+
+
 def _write_new_id(workspace: Workspace, ids: TopicIds, topic: str, old_place: tuple[str, int] | None) -> None:
     """Writes the id of the topic that a directory with a new name belongs to, or removes that of another topic."""
     found = ids.find(topic)
     if found is not None:
-        content = build_partition_metadata(PartitionMetadata(0, found[0]))
-        workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {found[1]}")
+        _write_id(workspace, *found)
     elif old_place is None or old_place[0] != topic:
         workspace.delete(PARTITION_METADATA, f"is the id of another topic than {topic}")

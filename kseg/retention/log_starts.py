@@ -7,9 +7,8 @@ deletions in the middle of a segment.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kseg.changes.root_files import TopicPartition
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
-
-Partition = tuple[str, int]
 
 
 class LogStart(NamedTuple):
@@ -19,7 +18,7 @@ class LogStart(NamedTuple):
     first_base: int
 
 
-def with_log_starts(entries: Iterable[OffsetCheckpoint], starts: Mapping[Partition, LogStart]) -> bytes | None:
+def with_log_starts(entries: Iterable[OffsetCheckpoint], starts: Mapping[TopicPartition, LogStart]) -> bytes | None:
     """Returns the new contents of the file with these entries; None if nothing changes."""
     old = list(entries)
     new = {(entry.topic, entry.partition): entry.offset for entry in old}

@@ -9,11 +9,21 @@ from collections.abc import Callable, Iterator
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import int64s
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_CRC,
+    MAGIC_V2,
+    V2_ATTRIBUTES,
+    V2_CRC,
+)
 from kseg.kernel.layout.rows import (
     BATCH_MAGIC,
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_SIZE,
     FRAME_STATE,
@@ -87,7 +97,7 @@ class AcceptedBatches:
         if self._max_size is None:
             return count
         sizes = rows[BATCH_SIZE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        return next((i for i, size in enumerate(sizes) if size - 12 > self._max_size), count)
+        return next((i for i, size in enumerate(sizes) if size - ENTRY_OVERHEAD > self._max_size), count)
 
     def _known(self, rows: memoryview, count: int) -> int:
         """Returns the number of batches before the first with a magic that the broker does not know."""
@@ -100,19 +110,23 @@ class AcceptedBatches:
         """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
         magic, or one that is larger than the largest window."""
         head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
-        if len(head) < HEADER_BYTES or head[16] > self._max_magic:
+        if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > self._max_magic:
             return None
-        size, is_v2 = be32(head, 8) + 12, head[16] >= 2
-        if size > self._size - self.position or (self._max_size is not None and size - 12 > self._max_size):
+        magic = head[ENTRY_MAGIC]
+        size, is_v2 = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD, magic >= MAGIC_V2
+        if size > self._size - self.position or (self._max_size is not None and size - ENTRY_OVERHEAD > self._max_size):
             return None
-        if not (size > LARGEST_WINDOW_BYTES or (head[16] > 2 and size >= HEADER_BYTES)):
+        if not (size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)):
             return None
         data: BytesLike = self._source.buffer[self.position : self.position + size]
-        wrong = crc32c(data[21:]) != int.from_bytes(head[17:21], "big")
-        if wrong if is_v2 else crc32(data[16:]) != int.from_bytes(head[12:16], "big"):
+        if is_v2:
+            is_right = crc32c(data[V2_ATTRIBUTES:]) == int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
+        else:
+            is_right = crc32(data[ENTRY_MAGIC:]) == int.from_bytes(head[LEGACY_CRC:ENTRY_MAGIC], "big")
+        if not is_right:
             return None
         rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)
-        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, head[16], 1
+        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, magic, CRC_RIGHT
         headers.read(data, frame, 1, False, self.position, rows)
         return Headers(rows, 1)
 

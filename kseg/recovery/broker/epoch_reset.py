@@ -7,21 +7,21 @@ one. Checksums of batches do not cover the field.
 from collections.abc import Iterator
 
 from kseg.changes.plan import Piece
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.workspace import Workspace
 from kseg.segment.survey import Headers
 
-_EPOCH_AT, _ZERO = 12, bytes(4)
-"""Position of partitionLeaderEpoch in a batch of magic 2, and its new bytes."""
+_ZERO = bytes(4)
+"""The new bytes of partitionLeaderEpoch."""
 
 
 def epoch_positions(headers: Headers) -> Iterator[int]:
     """Yields the positions of leader epochs other than 0 in batches that have the field."""
     for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
         if headers.rows[at + BATCH_MAGIC] == MAGIC_V2 and headers.rows[at + BATCH_LEADER_EPOCH] != 0:
-            yield headers.rows[at + BATCH_POSITION] + _EPOCH_AT
+            yield headers.rows[at + BATCH_POSITION] + V2_LEADER_EPOCH
 
 
 def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:

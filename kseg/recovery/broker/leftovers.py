@@ -4,7 +4,7 @@ A .swap is a complete new segment that replaces others, after compaction or a sp
 recovered when all others are loaded (`kseg.recovery.broker.loading`); since then it is only renamed.
 """
 
-from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, BrokerSegment
+from kseg.recovery.broker.segments import CLEANED, DELETED, INDEX, INDEXES, LOG, SWAP, BrokerSegment
 from kseg.recovery.names import leading_offset, offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
@@ -12,6 +12,8 @@ from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
+CHECKPOINT_DELETED = ".checkpoint" + DELETED
+"""KRaft snapshots marked as deleted (Snapshots.DELETE_SUFFIX), which a load leaves."""
 
 
 def handle_leftovers(workspace: Workspace, era: Era) -> list[str]:
@@ -34,9 +36,9 @@ def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
     """Returns the .swap files that remain."""
     swaps, cleaned = [], []
     for name in workspace.names():
-        if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+        if name.endswith(DELETED) and not name.endswith(CHECKPOINT_DELETED):
             workspace.delete(name, "was to be deleted")
-        elif name.endswith(".cleaned"):
+        elif name.endswith(CLEANED):
             cleaned.append(name)
         elif name.endswith(SWAP):
             swaps.append(name)
@@ -56,7 +58,7 @@ def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
 
 def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) -> None:
     """Removes the indexes of a .swap, or those that it replaces; they are rebuilt."""
-    kinds = SUFFIXES[1:] if era.has_producers else (INDEX,)
+    kinds = INDEXES if era.has_producers else (INDEX,)
     stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
     if stem is not None and era.deletes_index_swaps:
         swaps.remove(name)

@@ -28,7 +28,17 @@ from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
 from kseg.recovery.broker.remains import SegmentRemains
 from kseg.recovery.broker.scan_cache import ScanCache
-from kseg.recovery.broker.segments import INDEX, LOG, SUFFIXES, SWAP, TIME_INDEX, TXN_INDEX, BrokerSegment, LogEnd
+from kseg.recovery.broker.segments import (
+    INDEX,
+    INDEXES,
+    LOG,
+    SUFFIXES,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    BrokerSegment,
+    LogEnd,
+)
 from kseg.recovery.broker.splitting import split
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
 from kseg.recovery.names import offset_of, segment_stem
@@ -40,8 +50,6 @@ from kseg.segment.survey import Headers
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
-
-_INDEXES = SUFFIXES[1:]
 
 
 class _OverflowError(Exception):
@@ -187,7 +195,7 @@ class PartitionLoad:
     def _reindex(self, segment: BrokerSegment) -> None:
         """Rebuilds the missing ones of the offset and time index; all indexes of a part of a split."""
         files = self.workspace.files
-        kept = {name: files[name] for kind in _INDEXES if (name := segment.name(kind)) in files}
+        kept = {name: files[name] for kind in INDEXES if (name := segment.name(kind)) in files}
         is_part = segment.stem in self._parts
         each = self._scan(segment)[1] if is_part else _none_replayed
         segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
@@ -300,7 +308,7 @@ class PartitionLoad:
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
         self._cut(segment, 0, segment.base_offset, reason)
         self.remains.pop(segment.base_offset, None)
-        for suffix in _INDEXES:
+        for suffix in INDEXES:
             if segment.stem + suffix in self.workspace:
                 self.workspace.write(segment.stem + suffix, [b""], reason)
         return size

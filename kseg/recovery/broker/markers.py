@@ -9,6 +9,7 @@ from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.segment.batches import RecordBatch
 from kseg.segment.items import TIMESTAMP_TYPES, records_of
 
@@ -37,7 +38,7 @@ class BadMarkerError(Exception):
 
 def read_marker(data: bytes, scratch: Scratch) -> Marker:
     """Returns the marker of a control batch, whose record count is at least one. Raises BadMarkerError."""
-    batch = RecordBatch(data, 0, len(data), 2, True, scratch)
+    batch = RecordBatch(data, 0, len(data), MAGIC_V2, True, scratch)
     count, is_compressed = batch.header.record_count, batch.header.codec != 0
     if count < 0:
         raise BadMarkerError(f"it counts {count} records", True)

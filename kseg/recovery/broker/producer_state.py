@@ -20,6 +20,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from kseg.kernel.state.producer_table import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
@@ -169,7 +170,7 @@ class ProducerStateManager:
         marker = read_marker(read(row[BATCH_POSITION], row[BATCH_SIZE]), self._scratch)
         plain = int64s(BATCH_WIDTH)
         plain[:] = row
-        plain[BATCH_STATE], plain[BATCH_SIZE], plain[BATCH_COUNT] = 1, PLAIN_MARKER_BYTES, 1
+        plain[BATCH_STATE], plain[BATCH_SIZE], plain[BATCH_COUNT] = CRC_RIGHT, PLAIN_MARKER_BYTES, 1
         plain[BATCH_MARKER], plain[BATCH_COORDINATOR_EPOCH] = marker.type, marker.coordinator_epoch
         plain[BATCH_BASE_TIMESTAMP] = plain[BATCH_MAX_TIMESTAMP] = marker.timestamp
         return plain

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import int64s
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
@@ -19,7 +20,6 @@ from kseg.segment.survey import Headers
 MAX_EVENTS_PER_KIND = 3
 """Limit of listed problems of one kind per segment."""
 
-_NEWEST_MAGIC = 2
 GAP = "gap-unexplained"
 _CODES = {
     chain.GAP: (GAP, "does not go on from the one before it"),
@@ -56,7 +56,7 @@ class SegmentRemains:
     def add(self, headers: Headers) -> None:
         """Adds batches. Those that a broker reads as v2 despite their magic come one at a time (`AcceptedBatches`)."""
         magic = headers.rows[BATCH_MAGIC]
-        if magic > _NEWEST_MAGIC and len(self.found) < MAX_EVENTS_PER_KIND:
+        if magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:
             position, offset = headers.rows[BATCH_POSITION], headers.rows[BATCH_FIRST_OFFSET]
             text = f"names no format in its magic, which is {magic}"
             self.found.append(Remaining(self.file, position, offset, "bad-magic", text))

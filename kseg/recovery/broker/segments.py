@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -33,6 +33,7 @@ from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
+from kseg.segment.files import LEFTOVER_SUFFIXES
 from kseg.segment.indexes import OFFSET_ENTRY
 from kseg.segment.survey import Headers
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
@@ -40,14 +41,14 @@ from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.unreadable import unreadable_error
 
 LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
-SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
-SWAP = ".swap"
+INDEXES = (INDEX, TIME_INDEX, TXN_INDEX)
+SUFFIXES = (LOG, *INDEXES)
+DELETED, CLEANED, SWAP = LEFTOVER_SUFFIXES
 
 LARGEST_POSITION = 0x7FFFFFFF
 
 _MIN_BYTES = 14
-_LENGTH_END = 12
-_UP_TO_MAGIC = 17
+_UP_TO_MAGIC = ENTRY_MAGIC + 1
 _FRAMES_AT_ONCE = 1 << 12
 
 _WARM_ENTRIES = 1024
@@ -144,11 +145,16 @@ class BrokerSegment:
     def last_indexed(self) -> tuple[int, int]:
         """Returns offset and position of the last entry of the offset index; like a broker, counts trailing zeros as
         entries."""
-        name = self.name(INDEX)
-        entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
+        entries = self._index_entries
         if not entries:
             return self.base_offset, 0
         return self._indexed(entries - 1)
+
+    @property
+    def _index_entries(self) -> int:
+        """Number of entries of the offset index, 0 if there is none."""
+        name = self.name(INDEX)
+        return self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
 
     def _indexed(self, number: int) -> tuple[int, int]:
         """Returns offset and position of an entry of the offset index."""
@@ -160,8 +166,7 @@ class BrokerSegment:
     def lookup(self, offset: int) -> int:
         """Returns the position from which to search for an offset, at least 0; for an unsorted index, the result of
         Kafka's binary search (LogSegment.translateOffset, AbstractIndex)."""
-        name = self.name(INDEX)
-        entries = self.workspace.size(name) // OFFSET_ENTRY.size if name in self.workspace else 0
+        entries = self._index_entries
         if not entries:
             return 0
         low, high = 0, max(0, entries - 1 - _WARM_ENTRIES)
@@ -274,8 +279,8 @@ class BrokerSegment:
                 if position >= end - _UP_TO_MAGIC:
                     return
                 head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])
-                size, magic = be32(head, 8), head[16] - (head[16] >> 7 << 8)
-                is_whole = size + _LENGTH_END <= end - position
+                size, magic = be32(head, ENTRY_SIZE), head[ENTRY_MAGIC] - (head[ENTRY_MAGIC] >> 7 << 8)
+                is_whole = size + ENTRY_OVERHEAD <= end - position
                 if size < _MIN_BYTES or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
                     if source.look_for_unreadable():
                         raise unreadable_error(source.path, source.unreadable)
@@ -283,11 +288,11 @@ class BrokerSegment:
                 if not is_whole:
                     return
                 rows = int64s(BATCH_WIDTH)
-                frame[FRAME_SIZE], frame[FRAME_MAGIC] = min(size + _LENGTH_END, len(head)), magic
+                frame[FRAME_SIZE], frame[FRAME_MAGIC] = min(size + ENTRY_OVERHEAD, len(head)), magic
                 read_headers(head, frame, 1, False, position, rows)
-                rows[BATCH_SIZE] = size + _LENGTH_END
+                rows[BATCH_SIZE] = size + ENTRY_OVERHEAD
                 yield Headers(rows, 1)
-                position += size + _LENGTH_END
+                position += size + ENTRY_OVERHEAD
 
     def recover(
         self, interval: int, era: Era, each: Callable[[Headers], ReplayResult], epoch: Callable[[int, int], None]
@@ -321,7 +326,8 @@ class BrokerSegment:
                     changes.add(part)
                 aborted += replayed.aborted
                 self._check_aborted(aborted, len(replayed.aborted))
-                self._count(found, part)
+                found.valid_bytes = self.end_of(part)
+                found.next_offset = part.rows[(taken - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
             if status != indexing.DONE or replayed.is_cut:
                 break
             if replayed.refusal:
@@ -361,9 +367,3 @@ class BrokerSegment:
         return all(
             (leading_offset(name) or 0) <= self.base_offset for name in self.workspace.files if name.endswith(LOG)
         )
-
-    @staticmethod
-    def _count(found: Recovered, headers: Headers) -> None:
-        rows, last = headers.rows, (headers.count - 1) * BATCH_WIDTH
-        found.valid_bytes = rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
-        found.next_offset = rows[last + BATCH_LAST_OFFSET] + 1

@@ -10,7 +10,8 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, BATCH_WIDTH, be64
 from kseg.recovery.broker.index_builder import first_offset_of
-from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
+from kseg.recovery.broker.segments import INDEXES, LOG, BrokerSegment
+from kseg.recovery.names import segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.segment.writer import LARGEST_DELTA
 
@@ -31,10 +32,10 @@ def split(segment: BrokerSegment, outside: int) -> list[str]:
     workspace, log = segment.workspace, segment.log
     parts = _parts(segment, outside)
     pieces = [workspace.slice(log, part.start, part.end - part.start) for part in parts]
-    stems = [f"{part.base:020d}" for part in parts]
+    stems = [segment_stem(part.base) for part in parts]
     if len(set(stems)) < len(stems) or any(stem != segment.stem and stem + LOG in workspace for stem in stems):
         raise _refusal(segment, outside, "and a part of it would take the path of another segment")
-    for suffix in SUFFIXES[1:]:
+    for suffix in INDEXES:
         workspace.delete(segment.name(suffix), _REASON)
     if stems[0] != segment.stem:
         workspace.rename(log, stems[0] + LOG, _REASON)

@@ -11,7 +11,7 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.recovery.broker.losses import Loss
 from kseg.recovery.broker.start import Cut, Start
-from kseg.recovery.names import offset_of
+from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.segment.items import Damage
@@ -41,7 +41,7 @@ class Load07:
         if not names and workspace.names(".log"):
             raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
         if not names:
-            names = [f"{0:020d}{LOG_SUFFIX}"]
+            names = [segment_stem(0) + LOG_SUFFIX]
             workspace.write(names[0], [b""], "a log has at least one segment")
         for name, following in pairwise(names):
             if offset_of(name) + workspace.size(name) != offset_of(following):

@@ -7,8 +7,11 @@ from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE
 from kseg.logdir.lineage import Piece
+from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
+from kseg.recovery.broker.segments import INDEXES, LOG
 from kseg.recovery.broker.start import Start
+from kseg.recovery.names import segment_stem
 from kseg.recovery.remote.selection import Selection
 from kseg.recovery.remote.staged_log import fetch, new_file, reset_epochs, trim
 from kseg.recovery.segment_span import span_of
@@ -20,8 +23,7 @@ from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.transformation import ChunkError
 
-_INDEXES = (".index", ".timeindex", ".txnindex")
-_LOCAL_SUFFIXES = (*_INDEXES, ".snapshot")
+_LOCAL_SUFFIXES = (*INDEXES, SNAPSHOT)
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class PartitionBuilder:
             self._add_remote(piece)
         self._add_local()
         if resets_epochs:
-            for name in self._names(".log"):
+            for name in self._names(LOG):
                 reset_epochs(self._path(name), self._buffers)
         if self._needs_rebuild:
             self._rebuild_side_files()
@@ -59,7 +61,7 @@ class PartitionBuilder:
         self.rebuilt.last_epoch = epochs[-1].epoch if epochs else 0
         self._add_file(LEADER_EPOCHS, build_leader_epochs(epochs))
         self._add_file(PARTITION_METADATA, build_partition_metadata(PartitionMetadata(0, topic_id)))
-        self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in self._names(".log"))
+        self.rebuilt.size = sum(os.stat(self._path(name)).st_size for name in self._names(LOG))
         return self.rebuilt
 
     def _epochs(self, resets_epochs: bool) -> list[EpochEntry]:
@@ -70,7 +72,7 @@ class PartitionBuilder:
     def _add_remote(self, piece: Piece[RemoteSegment]) -> None:
         candidate = piece.candidate
         segment, base = candidate.segment, max(piece.first, candidate.start_offset)
-        path = self._path(f"{base:020}.log")
+        path = self._path(segment_stem(base) + LOG)
         self.rebuilt.damage += fetch(segment, path, self._disk)
         facts = span_of(path, self._buffers)
         if not facts.is_intact:
@@ -83,7 +85,8 @@ class PartitionBuilder:
         self._added(base, max(facts.next_offset, piece.last + 1))
 
     def _add_side_files(self, segment: RemoteSegment, base: int, behind: int) -> None:
-        names = {suffix: f"{base:020}{suffix}" for suffix in _INDEXES} | {".snapshot": f"{behind:020}.snapshot"}
+        names = {suffix: segment_stem(base) + suffix for suffix in INDEXES}
+        names[SNAPSHOT] = segment_stem(behind) + SNAPSHOT
         for suffix, name in names.items():
             try:
                 content = segment.side_file(suffix)

@@ -16,7 +16,7 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
-from kseg.recovery.salvage.parts import Part, batch_of, batches_of
+from kseg.recovery.salvage.parts import Part, batch_of, batches_of, leading_bytes
 from kseg.segment.items import Record
 from kseg.stores.common_prefix import common_prefix
 from kseg.stores.source import Source, open_source
@@ -146,7 +146,7 @@ class Cursor:
 
 def epoch_of(source: Source, batch: Part) -> int:
     """Returns the leader epoch of a batch; -1 for v0 and v1."""
-    head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + ENTRY_MAGIC + 1])
+    head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
     return be32(head, V2_LEADER_EPOCH) if head[ENTRY_MAGIC] >= MAGIC_V2 else -1
 
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
-from kseg.recovery.broker.segments import LARGEST_POSITION
+from kseg.recovery.broker.segments import LARGEST_POSITION, LOG
 from kseg.recovery.broker.start import Start
-from kseg.recovery.names import leading_offset
+from kseg.recovery.names import leading_offset, segment_stem
 from kseg.recovery.replica.agreement import Agreement, Hole, Offer, ReplicasDivergeError, Unmatched
 from kseg.recovery.replica.conflicting_offsets import (
     ConflictingOffset,
@@ -84,7 +84,7 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
     ids = [_topic_id(path) for path in (directory, replica_directory)]
     if None not in ids and ids[0] != ids[1]:
         raise KsegError(f"{replica_directory}: belongs to topic id {ids[1]}, {directory} to {ids[0]}")
-    files = [file for file in list_segments(replica_directory) if file.kind == ".log" and file.base_offset is not None]
+    files = [file for file in list_segments(replica_directory) if file.kind == LOG and file.base_offset is not None]
     if not files:
         raise PathError(f"{replica_directory}: holds no segment")
     return files
@@ -284,4 +284,4 @@ class _FillingLoad(SalvageLoad):
         if i:
             drafts[i - 1].contents.limit = min(drafts[i - 1].contents.limit, base - 1)
             drafts[i - 1].contents.is_last = False
-        return SegmentDraft(new_segment(base, behind), f"{base:020d}.log")
+        return SegmentDraft(new_segment(base, behind), segment_stem(base) + LOG)

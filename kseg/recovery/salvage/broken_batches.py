@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic
 from kseg.recovery.salvage.segment_sources import segment_sources
@@ -17,7 +18,6 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.source import Source, open_source
 
-_MAGIC_AT = 16
 _BROKEN_FRAMES = ("truncated-batch", "bad-length")
 
 
@@ -54,5 +54,5 @@ def _cut_short(source: Source, damage: Damage, scratch: Scratch) -> Iterator[Bat
         return
     if with_right_header(source, damage) is None:
         data = bytes(source.buffer[damage.position : damage.end])
-        if data[_MAGIC_AT] == 2:
-            yield RecordBatch(data, damage.position, len(data), 2, False, scratch)
+        if data[ENTRY_MAGIC] == MAGIC_V2:
+            yield RecordBatch(data, damage.position, len(data), MAGIC_V2, False, scratch)

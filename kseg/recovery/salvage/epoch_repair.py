@@ -6,10 +6,10 @@ Epochs rise with offsets, so all batches between two batches of an epoch have th
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.salvage.layout import Layout
-from kseg.recovery.salvage.parts import Part, Parts, batches_of
+from kseg.recovery.salvage.parts import Part, Parts, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.stores.source import open_source
 
@@ -62,8 +62,8 @@ def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator
                     continue
                 if held:
                     yield held
-                head = batch.head + bytes(source.buffer[batch.start + len(batch.head) : batch.start + 17])
-                head = head[:12] + epochs[batch.first].to_bytes(4, "big") + head[16:]
+                head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
+                head = head[:V2_LEADER_EPOCH] + epochs[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
                 yield batch._replace(head=head, why="its leader epoch was repaired")
                 held = None
             if held:

@@ -6,6 +6,7 @@ One by one takes five times as long: seconds for a million broken batches.
 from collections.abc import Container, Mapping
 from itertools import pairwise
 
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -17,6 +18,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from kseg.kernel.scan import chain
 from kseg.recovery.salvage.parts import BATCH_WEIGHT, Parts
@@ -44,7 +46,7 @@ class Fragments:
         self._runs: dict[int, list[int]] = {}
         run = list[int]()
         for row, (kind, before, _) in sorted(breaks.items()):
-            is_broken = kind == chain.INVALID and magics[row] == 2 and not states[row] & 1
+            is_broken = kind == chain.INVALID and magics[row] == MAGIC_V2 and not states[row] & CRC_RIGHT
             leads_on = row + 1 < count and firsts[row] == before + 1 and firsts[row + 1] == lasts[row] + 1
             if is_broken and leads_on and base <= firsts[row] <= lasts[row] <= limit:
                 if not run:

@@ -7,6 +7,7 @@ can be damaged while every record is intact.
 from typing import overload
 
 from kseg.formats.byte_types import BytesFrom, BytesLike
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,
@@ -18,12 +19,11 @@ from kseg.kernel.layout.headers import (
 )
 from kseg.kernel.layout.rows import be32, be64
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.recovery.salvage.parts import Part
+from kseg.recovery.salvage.parts import Part, leading_bytes
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.stores.source import Source
 
-_HEADER_BYTES = 61
 _MIN_BYTES = 26
 _OFFSET_BITS = 63
 
@@ -40,14 +40,14 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
     length = (damage.length - ENTRY_OVERHEAD).to_bytes(4, "big")
     if head[ENTRY_MAGIC] < MAGIC_V2 and crc_holds(source.buffer, damage.position, damage.end):
         return head[:ENTRY_SIZE] + length
-    if damage.length > _HEADER_BYTES and crc_holds(_WithMagic2(source.buffer, damage.position), 0, damage.length):
+    if damage.length > HEADER_BYTES and crc_holds(_WithMagic2(source.buffer, damage.position), 0, damage.length):
         return head[:ENTRY_SIZE] + length + head[ENTRY_OVERHEAD:ENTRY_MAGIC] + b"\2"
     return None
 
 
 def with_right_magic(source: Source, position: int, size: int) -> bytes | None:
     """Returns the first 17 bytes of a v2 batch whose magic is wrong; None if it is no such batch."""
-    if size <= _HEADER_BYTES or source.buffer[position + ENTRY_MAGIC] == MAGIC_V2:
+    if size <= HEADER_BYTES or source.buffer[position + ENTRY_MAGIC] == MAGIC_V2:
         return None
     if not crc_holds(_WithMagic2(source.buffer, position), 0, size):
         return None
@@ -91,7 +91,7 @@ def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
 
 def first_bytes(source: Source, part: Part) -> bytes:
     """Returns the bytes of a batch that its checksum does not cover, at its start."""
-    head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + V2_CRC])
+    head = leading_bytes(source, part, V2_CRC)
     return head if head[ENTRY_MAGIC] >= MAGIC_V2 else head[:ENTRY_OVERHEAD]
 
 

@@ -9,9 +9,11 @@ from heapq import merge
 
 from kseg.changes.plan import Content, Piece, Range
 from kseg.formats.rows import int64s
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_WIDTH,
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
     FRAME_SIZE,
@@ -129,14 +131,14 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[Headers]:
     while at < end:
         positions, sizes = list[int](), list[int]()
         while at < end and len(positions) < FRAMES_PER_CALL:
-            size = _LENGTH.unpack_from(data, at + 8)[0] + 12
+            size = _LENGTH.unpack_from(data, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD
             positions.append(at)
             sizes.append(size)
             at += size
         count = len(positions)
         frames, rows = int64s(count * FRAME_WIDTH), int64s(count * BATCH_WIDTH)
-        magics = [data[position + 16] for position in positions]
-        columns = {FRAME_POSITION: positions, FRAME_SIZE: sizes, FRAME_MAGIC: magics, FRAME_STATE: [1] * count}
+        magics = [data[position + ENTRY_MAGIC] for position in positions]
+        columns = {FRAME_POSITION: positions, FRAME_SIZE: sizes, FRAME_MAGIC: magics, FRAME_STATE: [CRC_RIGHT] * count}
         for column, values in columns.items():
             frames[column::FRAME_WIDTH] = memoryview(array("q", values))
         headers.read(data, frames, count, False, origin, rows)

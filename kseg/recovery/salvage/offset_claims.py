@@ -4,10 +4,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
 from kseg.recovery.salvage.interval_scheduling import Piece, cut_at_conflicts, schedule
-from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_contents import EXCESS_OFFSETS, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET
@@ -17,8 +19,6 @@ from kseg.stores.source import open_source
 _CONTINUES, _IS_NAMED, _EPOCH_AGREES = 4, 2, 1
 """Preferences between batches that claim the same offsets and have equal numbers of records: the batch is not loose;
 the file's name is the offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
-
-_EPOCH_AT, _COUNT_AT, _MAGIC_AT, _V2_BYTES, _NEWEST_MAGIC = 12, 57, 16, 61, 2
 
 
 def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
@@ -113,8 +113,7 @@ def _first_parts(kept: SegmentContents) -> list[Part]:
 
 def _is_v2(path: str, part: Part) -> bool:
     with open_source(path) as source:
-        head = part.head + bytes(source.buffer[part.start + len(part.head) : part.start + _MAGIC_AT + 1])
-        return head[_MAGIC_AT] >= _NEWEST_MAGIC
+        return leading_bytes(source, part, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
 
 
 class OffsetClaims:
@@ -171,15 +170,14 @@ class OffsetClaims:
         plain = Part(piece.start, piece.end, piece.first, piece.last)
         with open_source(self._kept[piece.source].path) as source:
             for batch in batches_of(source, self._repaired.get((piece.source, piece.start), plain)):
-                at = batch.start
-                head = batch.head + bytes(source.buffer[at + len(batch.head) : at + _V2_BYTES])
+                head = leading_bytes(source, batch, HEADER_BYTES)
                 records = span = batch.last - batch.first + 1
                 preference = piece.preference & (_CONTINUES | _IS_NAMED)
-                if head[_MAGIC_AT] >= 2:
-                    count = be32(head, _COUNT_AT)
+                if head[ENTRY_MAGIC] >= MAGIC_V2:
+                    count = be32(head, V2_COUNT)
                     records = count if 0 <= count <= span else span
-                    preference += _EPOCH_AGREES * (be32(head, _EPOCH_AT) == self._epoch_at(batch.first))
-                ends = (batch.first, batch.last, piece.source, at, batch.end)
+                    preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == self._epoch_at(batch.first))
+                ends = (batch.first, batch.last, piece.source, batch.start, batch.end)
                 yield Piece(*ends, records, 1, preference, piece.is_loose)
 
     def _epoch_at(self, offset: int) -> int:

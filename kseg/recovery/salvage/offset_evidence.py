@@ -14,12 +14,12 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_LAST_OFFSET_DELTA
 from kseg.kernel.records.plain import sequence_after
 from kseg.recovery.broker.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.names import leading_offset
 from kseg.recovery.salvage.header_repair import offsets_of
-from kseg.recovery.salvage.parts import Part, batch_of
+from kseg.recovery.salvage.parts import Part, batch_of, leading_bytes
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -30,6 +30,9 @@ from kseg.stores.source import Source, open_source
 
 _MAX_BYTES = 64 << 20
 """Limit of the bytes read of all snapshots together."""
+
+_OFFSETS_BYTES = V2_LAST_OFFSET_DELTA + 4
+"""Bytes of a header up to the end of the last offset delta."""
 
 
 class _Mark(NamedTuple):
@@ -60,7 +63,7 @@ class OffsetEvidence:
         """Returns the first offset of a batch by the producer snapshots; None if unknown."""
         if not self._producers:
             return None
-        data = part.head + bytes(source.buffer[part.start + len(part.head) : min(part.start + HEADER_BYTES, part.end)])
+        data = leading_bytes(source, part, min(HEADER_BYTES, part.size))
         if len(data) < HEADER_BYTES or data[ENTRY_MAGIC] < MAGIC_V2:
             return None
         head = parse_header(data)
@@ -157,6 +160,6 @@ def _opened(path: str, suffix: str) -> Iterator[Source | None]:
 
 def _reach_at(source: Source, position: int) -> tuple[int, int] | None:
     """Returns first and last offset by the bytes of a header; for v0 and v1 the last one twice."""
-    if not 0 <= position <= source.size - 27:
+    if not 0 <= position <= source.size - _OFFSETS_BYTES:
         return None
-    return offsets_of(bytes(source.buffer[position : position + 27]))
+    return offsets_of(bytes(source.buffer[position : position + _OFFSETS_BYTES]))

@@ -5,6 +5,8 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kseg.recovery.broker.segments import LOG
+from kseg.recovery.names import segment_stem
 from kseg.recovery.salvage.parts import Parts
 from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun
 from kseg.recovery.salvage.segment_draft import SegmentDraft
@@ -37,7 +39,7 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
             has_repaired=False, has_shared=False,
         )  # fmt: skip
         made[-1].contents.is_last = False
-        made.append(SegmentDraft(new, f"{base:020d}.log"))
+        made.append(SegmentDraft(new, segment_stem(base) + LOG))
         for run in group:
             made[-1].put(run.part)
     return made[1:]

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
@@ -176,6 +177,12 @@ class Parts:
         return bisect_right(self._starts, position) - 1
 
 
+def leading_bytes(source: Source, part: Part, size: int) -> bytes:
+    """Returns the first bytes of a part, ``size`` or its repaired head if that is longer; fewer at the end of the
+    file."""
+    return part.head + bytes(source.buffer[part.start + len(part.head) : part.start + size])
+
+
 def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
     """Returns the batch of a part of one batch."""
     data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
@@ -190,7 +197,7 @@ def batches_of(source: Source, part: Part) -> Iterator[Part]:
         return
     position, first = part.start, part.first
     while position < part.end:
-        head = bytes(source.buffer[position : position + 61])
+        head = bytes(source.buffer[position : position + HEADER_BYTES])
         last = first + be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else be64(head, ENTRY_OFFSET)
         size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
         yield Part(position, position + size, first, last, path=part.path)

@@ -28,6 +28,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
+    CRC_RIGHT,
 )
 from kseg.recovery.broker.markers import BadMarkerError, read_marker
 from kseg.segment.survey import BatchProblem, Headers
@@ -45,9 +46,7 @@ UNDECODABLE = frozenset(
 )
 """Problems of records under a right checksum for which a batch is dropped on request."""
 
-_NEWEST_MAGIC = 2
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
-_CRC_RIGHT = 1
 _KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
 _KEY_SIZE, _VALUE_SIZE = 8, 12
 """Sizes of a marker's key and value, as zigzag varints: 4 and 6 bytes."""
@@ -104,18 +103,18 @@ class BatchFilter:
                     found[row] = Rejection("bad-control-record", why)
         columns = (rows[column:end:BATCH_WIDTH].tolist() for column in (BATCH_MAGIC, *_OFFSETS))
         for row, (magic, first, last) in enumerate(zip(*columns, strict=True)):
-            if magic >= _NEWEST_MAGIC and last < first:
+            if magic >= MAGIC_V2 and last < first:
                 text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
                 found.setdefault(row, Rejection("batch-out-of-order", text))
         if self.dropping.offsets:
             self._add_named(rows, headers.count, found)
-        return {row: why for row, why in found.items() if rows[row * BATCH_WIDTH + BATCH_STATE] & _CRC_RIGHT}
+        return {row: why for row, why in found.items() if rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT}
 
     def _add_named(self, rows: memoryview, count: int, found: dict[int, Rejection]) -> None:
         firsts, lasts = (rows[column : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for column in _OFFSETS)
         for offset in self.dropping.offsets:
             for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
-                if first <= offset <= last and rows[row * BATCH_WIDTH + BATCH_STATE] & _CRC_RIGHT:
+                if first <= offset <= last and rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT:
                     found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
                     self.dropped_offsets.add(offset)
 

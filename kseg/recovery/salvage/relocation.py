@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.salvage.compressed_messages import offsets_inside
 from kseg.recovery.salvage.header_repair import fingerprint, only_one_bit_away, with_first_offset
@@ -299,8 +300,8 @@ class Relocation:
 
     def _moved(self, own: SegmentDraft, part: Part, first: int, last: int) -> Part:
         with open_source(own.contents.path) as source:
-            head = part.head or bytes(source.buffer[part.start : part.start + 17])
-            head = with_first_offset(head.ljust(17, b"\0"), first, last) + part.head[8:]
+            head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
+            head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
         return Part(part.start, part.end, first, last, head, f"its first offset was {part.first}")
 
     def _first_by_neighbours(self, own: SegmentDraft, run: MisplacedRun, log_end: int) -> int:

@@ -15,7 +15,7 @@ from kseg.formats.rows import Scratch
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.remains import Remaining, remaining
-from kseg.recovery.broker.segments import LOG, SUFFIXES, BrokerSegment
+from kseg.recovery.broker.segments import INDEXES, LOG, SUFFIXES, BrokerSegment
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
@@ -297,7 +297,7 @@ class SalvageLoad(PartitionLoad):
             Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.contents.cuts.listed
         ]
         self.workspace.delete(draft.file, reason, removed)
-        for suffix in SUFFIXES[1:] if draft.file.endswith(LOG) else ():
+        for suffix in INDEXES if draft.file.endswith(LOG) else ():
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
     def _write_all(self, drafts: list[SegmentDraft]) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
+from kseg.recovery.broker.segments import LOG
+from kseg.recovery.names import segment_stem
 from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain, mark_continuing
 from kseg.recovery.salvage.overflow import overflow
 from kseg.recovery.salvage.parts import Parts
@@ -75,7 +77,7 @@ def _drafts(
 ) -> list[SegmentDraft]:
     drafts: list[SegmentDraft] = []
     for one, found in zip(bounds, kept, strict=True):
-        name = f"{one.base:020d}.log"
+        name = segment_stem(one.base) + LOG
         drafts.append(SegmentDraft(found, name, name if one.source is None else sources[one.source].name))
         if found.is_intact and len(found.parts) > _FEW_PARTS:
             drafts[-1].release_parts()

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
 from kseg.kernel.layout.rows import (
@@ -44,7 +45,7 @@ MAX_MISPLACED = 250_000
 """Limit of the misplaced runs of a segment, of about 300 bytes each."""
 
 _FEW_BATCHES = 3
-_OLD_BYTES, _V2_BYTES = 26, 61
+_OLD_BYTES, _V2_BYTES = 26, HEADER_BYTES
 """Sizes of the smallest v0 or v1 message and the smallest v2 batch."""
 _MAX_SHARED_BYTES = 8
 """Bytes that two batches may share: leading zeros of an offset."""
@@ -52,13 +53,12 @@ _EVENTS = 8192
 _PLAIN_GAPS = 8
 """With more gaps that damage does not explain, the log was compacted."""
 
-_REPAIRED = 100
-_NO_EPOCH = -1
+_REPAIRED, _REJECTED = 100, 101
+"""Kinds of breaks besides those of `kseg.kernel.scan.chain`: a batch with a repaired header, and a rejected one."""
+_TO_REPAIR, _TO_REJECT = (_REPAIRED, 0, 0), (_REJECTED, 0, 0)
 _REPAIRED_WEIGHT = 1
 """Weight of a batch with a repaired header, less than an intact one's: its offset may be damaged, too."""
-_TO_REPAIR = (_REPAIRED, 0, 0)
-_REJECTED = 101
-_TO_REJECT = (_REJECTED, 0, 0)
+_NO_EPOCH = -1
 _OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
 
@@ -176,10 +176,10 @@ class _Scan:
 
     def _add_repaired(self, position: int, size: int, head: bytes, why: str) -> None:
         """Adds a batch whose checksum is right."""
-        whole = head + bytes(self._source.buffer[position + len(head) : position + min(size, 61)])
+        whole = head + bytes(self._source.buffer[position + len(head) : position + min(size, _V2_BYTES)])
         first, last = offsets_of(whole)
-        if whole[16] < 2 and whole[17] & 7:
-            first, last = self._compressed.offsets(position, size, whole[16], head)
+        if whole[ENTRY_MAGIC] < MAGIC_V2 and whole[LEGACY_FLAGS] & CODEC:
+            first, last = self._compressed.offsets(position, size, whole[ENTRY_MAGIC], head)
             head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
         part = Part(position, position + size, first, last, head, why)
         if self._fits(part):

@@ -8,19 +8,18 @@ ignored, because a broker removes them when it starts. Compressed files and KRaf
 from collections.abc import Container
 from typing import NamedTuple
 
+from kseg.recovery.broker.leftovers import CHECKPOINT_DELETED
 from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
-from kseg.recovery.broker.segments import LOG, SUFFIXES, SWAP
-from kseg.recovery.names import leading_offset
+from kseg.recovery.broker.segments import CLEANED, DELETED, INDEXES, LOG, SWAP
+from kseg.recovery.names import leading_offset, segment_stem
 from kseg.recovery.workspace import Workspace
 from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
 
-CLEANED, DELETED = ".cleaned", ".deleted"
 _CHECKPOINT = ".checkpoint"
-_CHECKPOINT_DELETED = _CHECKPOINT + DELETED
-_SIDE_SUFFIXES = (*SUFFIXES[1:], SNAPSHOT)
+_SIDE_SUFFIXES = (*INDEXES, SNAPSHOT)
 
 
 class SegmentSource(NamedTuple):
@@ -40,7 +39,7 @@ def segment_sources(workspace: Workspace) -> list[SegmentSource]:
         if not name.endswith((DELETED, *PACKED_SUFFIXES)) and (_is_log(name) or _holds_batches(workspace, name)):
             base = leading_offset(name)
             base = base if base is not None and base >= 0 else None
-            found.append(SegmentSource(name, base, name == f"{base or 0:020d}{LOG}"))
+            found.append(SegmentSource(name, base, name == segment_stem(base or 0) + LOG))
     return sorted(found, key=lambda source: (not source.is_named, source.base or 0, source.name))
 
 
@@ -72,11 +71,11 @@ def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:
     for name in workspace.names():
         if name in sources:
             continue
-        if name.endswith(DELETED) and not name.endswith(_CHECKPOINT_DELETED):
+        if name.endswith(DELETED) and not name.endswith(CHECKPOINT_DELETED):
             workspace.delete(name, "was to be deleted")
         elif name.endswith((SWAP, CLEANED)):
             workspace.delete(name, "was left by an unfinished cleaning, and has no batches")
-        elif name.endswith(SUFFIXES[1:]) and _stem_of(name) is None:
+        elif name.endswith(INDEXES) and _stem_of(name) is None:
             workspace.delete(name, "belongs to no segment")
 
 

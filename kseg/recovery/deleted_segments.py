@@ -103,7 +103,7 @@ class _Log:
         is_behind = before is None or before.next_offset <= base
         if not is_behind or (after is not None and self._bases[at] < span.next_offset):
             return "the log has these offsets: a cleaner has replaced the segment, or others were written"
-        if not (_rise(before, span) and _rise(span, after)):
+        if not (_epochs_rise(before, span) and _epochs_rise(span, after)):
             return "its leader epochs do not fit to the segments beside it: its records were given up"
         self._bases.insert(at, base)
         self._spans[base] = span
@@ -116,7 +116,7 @@ class _Log:
         return self._spans[base]
 
 
-def _rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
+def _epochs_rise(before: SegmentSpan | None, after: SegmentSpan | None) -> bool:
     if before is None or after is None or not before.epochs or not after.epochs:
         return True
     return before.epochs[-1].epoch <= after.epochs[0].epoch

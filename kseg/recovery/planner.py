@@ -61,8 +61,8 @@ class RecoveryPlanner(Planner):
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
         self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
-        is_single = self._jobs == 1 or options.is_salvage
-        self.at_once = 1 if is_single else min(CHANGES_EACH * self._jobs, MAX_CHANGES)
+        is_sequential = self._jobs == 1 or options.is_salvage
+        self.at_once = 1 if is_sequential else min(CHANGES_EACH * self._jobs, MAX_CHANGES)
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._start = Start(now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs)
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
@@ -78,13 +78,13 @@ class RecoveryPlanner(Planner):
         self._ends.clear()
         self._is_single = True
         self._overrides.choose([directory])
-        if errors := self.failures.errors.get(directory):
-            raise errors
+        if error := self.failures.errors.get(directory):
+            raise error
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
         epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
         root = replace(Root.of("", known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
-        self._records_of([directory])
+        self._write_broken_records([directory])
         self._messages.report_unscanned(directory)
         return plan
 
@@ -105,7 +105,7 @@ class RecoveryPlanner(Planner):
             with self.failures.of(path):
                 tasks.append((path, self._start_of(path, root, ids, epochs)))
         plans = self._salvages(tasks) if self._options.is_salvage else self._recoveries(tasks)
-        self._records_of([plan.directory for plan in plans])
+        self._write_broken_records([plan.directory for plan in plans])
         self._messages.report_unscanned(directory)
         for problem in node_file_problems(directory):
             self.reporter.warning(problem)
@@ -126,7 +126,7 @@ class RecoveryPlanner(Planner):
     def root_of_copy(self) -> dict[str, bytes] | None:
         return self._overrides.root_of_copy()
 
-    def _records_of(self, directories: list[str]) -> None:
+    def _write_broken_records(self, directories: list[str]) -> None:
         if self._write_records is not None:
             self._write_records(directories, self._is_dry, self.reporter)
 

@@ -26,7 +26,7 @@ _SIDE_FILES = (".index", ".timeindex", ".txnindex")
 _LARGEST_EPOCH_FILE_BYTES = 1 << 28
 
 
-class Known(NamedTuple):
+class KnownOffsets(NamedTuple):
     """The partition's entries in the log directory's checkpoints; None if missing."""
 
     log_start_offset: int | None = None
@@ -66,7 +66,7 @@ class Retention:
         return self.left[0].base_offset
 
 
-def retain(directory: str, known: Known, request: Request) -> Retention:
+def retain(directory: str, known: KnownOffsets, request: Request) -> Retention:
     """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
     log = read_log(directory, request.rules)
     state = _state(log, known, request)
@@ -85,11 +85,11 @@ def retain(directory: str, known: Known, request: Request) -> Retention:
     return Retention(log, state, selection, plan)
 
 
-def _loaded_start(log: PartitionLog, known: Known) -> int:
+def _loaded_start(log: PartitionLog, known: KnownOffsets) -> int:
     return max(log.segments[0].base_offset, known.log_start_offset or 0)
 
 
-def _state(log: PartitionLog, known: Known, request: Request) -> LogState:
+def _state(log: PartitionLog, known: KnownOffsets, request: Request) -> LogState:
     start, end = log.segments[0].base_offset, log.end_offset
     watermark = end
     if request.rules.has_log_start:

@@ -17,8 +17,7 @@ from kseg.retention.amounts import Amounts, amounts
 from kseg.retention.explanation import explain, first_in_future
 from kseg.retention.log_starts import LogStart, with_log_starts
 from kseg.retention.options import RetainOptions
-from kseg.retention.partition_plan import Known as KnownOffsets
-from kseg.retention.partition_plan import Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
 from kseg.retention.rows import partition_row, segment_row
 from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
 from kseg.segment.files import list_segments, own_partitions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kseg.releases.retention import RetentionRules
 from kseg.retention import explanation
 from kseg.retention.explanation import Verdict, deciding_record, explain, first_in_future
-from kseg.retention.partition_plan import Known, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
 from kseg.retention.selection import Limits
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 def retained(now_ms: int) -> tuple[Retention, Request]:
     request = Request(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms)
-    return retain(DIRECTORY, Known(), request), request
+    return retain(DIRECTORY, KnownOffsets(), request), request
 
 
 @pytest.mark.parametrize(("late_ms", "is_future"), [(0, False), (-1, True)])
@@ -84,7 +84,7 @@ def test_whole_verdicts(
 ) -> None:
     """Those of a log of several segments, of its files alone."""
     request = Request(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
-    found = retain(DIRECTORY, Known(None, watermark), request)
+    found = retain(DIRECTORY, KnownOffsets(None, watermark), request)
     verdicts, gone, bytes_to = list(explain(found, request)), len(found.selection.why), 0
     left_bytes = sum(path.stat().st_size for path in FILES[gone:])
     for i, (path, verdict) in enumerate(zip(FILES, verdicts, strict=True)):
@@ -114,7 +114,7 @@ def test_an_empty_last_segment_is_held(tmp_path: Path) -> None:
     partition = Path(shutil.copytree(DIRECTORY, tmp_path / "orders-0"))
     (partition / f"{END:020d}.log").write_bytes(b"")
     request = Request(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
-    verdicts = list(explain(retain(str(partition), Known(), request), request))
+    verdicts = list(explain(retain(str(partition), KnownOffsets(), request), request))
     assert [verdict.held for verdict in verdicts] == [""] * len(FILES) + ["empty"]
     assert [verdict.rule for verdict in verdicts] == ["time"] * len(FILES) + [""]
     assert verdicts[-1].record_offset is None

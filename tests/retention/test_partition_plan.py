@@ -13,7 +13,7 @@ from kseg.errors import KsegError
 from kseg.releases.retention import RetentionRules
 from kseg.retention.explanation import explain
 from kseg.retention.log_starts import LogStart, with_log_starts
-from kseg.retention.partition_plan import Known, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
 from kseg.sidefiles.checkpoints import OffsetCheckpoint
@@ -24,7 +24,7 @@ LAST = f"{459:020d}"
 HOUR = Limits(retention_ms=3_600_000)
 ALL = Limits(retention_ms=0)
 LATE_MS = 2 * NOW_MS
-UNKNOWN = Known()
+UNKNOWN = KnownOffsets()
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def partition(tmp_path: Path) -> Path:
 
 
 def planned(
-    directory: Path, limits: Limits = HOUR, now_ms: int = NOW_MS, known: Known = UNKNOWN, **more: object
+    directory: Path, limits: Limits = HOUR, now_ms: int = NOW_MS, known: KnownOffsets = UNKNOWN, **more: object
 ) -> Retention:
     request = Request(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
     found = retain(str(directory), known, request)
@@ -61,7 +61,7 @@ def test_an_uncleanly_stopped_log_must_be_recovered_before_the_last_segment_is_d
 
 def test_a_log_start_after_the_end_must_be_recovered(partition: Path) -> None:
     with pytest.raises(KsegError, match=r"starts at offset 501.*ends at 500"):
-        planned(partition, known=Known(501))
+        planned(partition, known=KnownOffsets(501))
 
 
 def test_preallocated_bytes_of_a_time_index_are_no_entry(partition: Path) -> None:
@@ -147,7 +147,7 @@ def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
             content = bytearray(noise)
         (partition / name).write_bytes(content)
     offsets = st.none() | st.integers(-2, 600) | st.sampled_from([-(1 << 63), (1 << 63) - 1])
-    known = Known(data.draw(offsets), data.draw(offsets))
+    known = KnownOffsets(data.draw(offsets), data.draw(offsets))
     limits = Limits(
         data.draw(st.sampled_from([-1, 0, 3_600_000, (1 << 63) - 1])), data.draw(st.sampled_from([-1, 0, 70_000]))
     )

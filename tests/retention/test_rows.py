@@ -11,7 +11,7 @@ from kseg.errors import KsegError
 from kseg.releases.retention import RetentionRules
 from kseg.retention.amounts import amounts
 from kseg.retention.explanation import explain
-from kseg.retention.partition_plan import Known, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
 from kseg.retention.rows import partition_row, segment_row
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
@@ -22,9 +22,10 @@ LOGS = sorted(DIRECTORY.glob("*.log"))
 BASES, END, GONE = [int(path.stem) for path in LOGS], 500, 4
 SIZES = [path.stat().st_size for path in LOGS]
 HOUR = Request(Limits(retention_ms=3_600_000), RetentionRules(), NOW_MS)
+UNKNOWN = KnownOffsets()
 
 
-def planned(request: Request = HOUR, known: Known = Known(), directory: Path = DIRECTORY) -> Retention:  # noqa: B008
+def planned(request: Request = HOUR, known: KnownOffsets = UNKNOWN, directory: Path = DIRECTORY) -> Retention:
     return retain(str(directory), known, request)
 
 
@@ -87,19 +88,19 @@ def test_all_segments_and_the_one_that_begins_at_the_end() -> None:
 def test_a_log_start_above_the_high_watermark_is_refused(wanted: int, watermark: int | None) -> None:
     request = replace(HOUR, limits=Limits(), log_start_offset=wanted)
     if wanted <= (END if watermark is None else watermark):
-        assert planned(request, Known(None, watermark)).state.log_start_offset == wanted
+        assert planned(request, KnownOffsets(None, watermark)).state.log_start_offset == wanted
         return
     with pytest.raises(KsegError, match="log end, 500" if watermark != END - 1 else "high watermark, 499"):
-        planned(request, Known(None, watermark))
+        planned(request, KnownOffsets(None, watermark))
 
 
 def test_the_state_of_a_log() -> None:
     for known, start, watermark in [
-        (Known(), 0, END),
-        (Known(7, 9), 7, 9),
-        (Known(9, 7), 9, 9),
-        (Known(-1, END + 1), 0, END),
-        (Known(END, None), END, END),
+        (KnownOffsets(), 0, END),
+        (KnownOffsets(7, 9), 7, 9),
+        (KnownOffsets(9, 7), 9, 9),
+        (KnownOffsets(-1, END + 1), 0, END),
+        (KnownOffsets(END, None), END, END),
     ]:
         found = planned(replace(HOUR, limits=Limits()), known).state
         assert (found.log_start_offset, found.high_watermark, found.end_offset) == (start, watermark, END)
@@ -110,13 +111,13 @@ def test_a_segment_of_no_offsets_has_no_range(tmp_path: Path) -> None:
     for path in partition.glob(f"{BASES[-1]:020d}.*index"):
         path.unlink()
     (partition / LOGS[-1].name).write_bytes(LOGS[-1].read_bytes()[:5])
-    found = retain(str(partition), Known(), replace(HOUR, limits=Limits(retention_bytes=6)))
+    found = retain(str(partition), KnownOffsets(), replace(HOUR, limits=Limits(retention_bytes=6)))
     assert found.log.end_offset == BASES[-1]
     assert found.log.damaged_at == 0
 
 
 def test_the_whole_objects() -> None:
-    found = planned(HOUR, Known(3, 490))
+    found = planned(HOUR, KnownOffsets(3, 490))
     settings = settings_of("r-time-half", {"retention.bytes": "-1"}.get, Asked(retention_ms=3_600_000))
     amount = amounts(found, False)
     assert partition_row(found, settings, NOW_MS, amount) == {

@@ -67,7 +67,7 @@ class PartitionLoad:
         self.start = start
         self.interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
         self.segments: dict[int, BrokerSegment] = {}
-        self._makes_epochs = False
+        self._rebuilds_epochs = False
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
         self._unrepaired: list[str] = []
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
@@ -250,9 +250,9 @@ class PartitionLoad:
         if found.outside is not None:
             self._parts.update(split(segment, found.outside))
             if era.keeps_snapshot_of_each_segment:
-                self.producers.forget_snapshot(segment.base_offset, "belongs to a segment that was split")
+                self.producers.delete_snapshot(segment.base_offset, "belongs to a segment that was split")
             raise _OverflowError
-        if found.refused:
+        if found.is_refused:
             return self._empty(segment)
         cut = segment.size - found.valid_bytes
         if cut:
@@ -316,11 +316,11 @@ class PartitionLoad:
     def _recover_log(self) -> int:
         """Returns the log end."""
         start, era = self.start, self.start.era
-        if self._makes_epochs:
+        if self._rebuilds_epochs:
             self.epochs = LeaderEpochs(is_strict=era.has_strict_epochs)
         if not start.was_clean:
             self._recover_unflushed()
-        elif self._makes_epochs:
+        elif self._rebuilds_epochs:
             for base in sorted(self.segments):
                 self._learn_epochs(self.segments[base])
         end: int | None = None
@@ -374,7 +374,7 @@ class PartitionLoad:
             floor = bases[-1] if bases else None
         for base in bases:
             if floor is not None and base < floor:
-                if self._makes_epochs:
+                if self._rebuilds_epochs:
                     self._learn_epochs(self.segments[base])
                 continue
             if self._recover(self.segments[base]) > 0:
@@ -399,7 +399,7 @@ class PartitionLoad:
             removed = [Removed(0, segment.size, reason, *_offsets(loss), loss.records)] if suffix == LOG else []
             self.workspace.delete(segment.stem + suffix, reason, removed)
         if self.start.era.keeps_snapshot_of_each_segment:
-            self.producers.forget_snapshot(base, reason)
+            self.producers.delete_snapshot(base, reason)
 
     # Step 4
 
@@ -418,7 +418,7 @@ class PartitionLoad:
         at_checkpoint = start.log_start_offset
         self.epochs.truncate_from_start(at_checkpoint if era.starts_epochs_at_checkpoint else self._log_start)
         if LEADER_EPOCHS in self.workspace or self.epochs.entries:
-            reason = "rebuilt from the batches" if self._makes_epochs else "without epochs outside the log"
+            reason = "rebuilt from the batches" if self._rebuilds_epochs else "without epochs outside the log"
             self.workspace.write(LEADER_EPOCHS, [build_leader_epochs(self.epochs.entries)], reason)
 
     @property
@@ -433,17 +433,17 @@ class PartitionLoad:
         else:
             manager.load_names()
         self._replay.rebuild(manager, self._log_start, self.next_offset, self.start.was_clean)
-        self._replay.find_first_unstable(manager, self._log_start, self.next_offset)
+        self._replay.check_first_unstable(manager, self._log_start, self.next_offset)
         if not era.keeps_snapshot_of_each_segment and not (
             self.start.was_clean and era.marker_effect == MARKER_SETS_OFFSET
         ):
-            manager.forget_before(sorted(self.segments)[-2:][0])
+            manager.delete_snapshots_below(sorted(self.segments)[-2:][0])
 
     def _read_epochs(self) -> LeaderEpochs:
         """Returns the epochs of the file; none if they are to be rebuilt from the batches."""
         how, none = self.start.epochs, LeaderEpochs(is_strict=self.start.era.has_strict_epochs)
         if LEADER_EPOCHS not in self.workspace or how == EPOCHS_REBUILT:
-            self._makes_epochs = how != EPOCHS_KEPT
+            self._rebuilds_epochs = how != EPOCHS_KEPT
             return none
         items = list(read_leader_epochs(self.workspace.read(LEADER_EPOCHS)))
         problems = [problem for problem in problems_of(items) if problem.code != "unsorted"]
@@ -453,7 +453,7 @@ class PartitionLoad:
                 "--rebuild-epochs makes a new one from the batches"
             )
         if problems:
-            self._makes_epochs = True
+            self._rebuilds_epochs = True
             return none
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 

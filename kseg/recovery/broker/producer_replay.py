@@ -111,7 +111,7 @@ class ProducerReplay:
         except BadFrameError as error:
             raise self._refusal(segment, str(error)) from error
 
-    def find_first_unstable(self, manager: ProducerStateManager, log_start: int, end: int) -> None:
+    def check_first_unstable(self, manager: ProducerStateManager, log_start: int, end: int) -> None:
         """Looks up the start of the oldest transaction that is not known to be replicated, as a broker does to find its
         position (UnifiedLog.maybeIncrementFirstUnstableOffset). Raises BrokerRefusesError if a broker would fail."""
         first = manager.state.first_unstable_offset

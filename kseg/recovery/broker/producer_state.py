@@ -116,7 +116,8 @@ class ProducerStateManager:
         """Returns a number that is equal for equal states in this run of the program."""
         return hash((len(self.state), build_producer_snapshot(self.state.entries())))
 
-    def forget_snapshot(self, offset: int, reason: str) -> None:
+    def delete_snapshot(self, offset: int, reason: str) -> None:
+        """Deletes the snapshot at an offset, if there is one."""
         name = self.offsets.pop(offset, None)
         if name is not None:
             self._workspace.delete(name, reason)
@@ -126,12 +127,12 @@ class ProducerStateManager:
         ``end``."""
         for offset in sorted(self.offsets):
             if offset > end or offset <= log_start:
-                self.forget_snapshot(offset, "is outside the log")
+                self.delete_snapshot(offset, "is outside the log")
         if end != self.end_offset:
             self._load(log_start)
             return
         if not self._era.keeps_snapshot_of_each_segment:
-            self.forget_before(log_start)
+            self.delete_snapshots_below(log_start)
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
 
@@ -183,11 +184,11 @@ class ProducerStateManager:
                 at = abort.last_offset
                 yield AbortedTxn(VERSION, abort.producer_id, at, at, abort.last_stable_offset)
 
-    def forget_before(self, offset: int) -> None:
+    def delete_snapshots_below(self, offset: int) -> None:
         """Removes the snapshots below an offset."""
         for taken in sorted(self.offsets):
             if taken < offset:
-                self.forget_snapshot(taken, "is older than a broker keeps them")
+                self.delete_snapshot(taken, "is older than a broker keeps them")
 
     def load_at(self, offset: int) -> None:
         """Loads the snapshot at an offset, if it can be read; its producers do not expire."""
@@ -200,7 +201,7 @@ class ProducerStateManager:
             offset = max(self.offsets)
             entries = self._read(self.offsets[offset])
             if entries is None:
-                self.forget_snapshot(offset, "cannot be read")
+                self.delete_snapshot(offset, "cannot be read")
                 continue
             least = log_start if self._era.drops_producers_below_start else -1
             kept = (entry for entry in entries if not self._has_expired(entry) and entry.last_offset >= least)
@@ -228,16 +229,16 @@ class ProducerStateManager:
             if offset in base_offsets:
                 continue
             if largest_stray is not None:
-                self.forget_snapshot(largest_stray, "belongs to no segment")
+                self.delete_snapshot(largest_stray, "belongs to no segment")
             largest_stray = offset
         if largest_stray is not None and base_offsets and largest_stray < max(base_offsets):
-            self.forget_snapshot(largest_stray, "belongs to no segment")
+            self.delete_snapshot(largest_stray, "belongs to no segment")
 
     def start_at(self, offset: int) -> None:
         """Clears the state and removes all snapshots (truncateFullyAndStartAt)."""
         self.state = ProducerStates(as_broker=True)
         for taken in sorted(self.offsets):
-            self.forget_snapshot(taken, "is outside the log")
+            self.delete_snapshot(taken, "is outside the log")
         self.snapshot_offset, self.end_offset = 0, offset
 
 

@@ -57,7 +57,7 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False) ->
             manager.take_snapshot()
         segment.keeps_preallocated = not start.was_clean
         found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
-        if found.valid_bytes < segment.size or found.refused:
+        if found.valid_bytes < segment.size or found.is_refused:
             check_readable(workspace.path(segment.log))
             raise DamagedLogError(
                 f"{workspace.directory}/{segment.log}: is damaged at position {found.valid_bytes}, its index would end "

@@ -28,11 +28,11 @@ class ScanCache:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._scan_cache: dict[str, Scan] = {}
+        self._scans: dict[str, Scan] = {}
 
     def knows(self, segment: BrokerSegment) -> bool:
         """Whether the segment was scanned before."""
-        return segment.log in self._scan_cache
+        return segment.log in self._scans
 
     def keep(
         self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
@@ -42,13 +42,13 @@ class ScanCache:
         offset = manager.end_offset
         name = manager.offsets.get(offset)
         snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
-        self._scan_cache[segment.log] = Scan(producers, self._files(segment), epochs, snapshot)
+        self._scans[segment.log] = Scan(producers, self._files(segment), epochs, snapshot)
 
     def recall(
         self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
     ) -> list[tuple[int, int]] | None:
         """Returns the epochs of a stored scan with the same input, and restores its snapshot; None if there is none."""
-        scan = self._scan_cache.get(segment.log)
+        scan = self._scans.get(segment.log)
         if scan is None or scan.producers != producers or scan.files != self._files(segment):
             return None
         if scan.snapshot is not None:

@@ -59,13 +59,13 @@ _WARM_ENTRIES = 1024
 class Recovered:
     """The result of a segment's recovery: ``valid_bytes`` of the .log are kept, up to ``next_offset``.
 
-    ``refused``: an index rejects an offset at ``valid_bytes``; a broker then empties the segment. ``outside``: an
+    ``is_refused``: an index rejects an offset at ``valid_bytes``; a broker then empties the segment. ``outside``: an
     offset at ``valid_bytes`` that overflows the segment's indexes, None if there is none.
     """
 
     valid_bytes: int = 0
     next_offset: int = 0
-    refused: bool = False
+    is_refused: bool = False
     outside: int | None = None
 
 
@@ -295,31 +295,31 @@ class BrokerSegment:
                 position += size + ENTRY_OVERHEAD
 
     def recover(
-        self, interval: int, era: Era, each: Callable[[Headers], ReplayResult], epoch: Callable[[int, int], None]
+        self, interval: int, era: Era, replay: Callable[[Headers], ReplayResult], add_epoch: Callable[[int, int], None]
     ) -> Recovered:
         """Scans the segment and rebuilds its indexes (LogSegment.recover). The caller truncates the .log.
 
-        ``each`` replays the producers of accepted batches, given their headers; ``epoch`` receives leader epoch and
-        base offset of batches that may start an epoch. Raises BrokerRefusesError for positions that no index can store,
-        and if the replay stops a broker.
+        ``replay`` replays the producers of accepted batches, given their headers; ``add_epoch`` receives leader epoch
+        and base offset of batches that may start an epoch. Raises BrokerRefusesError for positions that no index can
+        store, and if the replay stops a broker.
         """
         found = Recovered(next_offset=self.base_offset)
         builder = IndexBuilder(self.base_offset, interval, era, f"{self.workspace.directory}/{self.log}")
         aborted: list[AbortedTxn] = []
-        changes = EpochChanges(epoch)
+        changes = EpochChanges(add_epoch)
         for headers in self.headers(0, era.max_message_bytes):
             if self.end_of(headers) > LARGEST_POSITION:
                 raise BrokerRefusesError(
                     f"{self.workspace.directory}/{self.log}: holds batches beyond 2 GiB, which no index can point to: "
                     "a broker does not start on it"
                 )
-            replayed = each(headers)
+            replayed = replay(headers)
             status, taken = indexing.DONE, 0
             if replayed.batches:
                 status, taken = builder.add(Headers(headers.rows, replayed.batches), self.read)
             if status == indexing.OUTSIDE:
                 found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
-            found.refused = status == indexing.NOT_RISING
+            found.is_refused = status == indexing.NOT_RISING
             if taken:
                 part = Headers(headers.rows, taken)
                 if era.has_epochs:
@@ -333,7 +333,7 @@ class BrokerSegment:
             if replayed.refusal:
                 path = f"{self.workspace.directory}/{self.log}"
                 raise replayed.error(path, "a broker does not start on it; kseg recover --mode salvage")
-        found.refused = not builder.finish() or found.refused
+        found.is_refused = not builder.finish() or found.is_refused
         self._write_indexes(builder, aborted, era)
         return found
 

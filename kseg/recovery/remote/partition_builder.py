@@ -74,15 +74,15 @@ class PartitionBuilder:
         segment, base = candidate.segment, max(piece.first, candidate.start_offset)
         path = self._path(segment_stem(base) + LOG)
         self.rebuilt.damage += fetch(segment, path, self._disk)
-        facts = span_of(path, self._buffers)
-        if not facts.is_intact:
+        span = span_of(path, self._buffers)
+        if not span.is_intact:
             self.rebuilt.damage.append(f"{segment.path()}: holds batches that are not intact; they are left out")
-        if facts.is_intact and piece.is_whole:
+        if span.is_intact and piece.is_whole:
             self._add_side_files(segment, base, candidate.end_offset + 1)
         else:
             self._needs_rebuild = True
-            facts = trim(path, piece.first, piece.last, self._disk)
-        self._added(base, max(facts.next_offset, piece.last + 1))
+            span = trim(path, piece.first, piece.last, self._disk)
+        self._count_segment(base, max(span.next_offset, piece.last + 1))
 
     def _add_side_files(self, segment: RemoteSegment, base: int, behind: int) -> None:
         names = {suffix: segment_stem(base) + suffix for suffix in INDEXES}
@@ -105,10 +105,10 @@ class PartitionBuilder:
         directory = selection.local_directory
         for file in selection.local:
             self._copy(file.path, os.path.join(self._folder, file.name))
-            facts = span_of(file.path, self._buffers)
-            if not facts.is_intact:
+            span = span_of(file.path, self._buffers)
+            if not span.is_intact:
                 self.rebuilt.damage.append(f"{file.path}: is damaged, and copied unchanged")
-            self._added(file.base_offset or 0, max(facts.next_offset, file.base_offset or 0))
+            self._count_segment(file.base_offset or 0, max(span.next_offset, file.base_offset or 0))
         for name in names_in(directory)[0]:
             stem, suffix = os.path.splitext(name)
             is_wanted = suffix in _LOCAL_SUFFIXES and stem.isdigit() and int(stem) >= start
@@ -118,7 +118,7 @@ class PartitionBuilder:
     def _copy(self, path: str, target: str) -> None:
         self._disk.copy_file(path, target, self._folder, mask=umask())
 
-    def _added(self, base: int, end: int) -> None:
+    def _count_segment(self, base: int, end: int) -> None:
         if self.rebuilt.first_base < 0:
             self.rebuilt.first_base = base
         self.rebuilt.segments += 1

@@ -47,17 +47,17 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
 
 def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
     """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Raises OSError, PathError."""
-    facts, target = SegmentSpan(), path + ".trimmed"
+    span, target = SegmentSpan(), path + ".trimmed"
     with new_file(target, disk) as descriptor, open_source(path) as source:
         for item in SegmentReader(source, scratch=Scratch()):
             if not isinstance(item, Batch) or not item.is_valid:
                 continue
             base = item.last_offset if item.base_offset is None else item.base_offset
-            if first <= base and item.last_offset <= last and base >= facts.next_offset:
+            if first <= base and item.last_offset <= last and base >= span.next_offset:
                 disk.write(descriptor, item.data)
-                facts.next_offset = item.last_offset + 1
+                span.next_offset = item.last_offset + 1
     disk.rename(target, path)
-    return facts
+    return span
 
 
 def reset_epochs(path: str, buffers: Buffers) -> None:

@@ -139,7 +139,7 @@ class _FillingLoad(SalvageLoad):
                     self._list(offer.part, why)
                 else:
                     self._put(drafts, offer.part)
-        self._forget_later_snapshots()
+        self._delete_later_snapshots()
 
     def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Unmatched], list[ConflictingOffset]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
@@ -159,7 +159,7 @@ class _FillingLoad(SalvageLoad):
     def _offsets_in_replica(self, prints: set[bytes]) -> dict[bytes, int]:
         return offsets_of(self._there(), prints)
 
-    def _forget_later_snapshots(self) -> None:
+    def _delete_later_snapshots(self) -> None:
         """Removes snapshots after a hole, which may have been taken without its batches: the state is rebuilt."""
         firsts = [one.first_offset for one in self._offsets if not one.why]
         for name in self.workspace.names(".snapshot") if firsts else ():

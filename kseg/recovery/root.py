@@ -51,7 +51,8 @@ class Root:
         return self.offsets[checkpoint].get(partition) if partition else None
 
     def plan(self, ends: dict[tuple[str, int], int], replaces_unreadable: bool = True) -> Plan:
-        """Returns the changes after which no checkpoint is beyond its log end, and none is unreadable.
+        """Returns the changes after which no recovery point or high watermark is beyond its log end, and no checkpoint
+        is unreadable.
 
         Without ``replaces_unreadable`` unreadable ones are kept, because they have entries of other partitions too.
         """
@@ -72,5 +73,6 @@ class Root:
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:
-    """Returns topic and partition number from the name of a directory."""
+    """Returns topic and partition number from the name of a directory, even if a broker has renamed it (-delete,
+    -future, -stray)."""
     return parse_partition_name(os.path.basename(os.path.abspath(directory)))

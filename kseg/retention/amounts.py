@@ -11,7 +11,8 @@ UNASKED_BYTES = 16 << 30
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Pairs are (before, after). ``counts``: the records of each segment, None if unknown."""
+    """Pairs are (before, after). ``sizes`` in bytes; ``counts``: the records of each segment, None if unknown;
+    ``gone``: the number of deleted segments, the oldest ones."""
 
     directory: str
     segments: tuple[int, int]

@@ -22,6 +22,7 @@ def index_problem(segment: BrokerSegment, era: Era) -> str | None:
 
 
 def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
+    """Returns a problem of the offset index, None if there is none or no such file."""
     name, workspace = segment.name(INDEX), segment.workspace
     if name not in workspace:
         return None

@@ -57,10 +57,9 @@ class _OverflowError(Exception):
 
 
 class PartitionLoad:
-    """One load; call `run` once. ``cuts``: the bytes removed from the log; ``next_offset``: the log end afterwards;
-    ``interval``: that of the indexes; ``remains``: the damage that scans found in each segment, by base offset;
-    ``unrepaired``: sentences about other problems that
-    remain, "" if there are none."""
+    """One load; call `run` once. ``cuts``: the bytes removed from the log; ``scanned``: the .log files that were
+    scanned; ``next_offset``: the log end afterwards; ``interval``: that of the indexes; ``remains``: the damage that
+    scans found in each segment, by base offset."""
 
     def __init__(self, workspace: Workspace, start: Start) -> None:
         self.workspace = workspace
@@ -77,6 +76,9 @@ class PartitionLoad:
         self.next_offset = 0
         self.remains: dict[int, SegmentRemains] = {}
         self._parts: set[str] = set()
+        """Stems of the parts of split segments."""
+        self._swapped: list[str] = []
+        """Stems of .log.swap files to recover, or since 3.0 renamed; see `handle_leftovers`."""
         self._scan_cache = ScanCache(workspace)
         self._is_loading = False
 
@@ -337,6 +339,7 @@ class PartitionLoad:
         return self._end_of(self._last).offset if end is None else end
 
     def _end_of_deleted(self) -> int:
+        """Returns 0: the log end of a -delete directory is not looked up. Creates a segment if there is none."""
         self._ensure_segment(0)
         return 0
 

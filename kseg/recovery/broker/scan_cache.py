@@ -14,8 +14,9 @@ from kseg.recovery.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The result of a scan: the ``files`` of the segment afterwards, its leader ``epochs`` with their start offsets,
-    and the snapshot taken at its end."""
+    """The result of a scan that began with these ``producers`` (`ProducerStateManager.fingerprint`): the ``files`` of
+    the segment afterwards, its leader ``epochs`` with their start offsets, and the snapshot at its end: offset, name
+    and file."""
 
     producers: int
     files: tuple[File | None, ...]

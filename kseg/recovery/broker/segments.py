@@ -133,7 +133,7 @@ class BrokerSegment:
                 raise PathError(f"{source.path}: {error.strerror or error}") from error
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes of the .log."""
+        """Returns bytes of the .log."""
         return self.workspace.read_range(self.log, position, length)
 
     @staticmethod

@@ -44,7 +44,8 @@ class Start:
 
 @dataclass(slots=True)
 class Cut:
-    """The removed bytes of ``file`` from ``position`` on, or all of a later segment."""
+    """``length`` bytes removed at the end of ``file``, from ``position`` on. ``next_offset``: the log end afterwards;
+    ``dropped``: the .log files of later segments, which are deleted; ``loss``: the intact batches in all of these."""
 
     file: str
     position: int

@@ -1,1 +1,1 @@
-"""Partitions rebuilt from remote storage, with what a broker's own disk has beyond it."""
+"""Rebuilds partitions from remote storage, and adds the newer segments on the broker's own disk."""

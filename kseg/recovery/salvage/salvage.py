@@ -1,8 +1,8 @@
 """``recover --mode salvage``: cuts damaged ranges out and keeps every intact batch at its own offset.
 
 The partition is treated as a whole: intact batches are moved to their offsets, whatever segment they are in. A damaged
-segment gets a new .log. Then the broker's recovery runs on all segments; it finds nothing more to truncate, and builds
-all side files.
+segment gets a new .log, or is truncated if only its end is damaged. Then the broker's recovery runs on all segments; it
+finds nothing more to truncate, and builds all side files.
 """
 
 import os

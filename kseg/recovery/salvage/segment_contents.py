@@ -68,6 +68,7 @@ class SegmentContents:
     is_sparse: bool
     """Whether offsets are missing that damage does not explain."""
     has_repaired: bool = False
+    """Whether the header of a batch was repaired."""
     has_shared: bool = False
     """Whether two batches share bytes of the file."""
     ambiguous: int = 0

@@ -15,7 +15,7 @@ MAX_GAPS = 1000
 
 
 class SegmentDraft:
-    """The segment ``name``: its own ``parts``, and ``extra`` ones put between them.
+    """The segment ``name``, "" for a file that makes none: its own ``parts``, and ``extra`` ones put between them.
 
     ``file`` is the present name of the file with its own parts. A released draft has no parts until its file is read
     again.

@@ -1,1 +1,1 @@
-"""Log-directory facts from outside a partition: topic settings and replicas in cluster metadata, transactional ids."""
+"""Facts about partitions from outside them: checkpoints, cluster metadata, settings, internal topics, remote storage."""

@@ -29,7 +29,9 @@ MAX_HEX_VIEWS = 2000
 MAX_FINDINGS = 50_000
 """Limit of findings that are part of the page; all are counted."""
 MAX_STEPS = 50
+"""Limit of commands that are listed as next steps."""
 HEX_BEFORE, HEX_BYTES = 32, 160
+"""Least number of bytes shown before a finding's position, if the file has them, and number of all bytes shown."""
 _SEVERITIES = (ERROR, WARNING, INFO)
 _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 

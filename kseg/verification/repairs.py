@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kseg.verification.repair_targets import RepairTarget, RepairTargets
 
 MAX_STEPS = 10
-"""Limit of commands for partitions of one log directory; more equal ones are merged to one for the directory."""
+"""Limit of reindex commands for partitions of one log directory; more are merged to one for the directory."""
 
 Options = dict[str, str | None]
 """Options by name; the value of a flag is None."""

@@ -1,1 +1,1 @@
-"""Facts about partitions from outside them: checkpoints, cluster metadata, settings, internal topics, remote storage."""
+"""Facts about partitions from outside them: checkpoints, cluster metadata, settings, remote storage."""

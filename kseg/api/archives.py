@@ -110,7 +110,7 @@ def _leave(name: str) -> None:
 
 
 def _end_released_if_free() -> None:
-    """Unmounts what has no reader left, unless the lock is taken: whoever holds it does so afterwards.
+    """Unmounts archives and stores without readers, unless the lock is taken: its holder does so afterwards.
 
     A garbage collection runs `_leave` in the middle of anything: in a thread for whose answer the holder of the lock
     waits, and in the holder itself.

@@ -86,8 +86,8 @@ def wanted_of(offsets: Range | None, time: TimeRange | None, key: bytes | None) 
     if key is not None and not isinstance(key, bytes):
         raise RequestError(f"key={key!r}: keys are bytes")
     wanted = Wanted(
-        _SMALLEST if first is None else _number("offsets", first),
-        LAST_OFFSET if last is None else _number("offsets", last),
+        _SMALLEST if first is None else _offset(first),
+        LAST_OFFSET if last is None else _offset(last),
         _SMALLEST if earliest is None else _moments(earliest)[0],
         LAST_TIMESTAMP if latest is None else _moments(latest)[1],
         key=key,
@@ -104,9 +104,9 @@ def _ends(name: str, given: _T | None) -> _T | None:
     raise RequestError(f"{name}={given!r}: is no pair of first and last, both included; None leaves an end open")
 
 
-def _number(name: str, given: int) -> int:
+def _offset(given: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or not _SMALLEST <= given <= LAST_OFFSET:
-        raise RequestError(f"{name}: {given!r} is no offset")
+        raise RequestError(f"offsets: {given!r} is no offset")
     return given
 
 

@@ -26,8 +26,8 @@ SPLIT_BYTES = 64 << 20
 class Scan:
     """Records that can be read as Arrow columns any number of times. It holds no data and can be pickled.
 
-    pyarrow, polars, DuckDB, pandas and DataFusion read it directly, through Arrow's PyCapsule interface. Create it with
-    `kseg.api.scan`.
+    pyarrow, polars, DuckDB, pandas and DataFusion read it directly, through Arrow's PyCapsule interface. `kseg.scan`
+    creates it.
     """
 
     columns: tuple[str, ...]
@@ -71,6 +71,7 @@ class Scan:
         """Returns scans of about ``size`` bytes of segments that together give the same rows, each once.
 
         They can be pickled for the workers of Dask, Ray or a pool, which must have the same files at the same paths.
+        Raises RequestError for a size below 1, PathError if a file cannot be read.
         """
         if size < 1:
             raise RequestError(f"splits({size}): is no number of bytes")

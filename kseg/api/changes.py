@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class KeepingArguments(TypedDict, total=False):
-    """``keep`` and ``lock``."""
+    """The arguments ``keep`` and ``lock``."""
 
     keep: bool | str | os.PathLike[str]
     lock: bool
 
 
 class ChangeArguments(KeepingArguments, total=False):
-    """``era``, ``now`` and ``output`` too."""
+    """The arguments ``era``, ``now`` and ``output``, besides ``keep`` and ``lock``."""
 
     era: str | None
     now: int | None
@@ -46,7 +46,7 @@ class ChangeArguments(KeepingArguments, total=False):
 
 
 class ConvertArguments(KeepingArguments, total=False):
-    """``output`` too."""
+    """The argument ``output``, besides ``keep`` and ``lock``."""
 
     output: Path | None
 

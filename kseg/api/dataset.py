@@ -101,7 +101,7 @@ class ScanScanner:
         self._columns = [*scan.columns] if columns is None else columns
         self._filter = condition
         self.dataset_schema = scan.schema
-        self.projected_schema = self._in(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
+        self.projected_schema = self._scanner_of(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
 
     def to_reader(self) -> "pa.RecordBatchReader":
         """Returns a reader of record batches."""
@@ -113,7 +113,7 @@ class ScanScanner:
             if self._filter is None and not isinstance(self._columns, dict):
                 yield batch.select(self._columns)
             else:
-                yield from self._in(batch).to_table().to_batches()
+                yield from self._scanner_of(batch).to_table().to_batches()
 
     def to_table(self) -> "pa.Table":
         """Returns all rows."""
@@ -136,9 +136,11 @@ class ScanScanner:
     def count_rows(self) -> int:
         """Counts the rows."""
         batches = self._read.batches()
-        return sum(batch.num_rows if self._filter is None else self._in(batch).count_rows() for batch in batches)
+        return sum(
+            batch.num_rows if self._filter is None else self._scanner_of(batch).count_rows() for batch in batches
+        )
 
-    def _in(self, batch: "pa.RecordBatch") -> "ds.Scanner":
+    def _scanner_of(self, batch: "pa.RecordBatch") -> "ds.Scanner":
         scanned = ds.InMemoryDataset(batch)  # its threads call no Python
         return scanned.scanner(columns=self._columns, filter=self._filter, use_threads=False)
 

@@ -11,6 +11,7 @@ from kseg.segment.items import Problem
 
 _UNSET = -1
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime", None)
+"""By Kafka's id; that of formats without timestamps is -1, the last index."""
 
 HeaderList = list[tuple[str | bytes, bytes | None]]
 

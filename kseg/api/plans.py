@@ -1,6 +1,6 @@
 """Plans of changes: of ``kseg recover``, ``reindex``, ``compact``, ``retain``, ``convert`` and ``undo``.
 
-A plan changes nothing before `Plan.apply`. Both run through the same driver as the commands.
+A plan changes nothing before `Plan.apply`. The driver of the commands makes and applies it.
 """
 
 import os
@@ -160,7 +160,7 @@ def _action(directory: str, step: change_plans.Step) -> Action:
 
 
 def keeping_of(keep: bool | str | os.PathLike[str]) -> Keeping:
-    """``keep``: True beside the partitions, False not at all, or the path of a directory."""
+    """Returns where removed bytes are kept: True beside the partitions, False nowhere, or in a directory."""
     if isinstance(keep, bool):
         return Keeping(keep)
     return Keeping(True, os.fspath(keep))

@@ -94,9 +94,8 @@ def verify(
 
     ``level``: "quick" reads headers, "full" checksums and side files too, "deep" every record as well. ``against``:
     another replica to compare with. ``ignore``: codes of findings to omit. ``now``: the current time, in ms since the
-    epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for
-    encrypted remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could
-    be checked.
+    epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for encrypted
+    remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could be checked.
     """
     ignored = words_of(ignore)
     for code in ignored:

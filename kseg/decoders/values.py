@@ -35,6 +35,8 @@ KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER = b"__key_schema_id", b"__value_schema_id
 _UUID = re.compile(r"([0-9a-f]{1,8})-([0-9a-f]{1,4})-([0-9a-f]{1,4})-([0-9a-f]{1,4})-([0-9a-f]{1,12})", re.IGNORECASE)
 _SCHEMA_ID = struct.Struct(">i")
 _ID_BYTES, _GUID_BYTES = 5, 17
+_SHOWN_BYTES = 32
+"""Bytes of an unreadable value in its text."""
 
 
 class Shown(NamedTuple):
@@ -56,7 +58,7 @@ class UnfitError(Exception):
 
 
 class ValuesDecoder:
-    """Renders keys and values in formats returned by `load`; has the interface of the other decoders."""
+    """The `Decoder` of user keys and values, in formats returned by `load`."""
 
     def __init__(self, key_format: Format, value_format: Format) -> None:
         self._key_format = key_format
@@ -86,7 +88,7 @@ def load(name: str) -> Format:
     if name in CLASSES:
         return CLASSES[name]
     if ":" in name:
-        return _foreign(name)
+        return _user_function(name)
     if "." in name:
         raise FormatError(f"{name}: no class that kseg has an equivalent of; module:callable names a Python function")
     raise FormatError(f"{name}: no format; there are {', '.join(FORMATS)} and module:callable")
@@ -96,7 +98,7 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
     if data is None:
         return None
     try:
-        if isinstance(form, _Foreign):
+        if isinstance(form, _UserFunction):
             return form(data, headers)
         if form in (_auto, _confluent):
             # Of several headers with one key the last counts, as in Headers.lastHeader.
@@ -110,9 +112,9 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
         return Shown(f"<{error}: {_abridged(data)}>", undecodable(data, str(error)))
 
 
-def _abridged(data: bytes, max_bytes: int = 32) -> str:
-    shown = "0x" + data[:max_bytes].hex() if data else "nothing"
-    return shown if len(data) <= max_bytes else f"{shown}... of {len(data)} bytes"
+def _abridged(data: bytes) -> str:
+    shown = "0x" + data[:_SHOWN_BYTES].hex() if data else "nothing"
+    return shown if len(data) <= _SHOWN_BYTES else f"{shown}... of {len(data)} bytes"
 
 
 def _base64_object(data: bytes) -> dict[str, str]:
@@ -272,7 +274,7 @@ def _with_schema_header(form: Format, data: bytes, header: bytes) -> Shown:
     return _with_schema(schema, data)
 
 
-class _Foreign:
+class _UserFunction:
     """A user's function as a format; ``headers`` are passed only if it has a parameter of that name."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
@@ -298,7 +300,7 @@ def _takes_headers(function: Callable[..., Any]) -> bool:
     return found is not None and found.kind in (found.KEYWORD_ONLY, found.POSITIONAL_OR_KEYWORD)
 
 
-def _foreign(name: str) -> Format:
+def _user_function(name: str) -> Format:
     module_name, _, path = name.partition(":")
     try:
         function: Any = import_module(module_name)
@@ -308,7 +310,7 @@ def _foreign(name: str) -> Format:
         raise FormatError(f"{name}: {_error_text(error)} (modules are looked for on PYTHONPATH)") from error
     if not callable(function):
         raise FormatError(f"{name}: is not callable")
-    return _Foreign(name, function)
+    return _UserFunction(name, function)
 
 
 def _result(result: Any) -> Shown:

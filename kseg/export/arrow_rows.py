@@ -1,4 +1,4 @@
-"""Arrow record batches as rows for building record batches, without a Python object for each record."""
+"""Converts Arrow record batches to rows, of which Kafka's batches are built, without a Python object per record."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +39,7 @@ class BatchableRows(NamedTuple):
 def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     """Yields all records of a batch with columns of `kseg.export.arrow.schema`, ``offset`` among them.
 
-    Raises ValueError for a null offset or header key, and for a timestamp that v2 cannot represent.
+    Raises ValueError for a null offset or header key, and for a timestamp that does not fit into microseconds.
     """
     if not batch.num_rows:
         return
@@ -75,7 +75,7 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
             rows[size_at::ROW_WIDTH] = _all(-1, count)
     if HEADERS in names:
         lists = batch.column(HEADERS)
-        starts = _ends(lists)
+        starts = _boundaries(lists)
         first, last = starts[0].as_py(), starts[count].as_py()
         pairs = lists.values.slice(first, last - first)
         if len(pairs):
@@ -86,7 +86,7 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
                 headers[at::HEADER_WIDTH], headers[size_at::HEADER_WIDTH] = payload.add(pairs.field(field))
             rows[ROW_HEADERS::ROW_WIDTH] = _numbers(pc.subtract(starts.slice(0, count), starts[0]))
             rows[ROW_HEADER_COUNT::ROW_WIDTH] = _numbers(pc.list_value_length(lists), 0)
-    return Rows(payload.taken(), rows, headers, count)
+    return Rows(payload.joined(), rows, headers, count)
 
 
 class _Payload:
@@ -102,21 +102,21 @@ class _Payload:
         import pyarrow.compute as pc
 
         column = column.cast(pa.binary())
-        starts = _ends(column)
+        starts = _boundaries(column)
         first, last = starts[0].as_py(), starts[len(column)].as_py()
         starts = starts.slice(0, len(column)).cast(pa.int64())
-        places = _numbers(pc.add(starts, pa.scalar(self._size - first, pa.int64())))
+        positions = _numbers(pc.add(starts, pa.scalar(self._size - first, pa.int64())))
         data = column.buffers()[2]
         if data is not None:
             self._pieces.append(data.slice(first, last - first))
             self._size += last - first
-        return places, _numbers(pc.binary_length(column), -1)
+        return positions, _numbers(pc.binary_length(column), -1)
 
-    def taken(self) -> bytes:
+    def joined(self) -> bytes:
         return b"".join(self._pieces)
 
 
-def _ends(column: Any) -> Any:
+def _boundaries(column: Any) -> Any:
     """Returns where the entries of a column of bytes or lists begin in its data, and where the last one ends."""
     import pyarrow as pa
 

@@ -20,8 +20,6 @@ KEY, VALUE, HEADERS = "key", "value", "headers"
 NAMES = (KEY, VALUE, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
 """The columns of records. ``timestamp`` is in ms, or scaled by `Chunks`."""
 
-_PARTS = {KEY: kernel.KEYS, VALUE: kernel.VALUES, HEADERS: kernel.HEADERS}
-
 
 def _ends(capacity: int) -> memoryview:
     """Returns a buffer for the end positions of ``capacity`` entries, initially none."""

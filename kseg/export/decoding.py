@@ -21,12 +21,12 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.problems import HARMLESS_CODES
 from kseg.segment.reader import Run, SegmentReader
 
-_MAX_HEADERS = MAX_HEADERS * HEADER_WIDTH
+_MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
 
 ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
 """The earliest and the latest timestamp in ms."""
 
-_Left = Callable[[int], Generator[Chunk, None, int]]
+_DecodeOthers = Callable[[int], Generator[Chunk, None, int]]
 
 
 class LeftOut(NamedTuple):
@@ -85,7 +85,7 @@ class Decoder:
             first += yield from self._batch(run, first)
         while first < run.count:
             buffer, frames, _, stop = self._reader.window(run, first)
-            yield from self._frames(buffer, frames, first, stop, partial(self._left, run, buffer, frames, stop))
+            yield from self._frames(buffer, frames, first, stop, partial(self._others, run, buffer, frames, stop))
             first = stop
 
     def take_headers(self, headers: memoryview, count: int) -> Iterator[Chunk]:
@@ -103,28 +103,32 @@ class Decoder:
                 return
             offsets.batch = given
 
-    def _frames(self, buffer: memoryview, frames: memoryview, first: int, stop: int, left: _Left) -> Iterator[Chunk]:
-        """Decodes uncompressed frames in the kernel, and the others with ``left``."""
+    def _frames(
+        self, buffer: memoryview, frames: memoryview, first: int, stop: int, decode_others: _DecodeOthers
+    ) -> Iterator[Chunk]:
+        """Decodes uncompressed frames in the kernel, and the others with ``decode_others``."""
         collector, scratch = kernel.Collector(first), self._scratch
         while True:
             status = collector.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers)
             if collector.row_count:
                 yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
                 collector.row_count = collector.header_count = 0
-            elif status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADERS:
-                scratch.headers = int64s(_MAX_HEADERS)
+            elif (
+                status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADER_INT64S
+            ):
+                scratch.headers = int64s(_MAX_HEADER_INT64S)
             elif status == DONE:
                 return
             else:
                 taken = 1
                 if collector.position == 0:  # otherwise the file has changed since the run was read
-                    taken = yield from left(collector.frame)
+                    taken = yield from decode_others(collector.frame)
                 collector.go_to(collector.frame + taken)
 
-    def _left(
+    def _others(
         self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
     ) -> Generator[Chunk, None, int]:
-        """Decodes frames of a run from ``first`` on that the kernel skips. Returns their number."""
+        """Decodes compressed or invalid frames of a run from ``first`` on, one or several. Returns their number."""
         expanded = expand_batches(buffer, frames, first, stop, self._wanted, self._run_expansion, self._expanded_frames)
         if expanded:
             view = self._run_expansion.view()
@@ -143,7 +147,7 @@ class Decoder:
             rows.count = keep_key(rows.payload, rows.rows, rows.count, self._key)
 
     def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
-        """Decodes one batch that the kernel skips: compressed or invalid. Returns 1."""
+        """Decodes one batch, or reports it. Returns 1, the number of frames."""
         batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._batch_expansion)
         if not batch.is_valid:
             for problem in batch.problems:

@@ -37,7 +37,7 @@ _BATCH_FIELDS = frozenset(
 """All fields that a dump writes, including derived ones that are ignored here."""
 _HEADER_FIELDS = frozenset({"key", "value"})
 _TIMESTAMP_TYPES = (None, "CreateTime", "LogAppendTime", "NoTimestampType")
-_NUMBERS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
+_INTEGER_ENDS = {"int16": 1 << 15, "int32": 1 << 31, "int64": 1 << 63}
 _SEGMENT = re.compile(r"([0-9]{20})\.log$")
 
 
@@ -201,12 +201,13 @@ class JsonLines:
         raise self._bad(f'has a {what} that is no string, null or {{"base64": …}}: it was decoded')
 
     def _number_of(self, row: dict[str, Any], name: str, kind: str, least: int | None = None) -> int:
-        value, end = row.get(name), _NUMBERS[kind]
+        value, end = row.get(name), _INTEGER_ENDS[kind]
         if type(value) is not int or not (-end if least is None else least) <= value < end:
             raise self._bad(f"has {json.dumps(value)[:40]} for {name}")
         return value
 
-    def _unset(self, row: dict[str, Any], name: str, kind: str) -> int:
+    def _optional(self, row: dict[str, Any], name: str, kind: str) -> int:
+        """Returns a number, -1 for null."""
         return -1 if row.get(name) is None else self._number_of(row, name, kind)
 
     def _text(self, row: dict[str, Any], name: str) -> str:
@@ -244,10 +245,10 @@ class JsonLines:
             raise self._bad("has a last offset that is not in reach of its base offset")
         started = "deleteHorizonMs" if horizon is not None else "baseTimestamp"
         header = RecordBatchHeader(
-            base, 0, self._unset(row, "partitionLeaderEpoch", "int32"), magic, 0, attributes,
-            last - base if magic == MAGIC_V2 else 0, self._unset(row, started, "int64"),
-            self._unset(row, "maxTimestamp", "int64"), self._unset(row, "producerId", "int64"),
-            self._unset(row, "producerEpoch", "int16"), self._unset(row, "baseSequence", "int32"), 0,
+            base, 0, self._optional(row, "partitionLeaderEpoch", "int32"), magic, 0, attributes,
+            last - base if magic == MAGIC_V2 else 0, self._optional(row, started, "int64"),
+            self._optional(row, "maxTimestamp", "int64"), self._optional(row, "producerId", "int64"),
+            self._optional(row, "producerEpoch", "int16"), self._optional(row, "baseSequence", "int32"), 0,
         )  # fmt: skip
         name = self._text(row, "file")
         segment, problems = _SEGMENT.search(name), row.get("problems") or []

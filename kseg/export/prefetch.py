@@ -13,6 +13,7 @@ from kseg.export.decoding import LeftOut, ReportLeftOut
 from kseg.runtime.threads import Future, Threads
 
 AHEAD_BYTES = 2 << 20
+"""Size of the chunks that a thread takes from a task ahead."""
 RUN_BYTES = 2 << 20
 """Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
 
@@ -26,7 +27,6 @@ class Sized(Protocol):
 
 D = TypeVar("D")
 C = TypeVar("C", bound=Sized)
-
 
 Items = Generator[C | LeftOut, None, None]
 
@@ -88,7 +88,7 @@ class ChunkPrefetcher(Generic[D, C]):
             self._made += 1
         slot = self._free.pop()
         items = slot.items(read)
-        self._pending.append((slot, report, items, self._threads.begin(lambda _: _some(items))))
+        self._pending.append((slot, report, items, self._threads.begin(lambda _: _read_ahead(items))))
 
     def rest(self) -> Iterator[C]:
         """Yields all remaining chunks."""
@@ -107,7 +107,8 @@ class ChunkPrefetcher(Generic[D, C]):
             self._free.append(slot)
 
 
-def _some(items: Items[C]) -> list[C | LeftOut]:
+def _read_ahead(items: Items[C]) -> list[C | LeftOut]:
+    """Returns the next items, until their chunks have `AHEAD_BYTES`."""
     found: list[C | LeftOut] = []
     held = 0
     for item in items:

@@ -70,7 +70,7 @@ class _Reading:
     def chunks(
         self, timestamp_scale: int, chunk_bytes: int = CHUNK_BYTES
     ) -> Generator[tuple[SegmentFile, Chunk], None, None]:
-        """Yields chunks with the segment that each comes from. ``chunk_bytes``: bytes for keys and values.
+        """Yields chunks with the segment that each comes from. ``chunk_bytes``: as in `PartReader`.
 
         Close the generator before the output. Raises DamageError.
         """

@@ -26,7 +26,7 @@ from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
 
 _HEAD_BYTES = V2_FLAGS + 1
-"""A batch up to the codec in its attributes."""
+"""Bytes of a batch up to its codec, which is in the lowest byte of the attributes."""
 
 
 class Wanted(NamedTuple):

@@ -24,7 +24,7 @@ _HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
 _WITH_DICTIONARY = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
 """Columns that get a dictionary. Offsets never repeat. pyarrow gives up a dictionary that grows above 1 MiB."""
 _PAGE_BYTES, _BATCH_ROWS = 128 << 10, 256
-"""Size of a page, and rows between two looks at it: smaller than pyarrow's defaults, so that a page stays in a
+"""Size of a page, and rows between two checks of its size: smaller than pyarrow's defaults, so that a page stays in a
 processor's cache while it is compressed."""
 _LARGE_WRITE_BYTES = 64 << 10
 """Writes of this size go to the output at once. Smaller ones are gathered."""
@@ -101,7 +101,7 @@ class TableWriter:
     """Writes record batches of one schema, as a context manager.
 
     The file is completed if the block succeeds. After an error nothing more is written, so that a broken file is
-    detected. ``codec``: a name, and a level if it has any; None: snappy in Parquet, none in the Arrow format.
+    detected. ``codec``: None for snappy in Parquet, none in the Arrow format; ``level``: None for the codec's default.
     """
 
     def __init__(self, output: Output, form: str, schema: Any, codec: str | None, level: int | None) -> None:

@@ -53,14 +53,14 @@ def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([area], 500 * i, 4, last_delta=499, count=500) for i, area in enumerate(areas)))
     held: list[int] = []
-    some = prefetch._some
+    read_ahead = prefetch._read_ahead
 
     def counted(items: Any) -> list[Any]:
-        found = some(items)
+        found = read_ahead(items)
         held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
         return found
 
-    monkeypatch.setattr(prefetch, "_some", counted)
+    monkeypatch.setattr(prefetch, "_read_ahead", counted)
     chunks = read_chunks(path, chunk_bytes=10_000, jobs=2)
     assert [row[0] for chunk in chunks for row in rows_of(chunk)] == list(range(6000))
     assert held

@@ -105,5 +105,5 @@ def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:
         except OSError as error:
             raise PathError(f"{path}: {error.strerror}") from error
         if not problems_of(items):
-            return list(entries_of(items)), offset
+            return entries_of(items), offset
     return [], 0

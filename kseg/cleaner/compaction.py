@@ -250,7 +250,7 @@ def put_in_place(plan: Plan, group: CleanedGroup) -> None:
     names = [str(source.base_offset) for source in sources]
     reason = f"cleaned, from segment {names[0]}" if len(names) == 1 else f"cleaned, from {len(names)} segments"
     suffixes = [suffix for suffix in SUFFIXES if suffix in segment.sizes]
-    stays = {suffix for suffix in suffixes if group.is_copy and _is_same(plan, group, suffix)}
+    stays = {suffix for suffix in suffixes if group.is_copy and _is_same(group, suffix)}
     if not segment.paths:
         _add_expected_steps(plan, group, stem, reason)
         return
@@ -283,8 +283,8 @@ def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str)
                 plan.delete(name, f"its remaining records would be in {stem}{LOG}")
 
 
-def _is_same(plan: Plan, group: CleanedGroup, suffix: str) -> bool:
-    """Whether the new file is identical to the old one."""
+def _is_same(group: CleanedGroup, suffix: str) -> bool:
+    """Whether the new file of a group from one segment is identical to the old one."""
     source = group.sources[0]
     if suffix == LOG:
         return True

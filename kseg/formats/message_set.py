@@ -69,10 +69,10 @@ def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
 class _Reading:
     """Options for reading the nested sets of one entry, and the bytes to which they may still decompress in total."""
 
-    __slots__ = ("budget", "check_crc", "mode", "remarks", "scratch")
+    __slots__ = ("budget", "mode", "remarks", "scratch")
 
-    def __init__(self, scratch: Scratch, check_crc: bool, mode: int, remarks: Remarks | None) -> None:
-        self.scratch, self.check_crc, self.mode, self.remarks = scratch, check_crc, mode, remarks
+    def __init__(self, scratch: Scratch, mode: int, remarks: Remarks | None) -> None:
+        self.scratch, self.mode, self.remarks = scratch, mode, remarks
         self.budget = scratch.max_batch_bytes
 
 
@@ -80,28 +80,26 @@ def read_rows(
     data: BytesLike,
     header: MessageHeader,
     scratch: Scratch,
-    check_crc: bool = True,
     mode: int = kernel.STRICT,
     remarks: Remarks | None = None,
 ) -> Iterator[Rows]:
     """Yields the rows of an entry: one row for an uncompressed message, else those of its inner set.
 
-    ``data`` are the entry's bytes, beginning with its offset. With ``check_crc`` the rows include whether each
-    message's CRC is valid. Raises UndecodableError at the first unreadable message, after yielding the rows before it.
-    A message truncated by the end of the set is left out, as in Kafka, and reported in ``remarks`` as
-    ``"cut-message-set"``.
+    ``data`` are the entry's bytes, beginning with its offset. The rows include whether each message's CRC is valid.
+    Raises UndecodableError at the first unreadable message, after yielding the rows before it. A message truncated by
+    the end of the set is left out, as in Kafka, and reported in ``remarks`` as ``"cut-message-set"``.
 
     ``mode`` is one of `kseg.kernel.records.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what
     kafka-dump-log prints.
     """
     if header.codec == 0:
-        walk = kernel.MessageWalk(checks_crc=check_crc, mode=mode)
+        walk = kernel.MessageWalk(mode=mode)
         status = walk.read(data, len(data), scratch.rows)
         if status != kernel.END:
             raise UndecodableError("undecodable-records", _reason(status))
         yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
         return
-    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, check_crc, mode, remarks), 1)
+    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, mode, remarks), 1)
 
 
 def _kind(header: MessageHeader) -> int:
@@ -141,7 +139,7 @@ def _open_set(
         raise UndecodableError(error.problem, str(error)) from error
     reading.budget -= len(payload)
     base = _base_of(payload, offset, reading.mode) if header.magic else 0
-    walk = kernel.MessageWalk(base, _kind(header), header.timestamp, reading.check_crc, reading.mode)
+    walk = kernel.MessageWalk(base, _kind(header), header.timestamp, mode=reading.mode)
     scratch, is_empty = reading.scratch, True
     while True:
         status = walk.read(payload, len(payload), scratch.rows)

@@ -52,37 +52,23 @@ def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
     return MessageHeader(size, magic, attributes, *_CRC.unpack(data[at : at + 4]))
 
 
-def read_rows(
-    data: BytesLike,
-    header: MessageHeader,
-    offset: int,
-    scratch: Scratch,
-    check_crc: bool = True,
-    remarks: Remarks | None = None,
-) -> Iterator[Rows]:
+def read_rows(data: BytesLike, offset: int, scratch: Scratch, remarks: Remarks | None = None) -> Iterator[Rows]:
     """Yields rows of an entry that starts at ``offset`` (file name + position); all rows have that offset.
 
     Raises UndecodableError and fills ``remarks`` as `kseg.formats.message_set.read_rows` does. The caller computes each
     row's next offset.
     """
-    yield from _open_set(data, len(data), offset, scratch, check_crc, [scratch.max_batch_bytes], 0, remarks)
+    yield from _open_set(data, offset, scratch, [scratch.max_batch_bytes], 0, remarks)
 
 
 def _open_set(
-    payload: BytesLike,
-    end: int,
-    offset: int,
-    scratch: Scratch,
-    check_crc: bool,
-    budget: list[int],
-    depth: int,
-    remarks: Remarks | None,
+    payload: BytesLike, offset: int, scratch: Scratch, budget: list[int], depth: int, remarks: Remarks | None
 ) -> Iterator[Rows]:
     if depth > MAX_NESTING:
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
-    walk = kernel.MessageWalk(offset, checks_crc=check_crc)
+    walk = kernel.MessageWalk(offset)
     while True:
-        status = walk.read(payload, end, scratch.rows, True)
+        status = walk.read(payload, len(payload), scratch.rows, True)
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count)
         if status in (kernel.END, kernel.CUT):
@@ -98,7 +84,7 @@ def _open_set(
             except DecompressionError as error:
                 raise UndecodableError(error.problem, str(error)) from error
             budget[0] -= len(inner)
-            yield from _open_set(inner, len(inner), offset, scratch, check_crc, budget, depth + 1, remarks)
+            yield from _open_set(inner, offset, scratch, budget, depth + 1, remarks)
             walk.position = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", kernel.REASONS[status])

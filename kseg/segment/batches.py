@@ -279,7 +279,7 @@ class Message07(Batch):
 
     def rows(self) -> Iterator[Rows]:
         self.remarks.clear()
-        return v07.read_rows(self.data, self.header, self.base_offset, self.scratch, remarks=self.remarks)
+        return v07.read_rows(self.data, self.base_offset, self.scratch, self.remarks)
 
     def __iter__(self) -> Iterator[Record]:
         held: Record | None = None

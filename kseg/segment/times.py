@@ -59,11 +59,11 @@ def in_other_unit(timestamp: int) -> str:
 
 
 def show_span(ms: int) -> str:
-    """Formats a duration in its two largest units."""
+    """Formats a duration in its two largest units, without its sign; below a minute in seconds and ms."""
     seconds, rest = divmod(abs(ms), 1000)
     if seconds < 60:
         return f"{seconds}.{rest:03d} s"
-    for unit, smaller, size, per in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+    for unit, smaller, size, per in (("d", "h", 86400, 3600), ("h", "min", 3600, 60)):
         if seconds >= size:
             return f"{seconds // size} {unit} {seconds % size // per} {smaller}"
-    return f"{seconds} s"
+    return f"{seconds // 60} min {seconds % 60} s"

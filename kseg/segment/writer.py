@@ -122,11 +122,11 @@ class SegmentWriter:
         )
         if self._folder is None:
             return written
-        self._close(".log", mtime_ns)
+        self._close(mtime_ns)
         for suffix, content in contents.items():
             self._descriptor = self._create(suffix)
             os.write(self._descriptor, content)
-            self._close(suffix, mtime_ns)
+            self._close(mtime_ns)
         written.paths.update({suffix: self._path(suffix) for suffix in sizes})
         return written
 
@@ -142,7 +142,7 @@ class SegmentWriter:
     def _create(self, suffix: str) -> int:
         return create_file(self._path(suffix))
 
-    def _close(self, suffix: str, mtime_ns: int | None) -> None:
+    def _close(self, mtime_ns: int | None) -> None:
         try:
             if mtime_ns is not None:
                 os.utime(self._descriptor, ns=(mtime_ns, mtime_ns))

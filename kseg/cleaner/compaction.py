@@ -119,7 +119,7 @@ class Compactor:
             for group in self._round(found, producers):
                 if self._commits_each:
                     yield self._plan([group])
-                    self._settle(group)
+                    self._mark_committed(group)
             checkpoint = result.end
             if result.is_whole or not settings.until_clean or self._staging is None:
                 break
@@ -210,7 +210,7 @@ class Compactor:
         new = [group.segment for group in groups]
         self._segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
 
-    def _settle(self, group: CleanedGroup) -> None:
+    def _mark_committed(self, group: CleanedGroup) -> None:
         """Updates the segment after its new files have been moved into the partition."""
         self._has_committed = True
         staging, segment = self._staging, group.segment

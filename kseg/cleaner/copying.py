@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.filtering import WindowFilter
-from kseg.cleaner.legacy import HORIZON
 from kseg.cleaner.log import Segment
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
@@ -15,7 +14,7 @@ from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import Workers
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts
-from kseg.kernel.layout.headers import CONTROL
+from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON
 from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_BASE_TIMESTAMP, BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import build_transaction_index
@@ -99,7 +98,8 @@ class GroupCopier:
             found[i] = kernel.ALL
             if numbers[i] and self._settings.has_horizons:
                 found[i] |= kernel.EMPTY_TXN
-                if rows[at + BATCH_ATTRIBUTES] & HORIZON and rows[at + BATCH_BASE_TIMESTAMP] <= self._settings.now_ms:
+                has_horizon = rows[at + BATCH_ATTRIBUTES] & DELETE_HORIZON
+                if has_horizon and rows[at + BATCH_BASE_TIMESTAMP] <= self._settings.now_ms:
                     found[i] |= kernel.DISCARD
             elif numbers[i] and not keeps_markers:
                 found[i] |= kernel.DISCARD

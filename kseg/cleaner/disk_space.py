@@ -43,10 +43,13 @@ class Need:
 
 
 class SpaceTaken:
-    """Tracks the disk space used beyond the partition's own. ``commits_each``: as in `Compactor`."""
+    """Tracks the disk space used beyond the partition's own.
 
-    def __init__(self, commits_each: bool) -> None:
-        self._commits_each = commits_each
+    ``frees_each``: the old files of a group are removed before the next group is written.
+    """
+
+    def __init__(self, frees_each: bool) -> None:
+        self._frees_each = frees_each
         self._now = self.peak = self.replaced = 0
 
     def add(self, group: Group) -> None:
@@ -57,7 +60,7 @@ class SpaceTaken:
             self._now += size
             before = sum(map(file_bytes, group.sources))
             self.replaced += before
-            if self._commits_each:
+            if self._frees_each:
                 self._now -= before
 
     def subtract(self, segments: Iterable[Segment]) -> None:
@@ -70,27 +73,33 @@ def file_bytes(segment: Segment) -> int:
     return sum(segment.sizes.values())
 
 
-def bound(segments: Sequence[Segment], end: int, settings: CleanerSettings, commits_each: bool) -> Need:
-    """Returns an upper bound without reading records: all of them survive and grow by the maximum."""
+def bound(segments: Sequence[Segment], end: int, settings: CleanerSettings, frees_each: bool) -> Need:
+    """Returns an upper bound without reading records: all of them survive and grow by the maximum.
+
+    ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
+    """
     sizes = [sum(map(file_bytes, group)) for group in group_segments(segments, end, settings)]
     total, largest = sum(sizes), max(sizes, default=0)
-    here = largest if commits_each else total
-    if settings.until_clean and not commits_each:
+    here = largest if frees_each else total
+    if settings.until_clean and not frees_each:
         here += largest  # the next round begins before the files of the previous one are removed
     grows = not settings.keeps_format and any(map(_is_legacy, segments))
     return Need(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
 
 
-def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: bool, commits_each: bool) -> Need:
-    """Returns the need found by a pass without writing. ``unread``: dirty segments left to later rounds."""
-    taken, largest = SpaceTaken(commits_each), 0
+def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: bool, frees_each: bool) -> Need:
+    """Returns the need found by a pass without writing.
+
+    ``unread``: dirty segments left to later rounds; ``frees_each``: see `SpaceTaken`.
+    """
+    taken, largest = SpaceTaken(frees_each), 0
     for group in groups:
         taken.add(group)
         largest = max(largest, file_bytes(group.segment))
     if not unread or not until_clean:
         return Need(taken.peak, taken.replaced, True)
     rest = [file_bytes(segment) for segment in unread]
-    more = max(rest) if commits_each else sum(rest) + max(largest, *rest)
+    more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
     return Need(round(taken.peak + more * _GROWTH), taken.replaced + sum(rest), True)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from kseg.cleaner.log import INDEX, TIME_INDEX, Segment
 from kseg.cleaner.settings import CleanerSettings
+from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.segment.writer import LARGEST_DELTA
 
 
@@ -23,7 +24,12 @@ def _fits(group: Sequence[Segment], segment: Segment, last_offset: int, settings
     together = [*group, segment]
     return (
         sum(part.size for part in together) <= settings.segment_bytes
-        and sum(part.side_bytes(INDEX) // 8 * 8 for part in together) <= settings.index_bytes
-        and sum(part.side_bytes(TIME_INDEX) // 12 * 12 for part in together) <= settings.index_bytes
+        and _entry_bytes(together, INDEX, OFFSET_ENTRY_BYTES) <= settings.index_bytes
+        and _entry_bytes(together, TIME_INDEX, TIME_ENTRY_BYTES) <= settings.index_bytes
         and (segment.size == 0 or last_offset - group[0].base_offset <= LARGEST_DELTA)
     )
+
+
+def _entry_bytes(group: Sequence[Segment], suffix: str, width: int) -> int:
+    """Returns the size of all whole entries, of ``width`` bytes each, in an index of the segments."""
+    return sum(part.side_bytes(suffix) // width * width for part in group)

@@ -6,12 +6,9 @@ from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import target_of
 from kseg.formats.record_batch import RecordBatchHeader
 from kseg.formats.rows import Rows
-from kseg.kernel.layout.headers import LOG_APPEND_TIME
+from kseg.kernel.layout.headers import DELETE_HORIZON, LOG_APPEND_TIME
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Message
-
-HORIZON = 64
-"""Attribute bit of a batch whose base timestamp is its delete horizon (KIP-534)."""
 
 
 def rebuilt(
@@ -60,7 +57,7 @@ def _batch_of(message: Message, kept: bytes, horizon_ms: int, ends_log: bool) ->
     _gather(area, message, kept, horizon_ms if has_tombstone else None)
     attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
     if has_tombstone:
-        attributes |= HORIZON
+        attributes |= DELETE_HORIZON
     last = header.offset if ends_log else area.last_offset
     largest = header.timestamp if header.is_log_append_time else area.max_timestamp
     fields = (

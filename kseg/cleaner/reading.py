@@ -5,7 +5,18 @@ from dataclasses import dataclass
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    FRAME_MAGIC,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+)
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL
@@ -109,7 +120,7 @@ def _large_batch(source: Source, position: int) -> Window:
     if run is None:
         raise DamagedError(source.path, position)
     batch = reader.batch(run, 0)
-    frame, rows = int64s(4), int64s(BATCH_WIDTH)
-    frame[1], frame[2], frame[3] = batch.size, batch.magic, 1
+    frame, rows = int64s(FRAME_WIDTH), int64s(BATCH_WIDTH)
+    frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = batch.size, batch.magic, CRC_RIGHT
     headers.read(batch.data, frame, 1, False, 0, rows)
     return Window(memoryview(batch.data), rows, 1, position, source.path)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kseg.segment.times import DAY_MS
+from kseg.segment.writer import DEFAULT_INDEX_BYTES, DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES
 
 FOREVER_MS = (1 << 63) - 1
 
@@ -24,9 +25,9 @@ class CleanerSettings:
     max_lag_ms: int = FOREVER_MS
     delete_retention_ms: int = DAY_MS
     min_ratio: float = 0.5
-    segment_bytes: int = 1 << 30
-    index_bytes: int = 10 << 20
-    interval_bytes: int = 4096
+    segment_bytes: int = DEFAULT_SEGMENT_BYTES
+    index_bytes: int = DEFAULT_INDEX_BYTES
+    interval_bytes: int = DEFAULT_INTERVAL_BYTES
     memory_bytes: int = 128 << 20
     producer_expiration_ms: int = DAY_MS
     keeps_log_end: bool = True

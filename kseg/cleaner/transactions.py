@@ -7,6 +7,7 @@ aborted transactions.
 import heapq
 from collections.abc import Iterable
 
+from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
@@ -18,8 +19,6 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
 )
 from kseg.sidefiles.transaction_index import AbortedTxn
-
-_ABORT, _COMMIT = 0, 1
 
 
 class CleanedTransactions:
@@ -65,14 +64,14 @@ class CleanedTransactions:
     def _end(self, producer: int, marker: int, count: int) -> bool:
         if count == 0:
             return True
-        if marker == _ABORT:
+        if marker == ABORT:
             transaction = self._aborted.pop(producer, None)
             if transaction is not None and producer in self._observed:
                 self._observed.discard(producer)
                 self.kept.append(transaction)
                 return False
             return True
-        if marker == _COMMIT:
+        if marker == COMMIT:
             is_open = producer in self._committed
             self._committed.discard(producer)
             return not is_open

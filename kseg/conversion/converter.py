@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from kseg.conversion.grouping import BatchFields, Build, Grouper
+from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.losses import Losses
 from kseg.conversion.plain_runs import PlainRun
 from kseg.conversion.recoding import Refused, checked, recompressed
 from kseg.conversion.request import Request
 from kseg.errors import UnsupportedError
-from kseg.formats.compressing import LEVELS, Target
+from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.uninitialized import lengthen
@@ -35,9 +35,6 @@ from kseg.kernel.records.single_batches import max_bytes, single_batches
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.items import Problem
 from kseg.segment.problems import HARMLESS_CODES
-
-GROUP_BYTES = 16 << 10
-"""Uncompressed messages are grouped up to this size for compression: batch.size of Kafka's producer."""
 
 
 class Converter:
@@ -115,9 +112,7 @@ class Converter:
             if not allows(magic, target.codec):
                 raise UnsupportedError(f"message format v{magic} has no {target.name}: --to v2")
             return target
-        if not allows(magic, codec):
-            codec = GZIP
-        return Target(codec, LEVELS[CODEC_NAMES[codec]][2] if CODEC_NAMES[codec] in LEVELS else None)
+        return target_of(codec if allows(magic, codec) else GZIP)
 
     def _is_kept(self, codec: int) -> bool:
         """Whether the codec, and so the compressed bytes, stay the same."""

@@ -14,8 +14,12 @@ from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
+from kseg.segment.writer import LARGEST_DELTA
 
-_SEQUENCES = LARGEST_DELTA = 0x7FFFFFFF
+GROUP_BYTES = 16 << 10
+"""Uncompressed messages and records without a batch are grouped up to this size: batch.size of Kafka's producer."""
+
+_LARGEST_SEQUENCE = (1 << 31) - 1
 
 Build = tuple[Callable[[], bytes], int]
 """A function that builds a batch, and the number of its input bytes."""
@@ -55,7 +59,7 @@ class BatchFields:
         """Returns the sequence at an offset. Sequences wrap around after 2^31 - 1."""
         if self.sequence < 0 or self.base_offset is None:
             return self.sequence
-        return (self.sequence + offset - self.base_offset) & _SEQUENCES
+        return (self.sequence + offset - self.base_offset) & _LARGEST_SEQUENCE
 
 
 class Grouper:

@@ -4,24 +4,20 @@ import os
 from collections.abc import Callable, Iterator
 
 from kseg.changes.disk import Disk
-from kseg.conversion.grouping import BatchFields, Build, Grouper
+from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.new_records import NewRecord, rows_of
 from kseg.conversion.request import Request
 from kseg.conversion.side_files import make_side_files
 from kseg.errors import DamageError, KsegError
 from kseg.export.json_lines import BatchLine, DamageLine, Line, RecordLine
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
-from kseg.formats.compressing import LEVELS, Target
-from kseg.formats.compression import CODEC_NAMES
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.formats.compressing import Target, target_of
+from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 
 NAMELESS = "records-0"
 """The partition of records without a partition field."""
-
-GROUP_BYTES = 16 << 10
-"""Bare records are grouped up to this size: batch.size of Kafka's producer."""
 
 _LEADER_EPOCH = 0
 """Leader epoch of bare records: the first epoch of a partition."""
@@ -182,15 +178,14 @@ class NewPartition:
     def _target(self, header_codec: int) -> Target:
         if self._request.target is not None:
             return self._request.target
-        name = CODEC_NAMES[header_codec]
-        return Target(header_codec, LEVELS[name][2] if name in LEVELS else None)
+        return target_of(header_codec)
 
     def _batch(self, line: BatchLine, records: list[NewRecord]) -> bytes:
         header, area = line.header, Area(2)
-        started = header.base_timestamp
+        base_timestamp = header.base_timestamp
         if header.is_log_append_time:  # the producer's timestamps are lost
-            records = [record._replace(timestamp=started) for record in records]
-        area.begin(header.base_offset, base_timestamp=started)
+            records = [record._replace(timestamp=base_timestamp) for record in records]
+        area.begin(header.base_offset, base_timestamp=base_timestamp)
         rows = rows_of(records)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the batch at offset {header.base_offset} is too large")
@@ -199,7 +194,7 @@ class NewPartition:
 
     def _messages(self, line: BatchLine, records: list[NewRecord]) -> bytes:
         header = line.header
-        attributes = 8 * header.is_log_append_time
+        attributes = LOG_APPEND_TIME * header.is_log_append_time
         area = Area(line.magic, bool(header.codec), attributes)
         if not records:
             return b""

@@ -42,7 +42,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
     has_producers = len(states) > 0
     for number, segment in enumerate(segments):
         if number and has_producers:
-            yield f"{segment.base_offset:020d}.snapshot", _snapshot(states)
+            yield segment.name(SNAPSHOT), _snapshot(states)
         states.begin()
         aborted = []
         with open_source(segment.paths[".log"]) as source:
@@ -60,7 +60,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
     # An empty last segment ends at its base offset, where a snapshot was taken.
     is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
     if has_producers and not is_made:
-        yield f"{segments[-1].next_offset:020d}.snapshot", _snapshot(states)
+        yield f"{segments[-1].next_offset:020d}{SNAPSHOT}", _snapshot(states)
     yield LEADER_EPOCHS, build_leader_epochs(epochs)
 
 

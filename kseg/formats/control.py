@@ -27,7 +27,7 @@ from kseg.formats.control_types import (
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
 )
-from kseg.formats.schema import UNDERFLOW, Message, MessageError, json_text
+from kseg.formats.schema import UNDERFLOW, ZERO_UUID, Message, MessageError, json_text
 
 NAMES = (
     "ABORT",
@@ -42,7 +42,6 @@ UNKNOWN = "UNKNOWN"
 
 _KEY = struct.Struct(">hh")
 _END_TXN_MARKER = struct.Struct(">hi")
-_NO_DIRECTORY = "AAAAAAAAAAAAAAAAAAAAAA"
 _MESSAGES = {
     LEADER_CHANGE: Message(
         "LeaderChangeMessage",
@@ -121,7 +120,7 @@ def _end_txn_marker(value: bytes) -> dict[str, Any]:
 def _show_missing_directories(fields: dict[str, Any]) -> None:
     # Kafka reads the message as version 0 but prints it in its stored version, including fields that were never read.
     for voter in fields["voters"] + fields["grantingVoters"]:
-        voter["voterDirectoryId"] = _NO_DIRECTORY
+        voter["voterDirectoryId"] = ZERO_UUID
 
 
 def control_text(record: ControlRecord) -> str:

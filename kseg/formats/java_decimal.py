@@ -39,7 +39,7 @@ def _digits_of(text: str, number: float) -> tuple[str, int]:
     mantissa, _, exponent = text.partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    first = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len((whole + fraction).lstrip("0")))
+    first = int(exponent or 0) + len(whole) - 1 - (len(whole + fraction) - len(digits))
     digits = digits.rstrip("0")
     if len(digits) == 1:
         return _digits_of_two(number)

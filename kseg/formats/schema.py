@@ -98,7 +98,8 @@ class Message:
 # ------------------------------------------------------------------ the notation
 
 _TOKEN = re.compile(r"\s*(\[\]|[A-Za-z0-9_]+|[{}?:,()]|=[^\s)]*|\+)")
-_ZEROS: dict[str, Any] = {"bool": False, "f64": 0.0, "str": "", "bytes": "", "uuid": "AAAAAAAAAAAAAAAAAAAAAA"}
+ZERO_UUID = "A" * 22
+_ZEROS: dict[str, Any] = {"bool": False, "f64": 0.0, "str": "", "bytes": "", "uuid": ZERO_UUID}
 
 
 def parse_table(table: str) -> tuple[Field, ...]:

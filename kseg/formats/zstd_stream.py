@@ -107,23 +107,23 @@ def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, 
     """Returns whether a checksum ends the frame, its claimed content size or None, and the position of its first
     block."""
     descriptor = view[start + 4]
-    single_segment = bool(descriptor & 0x20)
+    is_single_segment = bool(descriptor & 0x20)
     size_code = descriptor >> 6
     position = start + 5
     window = 0
-    if not single_segment:
+    if not is_single_segment:
         exponent, mantissa = view[position] >> 3, view[position] & 7
         window = (1 << 10 + exponent) + (1 << 7 + exponent) * mantissa
         position += 1
     position += (0, 1, 2, 4)[descriptor & 3]
-    size_width = 1 if single_segment and not size_code else (0, 2, 4, 8)[size_code]
+    size_width = 1 if is_single_segment and not size_code else (0, 2, 4, 8)[size_code]
     claimed = None
     if size_width:
         claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
         position += size_width
     if position > len(view):
         raise undecodable("zstd: stream ends in a frame header")
-    if single_segment and claimed is not None:
+    if is_single_segment and claimed is not None:
         window = claimed
     if window > _ZSTD_LARGEST_WINDOW:
         raise undecodable(f"zstd: frame asks for a window of {window} bytes")

@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.byte_types import Sliceable
-from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OFFSET, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_CRC,
+    MAGIC_V2,
+    V2_CRC,
+)
 from kseg.kernel.layout.rows import be32, be64
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.plausibility import continues, leading_zeros, long_zeros, offset_continues
@@ -118,14 +126,14 @@ def _diagnose_07(buffer: Sliceable, position: int, stop: int, extent: Extent | N
         is_cut = length < 4 or (size > length - 4 and (length < 5 or head[4] <= 1))
         return ("truncated-batch", f"only {length} bytes of a message") if is_cut else _NONSENSE_07
     stored = be32(head, 5 + head[4]) & 0xFFFFFFFF if head[4] <= 1 else -1
-    if 0 <= stored and length <= MAX_BATCH_BYTES and zlib_crc(buffer, position + 9 + head[4], stop) == stored:
+    if 0 <= stored and length <= MAX_BATCH_BYTES and _crc32_of(buffer, position + 9 + head[4], stop) == stored:
         return "bad-length", f"a complete message of {length} bytes, whose length field says {size + 4}"
     if size + 4 > length and head[4] <= 1:
         return "truncated-batch", f"{length} of the {size + 4} bytes of a message"
     return _NONSENSE_07[0], _NONSENSE_07[1] + _zeros_in(buffer, position, stop, extent)
 
 
-def zlib_crc(buffer: Sliceable, start: int, stop: int) -> int:
+def _crc32_of(buffer: Sliceable, start: int, stop: int) -> int:
     crc = 0
     for at in range(start, stop, WINDOW_BYTES):
         crc = crc32(buffer[at : min(at + WINDOW_BYTES, stop)], crc)
@@ -154,8 +162,8 @@ def _written(start: int, stop: int, extent: Extent | None) -> Iterator[tuple[int
 
 def crc_holds(buffer: Sliceable, position: int, stop: int) -> bool:
     """Whether the CRC in the header at ``position`` matches the bytes up to ``stop``, ignoring the length field."""
-    is_v2 = buffer[position + 16] == 2
-    at = position + (17 if is_v2 else 12)
+    is_v2 = buffer[position + ENTRY_MAGIC] == MAGIC_V2
+    at = position + (V2_CRC if is_v2 else LEGACY_CRC)
     stored = int.from_bytes(bytes(buffer[at : at + 4]), "big")
     crc = 0
     for start in range(at + 4, stop, WINDOW_BYTES):

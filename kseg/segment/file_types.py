@@ -3,13 +3,13 @@
 import re
 
 from kseg.errors import PathError
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.scan.plausibility import continues
 from kseg.stores.source import Source
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
 HEAD_BYTES = 1 << 16
 """Number of bytes read of a file; bzip2 may need all of them to yield its first output."""
-_HEADER_BYTES = 61
 _TEXT_BYTES = 512
 
 _NEVER_PACKED = (b"", b"\0")
@@ -47,7 +47,7 @@ def _unpacked(head: bytes) -> bytes:
     if packing_name(head) is None:
         return b""
     try:
-        return next(unpacked_bytes(head), b"")[:_HEADER_BYTES]
+        return next(unpacked_bytes(head), b"")[:HEADER_BYTES]
     except UnpackError:
         return b""
 
@@ -80,7 +80,7 @@ def holds_batches(source: Source, name: str) -> bool:
         return False
     if _is_text(head):
         return False
-    if named_like_segment(name) or continues(head[:_HEADER_BYTES], -1):
+    if named_like_segment(name) or continues(head[:HEADER_BYTES], -1):
         return True
     return has_intact_batch(source)
 
@@ -96,7 +96,7 @@ def has_intact_batch(source: Source) -> bool:
 def first_base_offset(source: Source) -> int | None:
     """Returns the base offset of the batch at the start of the file; None if there is none. Raises PathError."""
     head = read_head(source)
-    return int.from_bytes(head[:8], "big") if continues(head[:_HEADER_BYTES], -1) else None
+    return int.from_bytes(head[:8], "big") if continues(head[:HEADER_BYTES], -1) else None
 
 
 def _is_text(head: bytes) -> bool:

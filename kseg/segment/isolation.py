@@ -7,11 +7,12 @@ everything from its first offset on. Source: Kafka's ProducerStateManager and Co
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Self
 
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL, V2_FLAGS
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
@@ -28,7 +29,7 @@ def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tup
         at = i * FRAME_WIDTH
         if run.rows[at + FRAME_MAGIC] != MAGIC_V2 or not run.rows[at + FRAME_STATE]:
             continue
-        if reader.buffer[run.rows[at + FRAME_POSITION] + 22] & attributes:
+        if reader.buffer[run.rows[at + FRAME_POSITION] + V2_FLAGS] & attributes:
             batch = reader.batch(run, i, keep=False)
             if isinstance(batch, RecordBatch):
                 yield i, batch
@@ -52,7 +53,7 @@ class Transactions:
         scratch: Scratch,
         live: bool = False,
         opened: Callable[[str], Source] = open_source,
-    ) -> "Transactions":
+    ) -> Self:
         """Reads the segments of one partition in order. Raises PathError if one cannot be opened."""
         found = cls()
         for file in files:

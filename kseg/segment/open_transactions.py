@@ -63,12 +63,7 @@ class OpenTransactions(Transactions):
 
 def find_open(files: Iterable[SegmentFile], scratch: Scratch, live: bool = False) -> list[OpenTransaction]:
     """Returns a partition's open transactions by first offset. Raises PathError if a segment cannot be opened."""
-    transactions = OpenTransactions()
-    for file in files:
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, live, scratch=scratch)
-            transactions.read(reader)
-    return transactions.found
+    return OpenTransactions.of_segments(files, scratch, live).found
 
 
 def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | None:

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from kseg.formats.expansion import expansion_buffer
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import MAGIC_V2
@@ -44,8 +45,6 @@ _LEADING_ZEROS = 64
 """More zeros than a frame may begin with."""
 
 UNREADABLE = "unreadable-bytes"
-
-_LARGEST_HEADER_BYTES = 61
 
 MIN_SIZE = 14
 """A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
@@ -303,7 +302,7 @@ class SegmentReader:
         largest = self.scratch.max_batch_bytes
         if not 0 <= position < self.end:
             return None
-        self.source.need(position, position + _LARGEST_HEADER_BYTES)
+        self.source.need(position, position + HEADER_BYTES)
         end = claimed_end(self.buffer, position, self.end, self.era_07, largest)
         if not end:
             return None

@@ -1,8 +1,10 @@
 """Counts the records of a segment from batch headers, without reading the bodies of large batches."""
 
 from kseg.errors import PathError
+from kseg.formats.message_set import MIN_BYTES
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import int64s
-from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2, V2_COUNT
 from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_WIDTH, FRAME_WIDTH
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, FrameScan
@@ -12,14 +14,12 @@ from kseg.stores.regular_files import open_extent
 READ_BYTES = 4 << 10
 """Size of a read: many small batches, or the beginning of a large one."""
 
-_HEADER_BYTES = 61
-
 
 class RecordCounter:
     """Counts the records of segments, one after another."""
 
     def __init__(self) -> None:
-        max_frames = READ_BYTES // 26 + 1
+        max_frames = READ_BYTES // MIN_BYTES + 1
         self._frames, self._rows = int64s(max_frames * FRAME_WIDTH), int64s(max_frames * BATCH_WIDTH)
 
     def count(self, path: str) -> int | None:
@@ -62,9 +62,9 @@ class RecordCounter:
 
 def _first(data: bytes) -> tuple[int, int]:
     """Returns size and record count of a batch larger than ``data``; (0, -1) if there is none or it lacks a count."""
-    size = 12 + int.from_bytes(data[8:12], "big", signed=True)
-    if len(data) >= _HEADER_BYTES and size > len(data) and data[ENTRY_MAGIC] == MAGIC_V2:
-        return size, int.from_bytes(data[57:61], "big", signed=True)
+    size = ENTRY_OVERHEAD + int.from_bytes(data[ENTRY_SIZE:ENTRY_OVERHEAD], "big", signed=True)
+    if len(data) >= HEADER_BYTES and size > len(data) and data[ENTRY_MAGIC] == MAGIC_V2:
+        return size, int.from_bytes(data[V2_COUNT:HEADER_BYTES], "big", signed=True)
     if len(data) > LEGACY_FLAGS and size > len(data) and data[ENTRY_MAGIC] in (0, 1) and not data[LEGACY_FLAGS] & CODEC:
         return size, 1
     return 0, -1

@@ -26,8 +26,11 @@ FORMATS = ("v0", "v1", "v2", "0.7")
 
 _FORMS, _SIZES, _SIZE_WIDTH, _TALLY_WIDTH = tally.layout()
 _REGISTERS, _TABLE = distinct.layout()
+_COUNT, _CAP, _OVERFLOWED, _TABLE_MASK = range(4)
+"""Columns of `kseg.kernel.state.distinct`."""
 _COUNTERS = {name: index for index, name in enumerate(tally.COUNTERS)}
 _FORM_COLUMNS = len(tally.FORM_COLUMNS)
+_RECORDS, _PACKED, _UNPACKED = map(tally.FORM_COLUMNS.index, ("records", "packed", "unpacked"))
 _BUCKETS = 4
 
 
@@ -148,9 +151,9 @@ class Summary:
         at = _FORMS + (form * tally.CODECS + batch.header.codec) * _FORM_COLUMNS
         is_compressed = batch.header.codec != 0
         packed = batch.size - (HEADER_BYTES if form == 2 else 0)
-        self._tally[at + 1] += records
-        self._tally[at + 3] += packed
-        self._tally[at + 4] += unpacked if is_compressed else packed
+        self._tally[at + _RECORDS] += records
+        self._tally[at + _PACKED] += packed
+        self._tally[at + _UNPACKED] += unpacked if is_compressed else packed
 
     def counters(self) -> dict[str, int]:
         """Returns `kseg.kernel.state.tally.COUNTERS` by name."""
@@ -186,7 +189,7 @@ class Summary:
 def _distinct(table: int) -> memoryview:
     """Returns an empty counter. Its table is large, and most partitions have few keys."""
     buffer = sparse_int64s(_TABLE + table)
-    buffer[1], buffer[3] = table // 2, table - 1
+    buffer[_CAP], buffer[_TABLE_MASK] = table // 2, table - 1
     return buffer
 
 
@@ -203,8 +206,8 @@ def _median(buckets: memoryview, count: int) -> int:
 
 
 def _cardinality(buffer: memoryview) -> Cardinality:
-    if not buffer[2]:
-        return Cardinality(buffer[0], True)
+    if not buffer[_OVERFLOWED]:
+        return Cardinality(buffer[_COUNT], True)
     registers = buffer[_REGISTERS:_TABLE]
     size = len(registers)
     harmonic = sum(math.ldexp(1.0, -rank) for rank in registers)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kseg.formats.byte_types import BytesLike, Sliceable
+from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
@@ -230,7 +231,7 @@ def batch_rows(data: Sliceable, origin: int) -> Iterator[tuple[memoryview, int]]
     Raises ValueError if other bytes are between them.
     """
     scan = FrameScan(options=SKIP_CHECKSUMS)
-    found, end = int64s(min(FRAMES_PER_CALL, len(data) // 26 + 1) * FRAME_WIDTH), len(data)
+    found, end = int64s(min(FRAMES_PER_CALL, len(data) // MIN_BYTES + 1) * FRAME_WIDTH), len(data)
     while scan.position < end:
         status = frames.scan(scan, data, end, found)
         count = scan.count

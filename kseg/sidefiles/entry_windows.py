@@ -3,6 +3,7 @@
 import errno
 from typing import Final
 
+from kseg.kernel.layout.headers import TIME_ENTRY_BYTES
 from kseg.stores.holes import end_of_data
 from kseg.stores.regular_files import open_at_once
 
@@ -41,7 +42,7 @@ class EntryWindows:
         capacity = self.size // self.width
         if not self.used_bytes:
             # A closed time index may have a single entry of zeros: timestamp 0 at the base offset.
-            return int(capacity == 1 and self.width == 12)
+            return int(capacity == 1 and self.width == TIME_ENTRY_BYTES)
         return min(-(-self.used_bytes // self.width), capacity)
 
     def window(self, entry: int) -> bytes:

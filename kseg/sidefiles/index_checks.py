@@ -8,6 +8,7 @@ offset, and the records of that batch.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kseg.formats import message_set, record_batch
 from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
@@ -16,6 +17,7 @@ from kseg.kernel.layout.headers import (
     ENTRY_OVERHEAD,
     ENTRY_SIZE,
     MAGIC_V2,
+    V1_TIMESTAMP_BYTES,
     V2_LAST_OFFSET_DELTA,
 )
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
@@ -27,7 +29,7 @@ from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 
 NONE_FOUND = -1
-_HEADER_V2, _HEADER_V1, _HEADER_V0 = 61, 34, 26
+_MIN_V1_BYTES = message_set.MIN_BYTES + V1_TIMESTAMP_BYTES
 
 
 class Frame(NamedTuple):
@@ -72,7 +74,7 @@ class IndexedLog:
         self.scratch = scratch or Scratch()
         self._walk: tuple[int, Frame, int] | None = None
         # Bounds the work: offsets that rise and fall could make the same bytes be walked many times.
-        self.steps_left = 2 * (self.size // _HEADER_V2) + 100_000
+        self.steps_left = 2 * (self.size // record_batch.HEADER_BYTES) + 100_000
         # An index may name one batch many times: each batch is opened once.
         self._first_offsets: dict[int, int] = {}
         self._max_timestamps: dict[int, int] = {}
@@ -86,7 +88,7 @@ class IndexedLog:
         head = bytes(self.buffer[position : min(position + 27, stop)])
         size = be32(head, ENTRY_SIZE)
         magic = head[ENTRY_MAGIC] - 256 if head[ENTRY_MAGIC] > 127 else head[ENTRY_MAGIC]
-        least = _HEADER_V2 if magic >= MAGIC_V2 else _HEADER_V1 if magic else _HEADER_V0
+        least = record_batch.HEADER_BYTES if magic >= MAGIC_V2 else _MIN_V1_BYTES if magic else message_set.MIN_BYTES
         if size < MIN_SIZE or size + ENTRY_OVERHEAD < least or position + ENTRY_OVERHEAD + size > stop:
             return None
         last_delta = be32(head, V2_LAST_OFFSET_DELTA) if magic >= MAGIC_V2 else 0

@@ -8,7 +8,15 @@ from typing import Any
 
 from kseg.errors import PathError
 from kseg.formats.byte_types import Sliceable
-from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, QUORUM_STATE, is_regular_file, unpacked_name
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    LAST_OFFSET,
+    LEFTOVER_SUFFIXES,
+    QUORUM_STATE,
+    SIDE_SUFFIXES,
+    is_regular_file,
+    unpacked_name,
+)
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
@@ -22,7 +30,7 @@ from kseg.sidefiles.time_index import read_time_index
 from kseg.sidefiles.transaction_index import read_transaction_index
 from kseg.stores import trees
 
-LEFTOVERS = (".deleted", ".cleaned", ".swap", ".tmp")
+LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
 
 ENTRY_NAMES = {
     ".index": "offsetIndexEntry",
@@ -39,7 +47,7 @@ ENTRY_NAMES = {
 }
 """Kind (a suffix or a whole file name) to the JSON name of its entries."""
 
-_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot", ".leader_epoch_checkpoint")
+_SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
 _TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
     LEADER_EPOCHS: read_leader_epochs,
     ".leader_epoch_checkpoint": read_leader_epochs,

@@ -39,7 +39,8 @@ class Compaction:
     """The result of a compaction or dry run. ``end``: the new cleaner checkpoint, None if unchanged.
 
     ``groups``: the groups cleaned in all rounds; ``found``: the dirty range of the first round; ``later``: the rounds
-    that a dry run only surveyed; ``peak_bytes``: the largest disk space taken by new files.
+    that a dry run only surveyed; ``is_whole``: whether the last round took the whole dirty range; ``peak_bytes``: the
+    largest disk space taken by new files.
     """
 
     directory: str

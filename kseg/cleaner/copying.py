@@ -26,8 +26,8 @@ _Filtered = tuple[list[bytes], Counts]
 class GroupCopier:
     """Copies the groups of a round, one after another. ``counts``: those of all groups so far.
 
-    ``end``: the first offset that this round does not clean. ``legacy_horizon_ms``: v0 and v1 tombstones in segments
-    written after this time are kept.
+    ``end``: the end of the dirty range, also if the round cleans only a part of it. ``legacy_horizon_ms``: v0 and v1
+    tombstones in segments written after this time are kept.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from kseg.segment.writer import LARGEST_DELTA
 
 
 def group_segments(segments: Sequence[Segment], end: int, settings: CleanerSettings) -> list[list[Segment]]:
-    """Groups adjacent segments, oldest first, as long as they fit in one; ``end`` is the first offset not cleaned."""
+    """Groups adjacent segments, oldest first, as long as they fit in one; ``end`` is the end of the dirty range."""
     groups: list[list[Segment]] = []
     for i, segment in enumerate(segments):
         last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1

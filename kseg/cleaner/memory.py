@@ -25,7 +25,7 @@ def _of_machine() -> int | None:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) << 10
     except (OSError, ValueError, IndexError):
-        pass  # not Linux: total memory is a good enough estimate
+        pass  # not Linux: half of the memory is a good enough estimate
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     except (ValueError, OSError, AttributeError):

@@ -57,7 +57,10 @@ class CleanableRange:
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """``last_stable``: the first offset that is unstable; ``code``: TRANSACTION or WATERMARK, which makes it so."""
+    """``start`` and ``end``: the log start and log end offsets; ``last_stable``: the first offset that is unstable.
+
+    ``code``: TRANSACTION or WATERMARK, which makes it so.
+    """
 
     start: int
     end: int
@@ -72,7 +75,10 @@ _UNSTABLE = {
 
 
 def log_limits(known: Checkpoints, first_base: int, producers: Producers, heeds_high_watermark: bool) -> LogLimits:
-    """``first_base``: base offset of the first segment; ``heeds_high_watermark``: see `CleanerSettings`."""
+    """Returns the limits of a log. ``first_base``: base offset of the first segment.
+
+    ``heeds_high_watermark``: see `CleanerSettings`.
+    """
     stable, code = producers.end_offset, TRANSACTION
     if heeds_high_watermark and known.high_watermark is not None and known.high_watermark < stable:
         stable, code = known.high_watermark, WATERMARK

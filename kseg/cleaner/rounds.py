@@ -29,7 +29,10 @@ COUNT_BYTES = 4 << 30
 
 @dataclass(slots=True)
 class CleanedGroup:
-    """Source segments and the new ``segment``, None in a dry run. ``counts``: `GroupCopier.counts` of this group."""
+    """Source segments and the new ``segment``, whose ``paths`` are empty in a dry run.
+
+    ``counts``: `GroupCopier.counts` of this group.
+    """
 
     sources: list[Segment]
     segment: Segment
@@ -56,7 +59,7 @@ class Watcher(Protocol):
 
 
 class Round:
-    """``end``: the first offset that this round does not clean, known once `groups` has started.
+    """``end``: the first offset that this round does not clean, known once `groups` has started, or after `survey`.
 
     ``make_folder`` returns a new directory for the files of each group; None in a dry run.
     """

@@ -24,8 +24,9 @@ _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 def settings_for(
     base: CleanerSettings, asked: Mapping[str, float | None], lookup: Callable[[str], str | None]
 ) -> CleanerSettings:
-    """``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting.
+    """Returns ``base`` with the settings of a topic.
 
+    ``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting.
     Raises UnsupportedError for a setting that is not a number.
     """
     kinds = {field.name: float if field.name == "min_ratio" else int for field in fields(CleanerSettings)}

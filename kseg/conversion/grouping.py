@@ -29,8 +29,8 @@ Build = tuple[Callable[[], bytes], int]
 class BatchFields:
     """Header fields of the batches that records go into. Records with different fields never share a batch.
 
-    ``append_time`` in ms, None for CreateTime. ``sequence``: that of the record at ``base_offset``; None if only the
-    records contain it (v0, v1).
+    ``base_offset`` and ``last_offset``: None if only the records contain them (v0, v1). ``append_time`` in ms, None for
+    CreateTime. ``sequence``: that of the record at ``base_offset``, -1 without a producer.
     """
 
     target: Target
@@ -63,7 +63,7 @@ class BatchFields:
 
 
 class Grouper:
-    """Builds batches of format ``magic``. ``limit``: largest size of a batch before compression, None: unlimited."""
+    """Builds batches of format ``magic``."""
 
     def __init__(self, magic: int) -> None:
         self._magic = magic
@@ -71,7 +71,11 @@ class Grouper:
         self._fields: BatchFields | None = None
 
     def add(self, fields: BatchFields, batches: Iterator[Rows], limit: int | None) -> Iterator[Build]:
-        """Adds the records of one batch. Yields complete batches. Raises UndecodableError as the rows do."""
+        """Adds the records of one batch, or of several. Yields complete batches.
+
+        ``limit``: largest size of a new batch before compression, in bytes; None: unlimited. Raises ValueError for a
+        record that fits no batch, and UndecodableError as the rows do.
+        """
         if self._fields is not None and not self._fields.is_followed_by(fields):
             yield from self.flush()
         elif self._fields is not None and fields.last_offset is not None:

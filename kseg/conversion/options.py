@@ -81,7 +81,7 @@ class ConvertOptions:
 
     @property
     def reason(self) -> str:
-        """The reason of each step of a plan: the options that change records, as they were given."""
+        """The reason of each step of a plan: the options of format, codec and sizes, as they were given."""
         given = {"to": self.form, "codec": self.codec, "batch-bytes": self.batch_bytes}
         given["segment-bytes"] = self.segment_bytes
         return f"converted ({' '.join(f'--{name} {value}' for name, value in given.items() if value is not None)})"

@@ -122,6 +122,8 @@ def finished(name: str, files: list[SegmentFile], request: Request, found: Conve
 
 
 class _Conversion:
+    """Converts segments in order into one log. ``next_offset``: the offset after the last converted batch."""
+
     def __init__(
         self,
         name: str,

@@ -58,7 +58,7 @@ class PlainRun(NamedTuple):
 
 
 def plain_run(buffer: Sliceable, frames: memoryview, first: int, stop: int, next_offset: int) -> PlainRun | None:
-    """Returns the run of uniform uncompressed batches from frame ``first`` on; None if there are less than two.
+    """Returns the run of uniform uncompressed batches from frame ``first`` on; None if there are fewer than two.
 
     Their offsets are not below ``next_offset``.
     """

@@ -1,4 +1,4 @@
-"""The options of a conversion, and the errors that reject one."""
+"""The request of a conversion, and the error for information that its target format cannot hold."""
 
 from dataclasses import dataclass
 

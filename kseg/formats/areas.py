@@ -58,10 +58,10 @@ def build_wrapper(
 
 
 class Area:
-    """Collects the records of one batch: ``add`` appends as many as fit, ``view`` gives the bytes.
+    """Collects the records of one batch: `add` appends as many as fit, `take` returns the bytes.
 
-    ``magic`` 2: a record area. 0 or 1: messages; if they will be compressed (``is_relative``), their offsets are
-    relative to the first. ``limit``: beyond this size only a first record is accepted. ``initial_bytes``: buffer size.
+    ``magic`` 2: a record area. 0 or 1: messages; the offsets of v1 messages that will be compressed (``is_relative``)
+    are relative to the first. ``initial_bytes``: buffer size.
     """
 
     def __init__(
@@ -74,7 +74,10 @@ class Area:
         self._state = kernel.AreaWriter(self._out)
 
     def begin(self, base_offset: int, limit: int = MAX_AREA_BYTES, base_timestamp: int | None = None) -> None:
-        """Starts a batch with that base offset. ``base_timestamp`` is in ms; None for the first record's timestamp."""
+        """Starts a batch with that base offset. Beyond ``limit`` bytes only a first record is accepted.
+
+        ``base_timestamp`` is in ms; None for the first record's timestamp.
+        """
         self._state.begin(base_offset, limit, base_timestamp)
 
     def add(self, rows: Rows, first: int, stop: int) -> int:

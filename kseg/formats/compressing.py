@@ -35,7 +35,7 @@ _of_thread = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A codec (1 to 4, as in batch attributes) and its level, None if the codec has no levels."""
+    """A codec, as in batch attributes (0: no compression), and its level; None if the codec has no levels."""
 
     codec: int
     level: int | None
@@ -49,7 +49,7 @@ class Target:
 
 
 def target_of(codec: int) -> Target:
-    """Returns a codec (1 to 4) at Kafka's default level."""
+    """Returns a codec (0 to 4) at Kafka's default level."""
     levels = LEVELS.get(CODEC_NAMES[codec])
     return Target(codec, levels[2] if levels else None)
 

@@ -3,7 +3,7 @@
 A program begins with the framing of the records and an index of the messages:
 
     FRAMING, TYPES, VERSIONS              COORDINATOR or FRAMED; number of record types and of versions in the index
-    TYPES columns                         COORDINATOR only: start of the key message of a type, 0: none
+    TYPES columns                         start of the key message of a type, 0: none; always 0 if FRAMED
     TYPES * VERSIONS columns              start of the value message of a type in a version
 
 A message begins with the text before its object (position and size in ``names``), the index of its struct, and whether

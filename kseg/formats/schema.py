@@ -45,7 +45,7 @@ Kafka has no such limit: a highly compressed batch can hold millions of 4-byte s
 
 
 class MessageError(ValueError):
-    """Bytes that are not a message of this schema; the text is that of Kafka's own exception."""
+    """Bytes that are not a message of this schema. The text is that of Kafka's own exception, if Kafka has one."""
 
 
 UNDERFLOW = "null"  # java.nio.BufferUnderflowException has no message

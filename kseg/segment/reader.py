@@ -2,9 +2,8 @@
 
 The kernel follows frames (`kseg.kernel.scan.frames`), thousands per call: intact ones, and those with a wrong CRC or
 magic whose length leads to a plausible frame or to the end. If the length itself is suspect, the kernel searches for
-the next
-intact frame by structure and CRC. The bytes before it are damage; if there is none, the rest of the file is. Frames and
-damage with bytes that the disk cannot read become damage of the kind "unreadable-bytes".
+the next intact frame by structure and CRC. The bytes before it are damage; if there is none, the rest of the file is.
+Frames and damage with bytes that the disk cannot read become damage of the kind "unreadable-bytes".
 
 The kernel keeps both steps linear in the size of the file.
 """

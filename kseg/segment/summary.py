@@ -211,6 +211,6 @@ def _cardinality(buffer: memoryview) -> Cardinality:
     registers = buffer[_REGISTERS:_TABLE]
     size = len(registers)
     harmonic = sum(math.ldexp(1.0, -rank) for rank in registers)
-    # More than half a million values have been seen, so HyperLogLog's corrections for small and large ranges are not
-    # needed.
+    # HyperLogLog's correction for small ranges applies up to 2.5 values per register, which the tables exceed before
+    # they overflow; hashes of 64 bits need none for large ranges.
     return Cardinality(round(0.7213 / (1 + 1.079 / size) * size * size / harmonic), False)

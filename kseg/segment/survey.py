@@ -84,7 +84,7 @@ class SegmentSurvey:
 
     @staticmethod
     def scan_options(level: int) -> int:
-        """Returns the reader mode for a level."""
+        """Returns the scan options of `SegmentReader` for a level."""
         return (SKIP_CHECKSUMS, 0, WALK_RECORDS)[level]
 
     def __iter__(self) -> Iterator[Item]:

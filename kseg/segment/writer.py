@@ -203,7 +203,7 @@ class LogWriter:
         self._segment.discard()
 
     def _fitting(self, rows: memoryview, start: int, count: int) -> int:
-        """Returns the number of batches that fit in the segment."""
+        """Returns the number of batches that fit; the offset index gets no more entries than a time index can have."""
         segment, limits = self._segment, self._limits
         size = segment.size
         entries_left = limits.index_bytes // TIME_ENTRY.size - max(segment.offset_entries, segment.time_entries + 1)

@@ -11,8 +11,8 @@ from kseg.positioned import read_at
 class Extent:
     """``size`` bytes from ``start`` on of the file behind a descriptor, read by position relative to ``start``.
 
-    ``size`` is None for a whole local file, whose size may change; ``modified_ns`` is given
-    for a part of a file, if known. `close` closes the descriptor.
+    ``size`` is None for a whole local file, whose size may change; ``modified_ns`` is given for a part of a file, if
+    known. `close` closes the descriptor.
     """
 
     __slots__ = ("descriptor", "modified_ns", "size", "start")

@@ -1,8 +1,8 @@
 """Opens files and directories without following symbolic links anywhere in their paths.
 
 A log directory is often repaired by another user than its owner, perhaps by root. The owner can replace a name by a
-link at any time. Each path component is therefore opened relative to the previous one, and a link is an
-error. Paths given by the user are resolved once by `resolved`; paths below them never are.
+link at any time. Each path component is therefore opened relative to the previous one, and a link is an error. Paths
+given by the user are resolved once by `resolved`; paths below them never are.
 """
 
 import errno

@@ -17,14 +17,11 @@ from kseg.stores.stored_object import StoredObject, credentials_of, shown, witho
 REQUEST_BYTES = 8 << 20
 """Most bytes of one request; larger ranges are read with several."""
 
-
 _BUCKETS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss")
 _ELSEWHERE = "give them in the environment or the configuration file of the store's library"
 
-
 Folder = tuple[list[StoredObject], list[str]]
 """Objects, and names of folders."""
-
 
 Pending = list[str | StoredObject]
 Inside = list[tuple[str, str | StoredObject]]
@@ -198,7 +195,7 @@ class UrlObjects(FolderObjects):
         return self._call(name, self._http.call, work, *arguments, **options)
 
     def _call(self, name: str, work: Any, *arguments: Any, **options: Any) -> Any:
-        """Calls the library. Raises FileNotFoundError, PathError for any other error."""
+        """Calls the library. Raises FileNotFoundError, KsegError for a missing package, PathError for other errors."""
         try:
             return work(*arguments, **options)
         except FileNotFoundError:
@@ -223,5 +220,5 @@ def _error_text(error: Exception) -> str:
 
 
 def _settings(scheme: str) -> dict[str, Any]:
-    """Options of the file system: no copies of objects, and no listing kept, as logs change."""
+    """Returns parameters of the file system: no cache of the bytes of open files, as logs change."""
     return {"default_cache_type": "none"} if scheme in ("s3", "s3a") else {}

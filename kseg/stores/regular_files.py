@@ -1,6 +1,6 @@
 """Opens files in directories of other users: never waits for a FIFO, opens a device or follows a link.
 
-A FIFO or link that the user has named is opened.
+A FIFO or link that the user has named is opened. `open_at_once` and `first_bytes` open devices, too.
 """
 
 import errno
@@ -15,7 +15,6 @@ from kseg.stores.extent import Extent, ExtentStream
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-
 
 LINK = "a symbolic link, which is not followed in a directory: name the file itself"
 
@@ -77,7 +76,7 @@ def open_at_once(path: str) -> Extent:
 
 
 def first_bytes(path: str, max_bytes: int) -> bytes:
-    """Returns at most ``max_bytes`` bytes from the start of a file, with few system calls. Raises OSError."""
+    """Returns at most ``max_bytes`` bytes from the start of a file, opened as by `open_at_once`. Raises OSError."""
     extent = open_at_once(path)
     try:
         return extent.pread(max_bytes, 0)

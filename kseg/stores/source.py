@@ -87,9 +87,9 @@ class FileBytes:
 class Source:
     """The bytes of one segment, as ``buffer``: sliceable, of fixed length, safe if the file shrinks or the disk fails.
 
-    The source closes its ``extent``. ``size`` is the file's size on opening; later appends are
-    not seen. ``unreadable`` are the ranges that the disk cannot read; it is filled once `look_for_unreadable` has found
-    one of them. They read as zeros.
+    The source closes its ``extent``. ``size`` is the file's size on opening; later appends are not seen. ``unreadable``
+    are the ranges that the disk cannot read, which read as zeros; it is filled once `look_for_unreadable` has found one
+    of them.
     """
 
     is_in_place = False
@@ -165,7 +165,7 @@ class Source:
         return self
 
     def head(self, size: int) -> bytes:
-        """Returns the first bytes, at most 64 KiB. Raises OSError."""
+        """Returns the first ``size`` bytes, fewer of a shorter file. ``size`` is at most 64 KiB. Raises OSError."""
         return read_around(self.extent, 0, min(self.size, size)) if self.size else b""
 
     def need(self, start: int, end: int) -> None:
@@ -277,10 +277,10 @@ def open_source(path: str) -> Source:
         if path == STANDARD_INPUT and trees.find(path) is None:
             if sys.stdin is None:
                 raise PathError("standard input is closed")
-            return Source(Extent(seekable(sys.stdin.buffer)), path)
+            return Source(Extent(seekable_descriptor(sys.stdin.buffer)), path)
         if is_expected_pipe(path):
             with open(path, "rb") as pipe:
-                return Source(Extent(seekable(pipe)), path)
+                return Source(Extent(seekable_descriptor(pipe)), path)
         place = trees.find(path)
         if place is not None and (found := place.tree.source(place.inner, path)) is not None:
             return found
@@ -303,7 +303,7 @@ def check_readable(path: str) -> None:
         raise unreadable_error(path, found)
 
 
-def seekable(stream: BinaryIO) -> int:
+def seekable_descriptor(stream: BinaryIO) -> int:
     """Returns a descriptor of the stream's bytes: its own if it is a file, else of an unnamed temporary copy."""
     if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and os.lseek(stream.fileno(), 0, os.SEEK_CUR) == 0:
         return os.dup(stream.fileno())

@@ -47,13 +47,13 @@ Unproven = tuple[memoryview, memoryview, int, int]
 class Windows:
     """Follows intact frames of magic 0 to 2 from ``position`` on; ends before the first that is not intact.
 
-    ``walk``: whether to check records too, including those in lz4 and zstd (`kseg.kernel.scan.frames`,
-    RECORDS_RIGHT), or another mode of that module (WALK). ``records`` counts the records proven right. Other batches
-    must be opened by the
-    caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that expand to more than
-    ``max_batch_bytes`` or LARGEST_BUFFER_BYTES. ``buffers`` are used if given, else new memory. ``position`` is the
-    current position, and at the end the first byte not covered. Several threads may run passes over one file: each
-    stretch is one call of the kernel, which releases the GIL. Raises OSError after yielding all that was read before.
+    ``walk``: whether to check records too, including those in lz4 and zstd; or options of
+    `kseg.kernel.scan.frame_scan`, such as WALK_RECORDS. ``records`` counts the records proven right. Other batches
+    must be opened by the caller: gzip, snappy, compressed messages of magic 0 and 1, malformed ones, and those that
+    expand to more than ``max_batch_bytes`` or LARGEST_BUFFER_BYTES. ``buffers`` are used if given, else new memory.
+    ``position`` is the current position, and at the end the first byte not covered. Several threads may run passes over
+    one file: each stretch is one call of the kernel, which releases the GIL. Raises OSError after yielding all that was
+    read before.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Windows:
         filled = self._scan.filled
         if filled < len(self._buffer) or filled >= LARGEST_WINDOW_BYTES:
             return False
-        claimed = _LENGTH_BYTES + int.from_bytes(self._buffer[8:_LENGTH_BYTES], "big", signed=True)
+        claimed = claimed_bytes(self._buffer)
         if claimed <= filled or claimed > min(LARGEST_WINDOW_BYTES, self._end - self.position):
             return False
         # Enough for one frame, not for two: bytes after it are read again, and more would not stay in the cache.
@@ -155,8 +155,13 @@ def _expansion_buffer(max_batch_bytes: int, buffers: Buffers | None) -> Expansio
     return buffers.kept(f"records of {max_batch_bytes} bytes", lambda: expansion_buffer(max_batch_bytes))
 
 
+def claimed_bytes(frame: bytes | bytearray) -> int:
+    """Returns the size of a frame according to its length field, with offset and length field themselves."""
+    return _LENGTH_BYTES + int.from_bytes(frame[8:_LENGTH_BYTES], "big", signed=True)
+
+
 def next_frame(extent: Extent, start: int, end: int, stop: int | None = None) -> int:
-    """Returns the next intact frame in ``[start, stop)`` that is not too large for a pass; -1 if there is none.
+    """Returns the position of the next intact frame in ``[start, stop)`` that is not too large for a pass, -1 for none.
 
     There a file of magic 0 to 2 can be divided for passes in several threads. Bytes inside a record may look like a
     frame. In this case the pass up to that position ends before it, and the results of the next pass must be dropped.

@@ -9,6 +9,8 @@ ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 BLOCK_BYTES = 512
 """Size of a block of a tar file, and of its headers."""
 TAR_MAGIC_AT, TAR_MAGIC = 257, b"ustar"
+TAR_REGULAR = b"0\0" + b"7"
+"""Types of members of a tar file that are regular files."""
 HEAD_BYTES = 1 << 10
 _SKIPPABLE = b"\x2a\x4d\x18"
 """End of the magic of a frame without data, which zstd and lz4 have in common; the first byte is 50 to 5f."""
@@ -18,7 +20,7 @@ def form_of(head: bytes) -> str | None:
     """Returns how a file with these first bytes is packed: a compression, TAR or ZIP; None if it is not packed."""
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)):
         return ZIP
-    return TAR if is_header(head[:BLOCK_BYTES]) else packing_name(head)
+    return TAR if is_tar_header(head[:BLOCK_BYTES]) else packing_name(head)
 
 
 def is_skippable(head: bytes) -> bool:
@@ -33,17 +35,18 @@ def packing_name(head: bytes) -> str | None:
     return next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
 
 
-def is_header(block: bytes) -> bool:
+def is_tar_header(block: bytes) -> bool:
     """Whether a block has the checksum of a tar header; a block of zeros has not."""
-    stored = number(block[148:156]) if len(block) == BLOCK_BYTES else None
+    stored = tar_number(block[148:156]) if len(block) == BLOCK_BYTES else None
     if stored is None or not any(block):
         return False
     rest = block[:148] + b" " * 8 + block[156:]
     return stored in (sum(rest), sum(rest) - 256 * sum(byte > 127 for byte in rest))
 
 
-def number(field: bytes) -> int | None:
-    """Returns an octal number, or a binary one (GNU) of at most 63 bits; None if it is neither."""
+def tar_number(field: bytes) -> int | None:
+    """Returns the octal number in a field of a tar header, or a binary one (GNU) of at most 63 bits; None if it is
+    neither."""
     if field[:1] in (b"\x80", b"\xff"):
         found = int.from_bytes(field[1:], "big", signed=False) if field[0] == 0x80 else -1
         return found if 0 <= found < 1 << 63 else None
@@ -51,3 +54,8 @@ def number(field: bytes) -> int | None:
     if not text:
         return 0
     return int(text, 8) if text.isdigit() and not text.strip(b"01234567") else None
+
+
+def tar_padded(size: int) -> int:
+    """Returns the bytes that the data of a tar member takes: whole blocks."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES

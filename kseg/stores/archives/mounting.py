@@ -15,7 +15,7 @@ from kseg.stores.archives.forms import ARCHIVE_SUFFIXES, HEAD_BYTES, form_of
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
-from kseg.stores.source import STANDARD_INPUT, seekable
+from kseg.stores.source import STANDARD_INPUT, seekable_descriptor
 from kseg.stores.stored_object import is_url, shown
 from kseg.stores.trees import DIRECTORY, FILE, Tree
 from kseg.stores.unreadable import is_disk_error
@@ -91,7 +91,9 @@ def _mount_object(path: str, spool: Spool, made: list[str]) -> None:
 
 @contextmanager
 def packed_segment_at(path: str) -> Iterator[Tree | None]:
-    """Mounts a packed file in a directory or an archive for the length of a block; yields None if it is an archive.
+    """Mounts a packed file in a directory or an archive for the length of a block.
+
+    Yields None, and mounts nothing, if the file is not packed or is itself an archive.
 
     Raises KsegError if the spool cannot hold it, OSError.
     """
@@ -194,7 +196,7 @@ def _opened(extent: Extent, spool: Spool) -> Tree | None:
 def _standard_input(spool: Spool) -> Tree | None:
     if sys.stdin is None or form_of(_peeked()) is None:
         return None
-    tree = _opened(Extent(seekable(sys.stdin.buffer)), spool)
+    tree = _opened(Extent(seekable_descriptor(sys.stdin.buffer)), spool)
     node = None if tree is None else tree.node("")
     if node is not None and node.kind == DIRECTORY:
         raise UnsupportedError("an archive on standard input: give its path, or one segment of it")

@@ -57,7 +57,7 @@ class Omitted:
                     if not got:
                         raise PathError("an archive has changed while it was read")
                     # Members between the runs are written once more, with the same bytes.
-                    self._spool.append(self._made, window[:got], position)
+                    self._spool.write(self._made, window[:got], position)
                     position += got
         except UnpackError as error:
             raise PathError("an archive has changed while it was read") from error

@@ -14,13 +14,23 @@ from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRA
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.limits import FRAMES_PER_CALL
-from kseg.stores.archives.forms import BLOCK_BYTES, HEAD_BYTES, TAR, ZIP, form_of, is_header, number
+from kseg.stores.archives.forms import (
+    BLOCK_BYTES,
+    HEAD_BYTES,
+    TAR,
+    TAR_REGULAR,
+    ZIP,
+    form_of,
+    is_tar_header,
+    tar_number,
+    tar_padded,
+)
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
 from kseg.stores.proven import ROW_BYTES
-from kseg.stores.windows import LARGEST_WINDOW_BYTES
+from kseg.stores.windows import LARGEST_WINDOW_BYTES, claimed_bytes
 
 WINDOW_BYTES = 1 << 19
 KEPT_BYTES = 64 << 10
@@ -31,8 +41,8 @@ _HELD_BYTES = 64 << 10
 """Rows that are written together."""
 _FIRST_ROWS = 64
 """Rows without regard to the size of their batches."""
-_REGULAR, _BEFORE_OTHERS = b"0\0" + b"7", b"xgLK"
-"""Types of tar members: files, and data about the next member."""
+_BEFORE_OTHERS = b"xgLK"
+"""Types of tar members: data about the next member."""
 
 Piece = tuple[int, memoryview | bytes]
 """Bytes for the spool, and their position in the unpacked file; valid until the next piece."""
@@ -85,7 +95,7 @@ class ProvingUnpacker:
         self._write_rows()
 
     def _write_rows(self) -> None:
-        self._spool.append(self.rows, memoryview(self._held_rows), self._written_bytes)
+        self._spool.write(self.rows, memoryview(self._held_rows), self._written_bytes)
         self._written_bytes += len(self._held_rows)
         self._held_rows = bytearray()
 
@@ -122,13 +132,13 @@ class ProvingUnpacker:
 
     def _tar(self) -> Iterator[Piece]:
         while block := self._peek(BLOCK_BYTES):
-            size = (number(block[124:136]) or 0) if is_header(block) else 0
+            size = (tar_number(block[124:136]) or 0) if is_tar_header(block) else 0
             kind = block[156:157]
             yield from self._kept(len(block))
-            end = self._position + -(-size // BLOCK_BYTES) * BLOCK_BYTES
-            if kind in _REGULAR:
+            end = self._position + tar_padded(size)
+            if kind in TAR_REGULAR:
                 yield from self._file(size)
-            if kind in _REGULAR or kind in _BEFORE_OTHERS:
+            if kind in TAR_REGULAR or kind in _BEFORE_OTHERS:
                 yield from self._kept(end - self._position)
 
     def _file(self, size: int) -> Iterator[Piece]:
@@ -168,7 +178,7 @@ class ProvingUnpacker:
                 return int(scan.count)
             rest, claimed = stop - self._at, 0
             if rest == len(self._window):
-                claimed = 12 + int.from_bytes(self._window[8:12], "big", signed=True)
+                claimed = claimed_bytes(self._window)
                 if not rest < claimed <= min(LARGEST_WINDOW_BYTES, left):
                     return 0
             if not self._refill(claimed):

@@ -62,7 +62,7 @@ class Spool:
     def add_ranges(self, size: int | Callable[[], int], ranges: Iterable[tuple[int, bytes | memoryview]]) -> Extent:
         """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it.
 
-        ``size`` may be a function that is called when all ranges are written.
+        ``size`` may be a function that is called when all ranges are written. Raises as `add`, and OSError.
         """
         with self._lock:
             start = self._begin()
@@ -72,7 +72,7 @@ class Spool:
             os.ftruncate(self._file, start + size)
             return self._finished(start, size)
 
-    def append(self, extent: Extent, data: memoryview, position: int) -> None:
+    def write(self, extent: Extent, data: memoryview, position: int) -> None:
         """Writes bytes at a position of a file of this spool. Raises SpoolFullError, KsegError."""
         self._begin()
         self._write(data.cast("B"), extent.start + position, extent.descriptor)

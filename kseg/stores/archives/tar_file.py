@@ -10,7 +10,15 @@ Damage between members is skipped: the next header is found by its checksum.
 
 from typing import NamedTuple
 
-from kseg.stores.archives.forms import BLOCK_BYTES, TAR_MAGIC, TAR_MAGIC_AT, is_header, number
+from kseg.stores.archives.forms import (
+    BLOCK_BYTES,
+    TAR_MAGIC,
+    TAR_MAGIC_AT,
+    TAR_REGULAR,
+    is_tar_header,
+    tar_number,
+    tar_padded,
+)
 from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MAX_MEMBERS, OTHER, Member, Members
 from kseg.stores.extent import Extent
 from kseg.stores.trees import Problem
@@ -18,8 +26,10 @@ from kseg.stores.trees import Problem
 _WINDOW_BYTES = 64 << 10
 _MAX_EXTRA_BYTES = 1 << 20
 """Limit of the size of a long name, of pax records and of a sparse map."""
-_REGULAR, _HARD_LINK, _SYMBOLIC_LINK, _FOLDER = b"0\0" + b"7", b"1", b"2", b"5"
+_HARD_LINK, _SYMBOLIC_LINK, _FOLDER = b"1", b"2", b"5"
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL, _GNU_SPARSE = b"L", b"K", b"xX", b"g", b"S"
+_WITHOUT_DATA = b"346"
+"""Devices and FIFOs."""
 
 Map = tuple[tuple[int, int], ...]
 """Ranges of a sparse file that are stored, one after another in the archive: position in the file, and size."""
@@ -82,8 +92,8 @@ class _Listing:
         return members
 
     def _header(self, block: bytes) -> _Header | None:
-        size, seconds = number(block[124:136]), number(block[136:148])
-        if not is_header(block) or size is None:
+        size, seconds = tar_number(block[124:136]), tar_number(block[136:148])
+        if not is_tar_header(block) or size is None:
             return None
         name, kind, is_posix = _text(block[:100]), block[156:157], block[TAR_MAGIC_AT : TAR_MAGIC_AT + 6] == b"ustar\0"
         if is_posix and (prefix := _text(block[345:500])):
@@ -95,7 +105,7 @@ class _Listing:
         at = position + BLOCK_BYTES
         while at < self._size:
             block = self._read(at, BLOCK_BYTES)
-            if block[TAR_MAGIC_AT : TAR_MAGIC_AT + 5] == TAR_MAGIC and is_header(block):
+            if block[TAR_MAGIC_AT : TAR_MAGIC_AT + 5] == TAR_MAGIC and is_tar_header(block):
                 break
             at += BLOCK_BYTES
         at = min(at, self._size)
@@ -114,7 +124,7 @@ class _Listing:
                 self._long[header.kind] = _text(data)
             else:
                 (self._global if header.kind == _PAX_GLOBAL else self._pax).update(_records(data))
-            return start + _padded(header.size)
+            return start + tar_padded(header.size)
         extra, long = {**self._global, **self._pax}, self._long
         self._pax, self._long = {}, {}
         name = extra.get("path", long.get(_LONG_NAME, header.name))
@@ -127,15 +137,15 @@ class _Listing:
         if header.kind in (_HARD_LINK, _SYMBOLIC_LINK):
             kind = LINK if header.kind == _SYMBOLIC_LINK else FILE
             self._members.add(name, member._replace(kind=kind, size=0, target=target or "."))
-            return start + (_padded(size) if header.kind == _HARD_LINK else 0)
-        if header.kind == _FOLDER or (header.kind in _REGULAR and name.endswith("/")):
+            return start + (tar_padded(size) if header.kind == _HARD_LINK else 0)
+        if header.kind == _FOLDER or (header.kind in TAR_REGULAR and name.endswith("/")):
             self._members.add(name, member._replace(kind=DIRECTORY, size=0))
-            return start + (0 if header.kind == _FOLDER else _padded(size))
-        if header.kind not in _REGULAR:
+            return start + (0 if header.kind == _FOLDER else tar_padded(size))
+        if header.kind not in TAR_REGULAR:
             self._members.add(name, member._replace(kind=OTHER, size=0))
-            return start + (_padded(size) if header.kind not in b"346" else 0)
+            return start + (tar_padded(size) if header.kind not in _WITHOUT_DATA else 0)
         self._members.add(name, member._replace(size=self._available(start, size, name)))
-        return start + _padded(size)
+        return start + tar_padded(size)
 
     def _available(self, start: int, size: int, name: str) -> int:
         """Returns the size of a member's data that the file has; records a truncation."""
@@ -156,7 +166,7 @@ class _Listing:
 
     def _sparse(self, name: str, member: Member, header: _Header, extra: dict[str, str]) -> int:
         """Adds a sparse file: its map is in the header (GNU), in pax records (0.0, 0.1) or before its data (1.0)."""
-        end = member.start + _padded(member.size)
+        end = member.start + tar_padded(member.size)
         try:
             real_size, ranges, start = self._map(member, header, extra)
             _check_map(real_size, ranges, member.size)
@@ -164,7 +174,7 @@ class _Listing:
             self._members.skip(member, f"{name!r}: a sparse file {error}")
             return end
         if header.kind == _GNU_SPARSE:
-            end = start + _padded(member.size)
+            end = start + tar_padded(member.size)
         name = extra.get("GNU.sparse.name", name)
         self._available(start, sum(size for _, size in ranges), name)
         self._members.add(name, member._replace(start=start, size=real_size, data=ranges))
@@ -189,14 +199,14 @@ class _Listing:
         while True:
             for at in range(0, len(fields), 24):
                 if fields[at : at + 12].strip(b"\0 "):
-                    numbers += [number(fields[at : at + 12]) or 0, number(fields[at + 12 : at + 24]) or 0]
+                    numbers += [tar_number(fields[at : at + 12]) or 0, tar_number(fields[at + 12 : at + 24]) or 0]
             if not is_extended:
                 break
             block = self._read(start, BLOCK_BYTES)
             if len(block) < BLOCK_BYTES or len(numbers) > _MAX_EXTRA_BYTES:
                 raise ValueError("whose map is truncated or too long")
             fields, is_extended, start = block[:504], block[504:505] not in (b"\0", b""), start + BLOCK_BYTES
-        return number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
+        return tar_number(header.block[483:495]) or 0, tuple(zip(numbers[::2], numbers[1::2], strict=True)), start
 
     def _map_lines(self, member: Member) -> tuple[list[int], int]:
         data = self._extent.pread(min(member.size, _MAX_EXTRA_BYTES), member.start)
@@ -205,7 +215,7 @@ class _Listing:
         if len(words) <= 2 * int(count):
             raise ValueError("whose map is truncated or too long")
         used = len(data) - len(words[-1])
-        return [int(word) for word in words[:-1]], member.start + _padded(used)
+        return [int(word) for word in words[:-1]], member.start + tar_padded(used)
 
 
 def _check_map(real_size: int, ranges: Map, stored: int) -> None:
@@ -216,10 +226,6 @@ def _check_map(real_size: int, ranges: Map, stored: int) -> None:
         position = start + size
     if sum(size for _, size in ranges) > stored or real_size >= 1 << 62:
         raise ValueError("whose map is not valid")
-
-
-def _padded(size: int) -> int:
-    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
 
 
 def _nanoseconds(text: str, otherwise: int) -> int:

@@ -29,8 +29,8 @@ class _Decoder(Protocol):
     def decode(self, data: bytes) -> Iterator[bytes]: ...
 
 
-class _Pull:
-    """A decoder with the interface of bz2, lzma and lz4: bounded output, ``needs_input``."""
+class PullDecoder:
+    """A decoder of a library with the interface of bz2, lzma and lz4: bounded output, ``needs_input``."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -49,9 +49,11 @@ class _Pull:
             yield self._library.decompress(b"", OUTPUT_BYTES)
 
 
-class _Gzip:
-    def __init__(self) -> None:
-        self._library = zlib.decompressobj(31)
+class ZlibDecoder:
+    """A decoder of zlib. ``wbits``: as in `zlib.decompressobj`."""
+
+    def __init__(self, wbits: int) -> None:
+        self._library = zlib.decompressobj(wbits)
 
     @property
     def eof(self) -> bool:
@@ -67,25 +69,29 @@ class _Gzip:
             data = self._library.unconsumed_tail
 
 
+def _gzip() -> _Decoder:
+    return ZlibDecoder(16 + zlib.MAX_WBITS)  # 16: with the header of gzip
+
+
 def _lz4() -> _Decoder:
     from lz4.frame import LZ4FrameDecompressor
 
-    return _Pull(LZ4FrameDecompressor())
+    return PullDecoder(LZ4FrameDecompressor())
 
 
 def _xz() -> _Decoder:
     import lzma
 
-    return _Pull(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DICTIONARY_BYTES))
+    return PullDecoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DICTIONARY_BYTES))
 
 
 def _bzip2() -> _Decoder:
     import bz2
 
-    return _Pull(bz2.BZ2Decompressor())
+    return PullDecoder(bz2.BZ2Decompressor())
 
 
-_DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _Gzip, LZ4: _lz4, XZ: _xz, BZIP2: _bzip2}
+_DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _gzip, LZ4: _lz4, XZ: _xz, BZIP2: _bzip2}
 """Of all compressions but zstd (`kseg.stores.archives.zstd_frame`)."""
 
 

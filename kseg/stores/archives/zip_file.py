@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kseg.stores.archives.forms import ZIP_MAGIC
 from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MAX_MEMBERS, Member, Members
-from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES
+from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, PullDecoder, ZlibDecoder
 from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.zstd_frame import ZstdFrame
 from kseg.stores.extent import Extent, ExtentStream
@@ -33,10 +33,10 @@ _MAX_DIRECTORY_BYTES = 1 << 28
 
 
 class Packed(NamedTuple):
-    """How a member is stored: ``method``, and its size and CRC-32; these are None if they follow the data."""
+    """How a member is stored. ``crc``: CRC-32 of its bytes, None if the archive ends in the middle of it."""
 
     method: int
-    packed_bytes: int | None
+    packed_bytes: int
     crc: int | None
     name: str
 
@@ -108,7 +108,7 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
 
 
 def _walk(extent: Extent, members: Members) -> None:
-    """Adds the members by the headers before them, up to the first whose size is not known."""
+    """Adds the members by the headers before them, up to the first that cannot be read without the directory."""
     position, end = 0, extent.current_size()
     for _ in range(MAX_MEMBERS):
         head = extent.pread(_LOCAL.size, position)
@@ -155,7 +155,7 @@ def unpacked(extent: Extent, member: Member) -> Iterator[bytes]:
         raise TypeError(member)
     crc, size = 0, 0
     try:
-        for piece in _METHODS[packed.method](extent, member.start, packed.packed_bytes or 0):
+        for piece in _METHODS[packed.method](extent, member.start, packed.packed_bytes):
             crc, size = zlib.crc32(piece, crc), size + len(piece)
             yield piece
     except (zlib.error, lzma.LZMAError, EOFError, ValueError, UnpackError) as error:
@@ -174,19 +174,16 @@ def _pieces(extent: Extent, start: int, size: int) -> Iterator[bytes]:
 
 
 def _inflated(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    library = zlib.decompressobj(-15)
+    decoder = ZlibDecoder(-zlib.MAX_WBITS)  # negative: without a header
     for data in _pieces(extent, start, size):
-        while data and not library.eof:
-            yield library.decompress(data, _PIECE_BYTES)
-            data = library.unconsumed_tail
+        yield from decoder.decode(data)
 
 
 def _pulled(library: Any, extent: Extent, start: int, size: int) -> Iterator[bytes]:
+    decoder = PullDecoder(library)
     for data in _pieces(extent, start, size):
-        yield library.decompress(data, _PIECE_BYTES)
-        while not library.eof and not library.needs_input:
-            yield library.decompress(b"", _PIECE_BYTES)
-        if library.eof:
+        yield from decoder.decode(data)
+        if decoder.eof:
             return
 
 

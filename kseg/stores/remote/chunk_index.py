@@ -56,8 +56,8 @@ def parse_chunk_index(fields: Any) -> ChunkIndex:
     """Reads ``chunkIndex`` of a manifest. Raises ManifestError."""
     if not isinstance(fields, dict):
         raise ManifestError("chunkIndex is missing")
-    chunk_bytes = positive(fields, "originalChunkSize", MAX_SEGMENT_BYTES)
-    file_bytes = positive(fields, "originalFileSize", MAX_SEGMENT_BYTES)
+    chunk_bytes = bounded_integer(fields, "originalChunkSize", MAX_SEGMENT_BYTES)
+    file_bytes = bounded_integer(fields, "originalFileSize", MAX_SEGMENT_BYTES)
     if min(chunk_bytes, file_bytes) > MAX_CHUNK_BYTES:
         raise ManifestError(f"a chunk of {min(chunk_bytes, file_bytes)} bytes is above the limit of {MAX_CHUNK_BYTES}")
     count = -(-file_bytes // chunk_bytes)
@@ -65,9 +65,9 @@ def parse_chunk_index(fields: Any) -> ChunkIndex:
         raise ManifestError(f"{count} chunks are above the limit of {MAX_CHUNKS}")
     kind = fields.get("type")
     if kind == "fixed":
-        size = positive(fields, "transformedChunkSize", MAX_SEGMENT_BYTES)
+        size = bounded_integer(fields, "transformedChunkSize", MAX_SEGMENT_BYTES)
         sizes = array("q", [size]) * (count - 1)
-        sizes.append(positive(fields, "finalTransformedChunkSize", MAX_SEGMENT_BYTES))
+        sizes.append(bounded_integer(fields, "finalTransformedChunkSize", MAX_SEGMENT_BYTES))
     elif kind == "variable":
         sizes = variable_sizes(_unpacked(fields.get("transformedChunks")))
     else:
@@ -87,7 +87,7 @@ def chunk_index_of_plain_file(size: int) -> ChunkIndex:
     return ChunkIndex(_PLAIN_CHUNK_BYTES, size, sizes)
 
 
-def positive(fields: dict[str, Any], name: str, maximum: int, minimum: int = 1) -> int:
+def bounded_integer(fields: dict[str, Any], name: str, maximum: int, minimum: int = 1) -> int:
     """Returns an integer field within bounds. Raises ManifestError."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:

@@ -12,13 +12,13 @@ from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.trees import Tree
 from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 
-INDEXES = (".index", ".timeindex", ".txnindex")
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 def files_of(segment: RemoteSegment, path: str, is_in_place: bool) -> dict[str, Tree]:
     """Returns the log at ``path``, and the indexes beside it; nothing is read yet."""
     files: dict[str, Tree] = {path: VirtualLog(partial(_size, segment), partial(_source, segment, path, is_in_place))}
-    for suffix in INDEXES:
+    for suffix in INDEX_SUFFIXES:
         files[path.removesuffix(LOG) + suffix] = side_file_of(segment, suffix)
     return files
 

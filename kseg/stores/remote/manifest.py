@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from kseg.limits import MAX_INDEX_BYTES, MAX_OFFSET, MAX_REMOTE_EPOCHS
-from kseg.stores.remote.chunk_index import ChunkIndex, ManifestError, parse_chunk_index, positive
+from kseg.stores.remote.chunk_index import ChunkIndex, ManifestError, bounded_integer, parse_chunk_index
 from kseg.stores.remote.names import is_topic
 from kseg.stores.remote.transformation import OVERHEAD_BYTES
 
@@ -122,8 +122,8 @@ def _parts(fields: Any) -> dict[str, Part]:
             continue
         if not isinstance(part, dict):
             raise ManifestError(f"segmentIndexes has no {name}")
-        position = positive(part, "position", 8 * MAX_INDEX_BYTES, minimum=0)
-        found[suffix] = Part(position, positive(part, "size", MAX_INDEX_BYTES, minimum=0))
+        position = bounded_integer(part, "position", 8 * MAX_INDEX_BYTES, minimum=0)
+        found[suffix] = Part(position, bounded_integer(part, "size", MAX_INDEX_BYTES, minimum=0))
     return found
 
 
@@ -162,6 +162,6 @@ def _metadata(fields: Any) -> SegmentMetadata | None:
         *epochs,
         *epochs.values(),
     ]
-    are_right = all(isinstance(n, int) and not isinstance(n, bool) and -1 <= n <= MAX_OFFSET for n in numbers)
-    names = is_topic(found.topic) and isinstance(found.topic_id, str) and isinstance(found.segment_id, str)
-    return found if are_right and names and len(epochs) <= MAX_REMOTE_EPOCHS else None
+    are_numbers_right = all(isinstance(n, int) and not isinstance(n, bool) and -1 <= n <= MAX_OFFSET for n in numbers)
+    are_names_right = is_topic(found.topic) and isinstance(found.topic_id, str) and isinstance(found.segment_id, str)
+    return found if are_numbers_right and are_names_right and len(epochs) <= MAX_REMOTE_EPOCHS else None

@@ -10,7 +10,7 @@ from kseg.stores.objects import Objects
 from kseg.stores.remote.chunk_index import ChunkIndex, ManifestError, chunk_index_of_plain_file
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.manifest import Manifest, Part, SegmentMetadata, parse_manifest
-from kseg.stores.remote.names import AIVEN, INDEXES, LOG, MANIFEST
+from kseg.stores.remote.names import AIVEN, INDEXES, LOCAL, LOG, MANIFEST
 from kseg.stores.remote.transformation import ChunkError, Cipher, restored_chunk, restored_part
 from kseg.stores.stored_object import StoredObject
 
@@ -19,8 +19,8 @@ READ_BYTES = 8 << 20
 
 EPOCHS = ".leader_epoch_checkpoint"
 _PARTS = (".index", ".timeindex", ".snapshot", EPOCHS, ".txnindex")
-_NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST)}
-_NEEDED_LOCAL = (LOG, ".index", ".timeindex", ".snapshot", EPOCHS)
+_NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST), LOCAL: (LOG, ".index", ".timeindex", ".snapshot", EPOCHS)}
+"""Suffixes of the objects of a whole segment, by layout."""
 
 
 class SegmentObjects(NamedTuple):
@@ -56,7 +56,7 @@ class RemoteSegment:
     @property
     def missing(self) -> list[str]:
         """Suffixes of the objects that a whole segment has and this one lacks."""
-        return [suffix for suffix in _NEEDED.get(self.layout, _NEEDED_LOCAL) if suffix not in self.found]
+        return [suffix for suffix in _NEEDED[self.layout] if suffix not in self.found]
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -116,7 +116,7 @@ class RemoteSegment:
     def read_chunks(self, first: int = 0, stop: int | None = None) -> Iterator[tuple[int, bytes | ChunkError]]:
         """Yields the original bytes of chunks ``first`` to ``stop``, by number; an error in place of damaged ones.
 
-        Raises PathError if the store cannot read, and as `cipher`.
+        Raises PathError if the store cannot read, and as `manifest` and `cipher`.
         """
         chunks, cipher, name = self.chunks, self.cipher, self.found[LOG].name
         is_compressed, positions = self.manifest.is_compressed, chunks.positions

@@ -2,7 +2,8 @@
 
 1. Prepare: new content is staged, and the bytes to be removed are copied or linked, all in the folder of the change.
    Up to here nothing has changed; `complete_interrupted` removes the folder.
-2. Commit: the folder gets its final name. From now on the change is rolled forward, or undone.
+2. Commit: for a change of a single partition, the clean shutdown marker is removed; then the folder gets its final
+   name. From now on the change is rolled forward, or undone.
 3. Steps: each step is idempotent, because files are identified by inode. A large file that is rewritten from a delta
    (`kseg.changes.delta`) is written now, so that only one such file needs space beside its old version.
 4. The manifest is marked as done.
@@ -62,13 +63,14 @@ def apply(
     change belongs to; its folder then stays, even if nothing is kept. ``shutdown_marker``: the clean shutdown marker,
     which is removed before the first file changes, unless the caller has removed it.
 
-    Raises KsegError if nothing was changed, StoppedHalfwayError if `complete_interrupted` must finish the change.
+    Raises KsegError if nothing was changed, StoppedHalfwayError if `complete_interrupted` must finish the change, or if
+    no log was changed but the marker cannot be restored.
     """
     if not plan:
         return None
-    disk = disk or Disk()
-    change = _new_change(plan, command, keeping or Keeping(), group, undoes)
-    _begin(change, plan, keeping or Keeping(), disk, shutdown_marker)
+    disk, keeping = disk or Disk(), keeping or Keeping()
+    change = _new_change(plan, command, keeping, group, undoes)
+    _begin(change, plan, keeping, disk, shutdown_marker)
     try:
         roll_forward(change, disk)
     except ChangedSinceError as error:
@@ -182,7 +184,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     ExpectedStates(change).check_initial()
     for k, step in enumerate(change.steps):
         if step.origin:
-            _check_may_go(change, step)
+            _check_changeable(change, step)
         if k in deltas_of(plan).removed_ranges:
             delta_apply.prepare(change, plan, k, disk)
         elif step.makes or step.action == EXTEND:
@@ -200,7 +202,7 @@ def _make_folder(path: str, model: str, disk: Disk) -> None:
     copy_owner(path, model, disk, as_directory=True)
 
 
-def _check_may_go(change: Change, step: Step) -> None:
+def _check_changeable(change: Change, step: Step) -> None:
     """Raises OSError now if a step would fail later: the file cannot be written to or cannot be removed.
 
     Also raises for a file of another owner that has a second hard link: the owner may have linked it here so that kseg

@@ -12,7 +12,8 @@ from kseg.stores.no_follow import open_to_copy
 
 _SMALL_PIECE_BYTES = 1 << 13
 _GATHERED_BYTES = 1 << 18
-"""Smaller pieces are collected up to this size and written with one call, which is cheaper than a copy for each."""
+"""Pieces below _SMALL_PIECE_BYTES are collected up to this size and written with one call, which is cheaper than a copy
+for each."""
 _WINDOW_BYTES = 1 << 16
 _OPEN_FILES = 8
 

@@ -19,7 +19,8 @@ _NOT_COPIED = (LOCK_NAME, CLEAN_SHUTDOWN)
 class _File:
     """A file of the copy: the first ``size`` bytes of the file ``origin``.
 
-    If ``origin`` is "", the content is new: ``pieces``, or the file at the path ``source``.
+    If ``origin`` is "", the content is new: ``pieces``, or the file at the path ``source``. ``model``: name of the file
+    that it replaces, whose owner and mode it gets; "" for those of the directory.
     """
 
     origin: str

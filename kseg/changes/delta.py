@@ -46,9 +46,9 @@ class PlanDeltas:
             if step.origin in plan.kept_whole:
                 continue
             if step.action == REPLACE and step.before is not None and step.made_by is None and not step.source:
-                removed_ranges = RemovedRanges(step.before.size, self._staying(step))
-                if removed_ranges.is_whole and 2 * removed_ranges.shared_bytes >= max(step.size, step.before.size, 1):
-                    self.removed_ranges[k] = removed_ranges
+                removed = RemovedRanges(step.before.size, self._staying(step))
+                if removed.are_within_file and 2 * removed.shared_bytes >= max(step.size, step.before.size, 1):
+                    self.removed_ranges[k] = removed
 
     def _staying(self, step: Step) -> Iterator[tuple[int, int]]:
         origin = step.origin

@@ -1,5 +1,4 @@
-"""Applies the steps that rewrite a file from a delta (`kseg.changes.delta`): the part before the commit, and the
-rest.
+"""Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.delta`).
 
 The new file is created empty before the commit, so that its inode is known. If writing it is interrupted, it is written
 again: the old file stays in place until the new file is complete and synced.

@@ -63,8 +63,8 @@ def moved_now(root: str, moves: Iterable[DirectoryMove]) -> list[DirectoryMove]:
     return [move for move in moves if _inode(os.path.join(root, move.target)) == move.inode]
 
 
-def refuse_grown(root: str, moves: Iterable[DirectoryMove]) -> None:
-    """Raises KsegError if a moved directory has other segments now: a broker may have appended to them."""
+def check_log_bytes(root: str, moves: Iterable[DirectoryMove]) -> None:
+    """Raises KsegError if the segments of a moved directory have another total size now: a broker may have appended."""
     for move in moved_now(root, moves):
         path = os.path.join(root, move.target)
         if _log_bytes(path) != move.log_bytes:

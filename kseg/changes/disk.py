@@ -222,7 +222,10 @@ class Disk:
     # Combinations of the calls above.
 
     def write_file(self, path: str, data: bytes, model: str, needs_owner: bool = True) -> None:
-        """Creates and syncs a file with these bytes and the owner of the model, if allowed or ``needs_owner``."""
+        """Creates and syncs a file with these bytes, and owner and mode of the model.
+
+        ``needs_owner``: as `copy_owner`, which raises PermissionError; otherwise as `copy_owner_if_allowed`.
+        """
         copy_owner = self.copy_owner if needs_owner else self.copy_owner_if_allowed
         descriptor = self.create(path)
         try:
@@ -360,7 +363,7 @@ def _next_data(descriptor: int, position: int) -> int:
         return os.lseek(descriptor, position, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            return position if position >= os.fstat(descriptor).st_size else os.fstat(descriptor).st_size
+            return max(position, os.fstat(descriptor).st_size)
         if error.errno in (errno.EINVAL, errno.EOPNOTSUPP):
             return position
         raise

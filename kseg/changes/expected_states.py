@@ -3,12 +3,18 @@
 After a power cut any subset of the steps may have reached the disk, so each name is checked by itself.
 """
 
+from typing import NamedTuple
+
 from kseg.changes.manifest import Change
 from kseg.changes.plan import DELETE, EXTEND, RENAME, FileState, file_state
 from kseg.errors import KsegError
 
-_Held = tuple[int, int]
-"""Inode and size of a file."""
+
+class _File(NamedTuple):
+    """The file under a name."""
+
+    inode: int
+    size: int
 
 
 class ChangedSinceError(KsegError):
@@ -24,7 +30,7 @@ class ExpectedStates:
     def __init__(self, change: Change) -> None:
         self._change = change
         self.initial: dict[str, FileState | None] = {}
-        self.final: dict[str, _Held | None] = {}
+        self.final: dict[str, _File | None] = {}
         self._inodes: dict[str, set[int | None]] = {}
         self._sizes: dict[int, list[tuple[int, int]]] = {}
         self._times: dict[int, tuple[int, int]] = {}
@@ -35,30 +41,30 @@ class ExpectedStates:
         step, made = self._change.steps[k], self._change.made.get(k)
         self._add_name(step.file, step.before if step.made_by is None else None)
         inode = self._change.changed_inode(k)
-        held: _Held | None = None if inode is None or step.before is None else (inode, step.before.size)
+        file = None if inode is None or step.before is None else _File(inode, step.before.size)
         if step.makes:
-            held = None
+            file = None
             if made is not None:
                 self._add_file(made)
-                held = made.inode, made.size
+                file = _File(made.inode, made.size)
         elif step.action == DELETE:
-            held = None
+            file = None
         elif step.action == RENAME:
             self._add_name(step.target, None)
-            self._set(step.target, held)
-            held = None
-        elif held is not None:  # cut or extended
-            low, high = sorted((held[1], step.size))
-            self._sizes[held[0]] += [(low, high)] if step.action == EXTEND else [(step.size, step.size)]
+            self._set(step.target, file)
+            file = None
+        elif file is not None:  # cut or extended
+            low, high = sorted((file.size, step.size))
+            self._sizes[file.inode] += [(low, high)] if step.action == EXTEND else [(step.size, step.size)]
             if step.action == EXTEND:
-                self._times.pop(held[0], None)
-            held = held[0], step.size
-        self._set(step.file, held)
+                self._times.pop(file.inode, None)
+            file = file._replace(size=step.size)
+        self._set(step.file, file)
 
     def _add_name(self, name: str, found: FileState | None) -> None:
         if name not in self.initial:
             self.initial[name] = found
-            self._set(name, (found.inode, found.size) if found else None)
+            self._set(name, _File(found.inode, found.size) if found else None)
             if found is not None:
                 self._add_file(found)
 
@@ -66,9 +72,9 @@ class ExpectedStates:
         self._sizes.setdefault(found.inode, []).append((found.size, found.size))
         self._times[found.inode] = (found.size, found.mtime_ns)
 
-    def _set(self, name: str, held: _Held | None) -> None:
-        self.final[name] = held
-        self._inodes.setdefault(name, set()).add(held[0] if held else None)
+    def _set(self, name: str, file: _File | None) -> None:
+        self.final[name] = file
+        self._inodes.setdefault(name, set()).add(file.inode if file else None)
 
     @property
     def names(self) -> list[str]:
@@ -117,9 +123,9 @@ class ExpectedStates:
     def check_final(self) -> dict[str, FileState | None]:
         """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state."""
         after = {}
-        for name, held in self.final.items():
+        for name, file in self.final.items():
             now = after[name] = file_state(self._change.path(name))
-            if (None if now is None else (now.inode, now.size)) != held:
+            if (None if now is None else _File(now.inode, now.size)) != file:
                 raise ChangedSinceError(
                     f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
                 )

@@ -69,11 +69,11 @@ def read_root_file(directory: str, name: str) -> RootFile | None:
 class Journal:
     """The journal of one change.
 
-    ``known``: the root's files before the command, None if absent; ``planned``: their new contents; ``left``: the files
-    at the end. ``partitions``: names of the finished partitions, in order; ``moves``: renames of partition directories,
-    after these were changed, in order. ``begun_ns``: modification time of the log
-    directory before the first partition changed, None until then. ``restored``: files that an undo restores;
-    ``undone``: partitions that were undone separately.
+    ``keeps``: removed bytes are kept, and so is the journal. ``known``: the root's files before the command, None if
+    absent; ``planned``: their new contents; ``left``: the files at the end. ``partitions``: names of the finished
+    partitions, in order; ``moves``: renames of partition directories, after these were changed, in order. ``begun_ns``:
+    modification time of the log directory before the first partition changed, None until then. ``restored``: files that
+    an undo restores; ``undone``: partitions that were undone separately. ``size``: bytes of the complete lines.
     """
 
     directory: str
@@ -170,7 +170,11 @@ class Journal:
 
 
 def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = None) -> None:
-    """Replaces a file of the root atomically and syncs it; owner and mode are those of the old file. Raises OSError."""
+    """Replaces a file of the root atomically and syncs it. Raises OSError.
+
+    Owner and mode are those of the old file, or of the directory if there is none. ``like``: the file whose mode and
+    modification time it gets instead.
+    """
     model = path if os.path.lexists(path) else os.path.dirname(path)
     with disk.replacement(path) as temporary:
         descriptor = disk.create(temporary)

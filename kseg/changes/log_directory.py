@@ -13,6 +13,7 @@ command starts again.
 
 import os
 import time
+from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -110,8 +111,8 @@ class LogDirectoryChange:
     def apply_all(self, plans: Iterable[Plan], at_once: int = 1) -> Iterator[tuple[Plan, Change | KsegError | None]]:
         """Applies plans, ``at_once`` at a time. Yields each plan in order, with the result or the error of `apply`.
 
-        Each plan is for a different partition. The next plan is taken from the iterator when fewer than ``at_once``
-        plans before it are unfinished.
+        Each plan is for a different partition. The next plan is taken from the iterator when at most ``at_once`` plans
+        before it are unfinished; with ``at_once`` 1, when all are finished.
         """
         plans = iter(plans)
         first = list(islice(plans, 2 if at_once > 1 else 0))
@@ -219,7 +220,7 @@ class LogDirectoryChange:
     def _finish(self, journal: Journal, contents: dict[str, bytes]) -> None:
         disk = self._disk
         if contents != journal.planned:
-            journal.append({"planned": {name: _text(content) for name, content in contents.items()}}, disk)
+            journal.append({"planned": {name: b64encode(content).decode() for name, content in contents.items()}}, disk)
         for name, content in sorted(contents.items()):
             found = read_root_file(self.directory, name)
             if found is None or found.content != content:
@@ -230,6 +231,7 @@ class LogDirectoryChange:
             forget(journal, disk)
 
     def _halfway(self, run: Callable[[], object]) -> None:
+        """Calls ``run``. Raises StoppedHalfwayError for its errors."""
         try:
             run()
         except StoppedHalfwayError:
@@ -259,19 +261,22 @@ class LogDirectoryChange:
             self._journal = journal
         if journal.begun_ns is None:
             try:
-                self._remove_first(journal)
+                self._remove_marker_and_record_start(journal)
             except OSError as error:
                 self.roll_back()
                 raise KsegError(f"{self.directory}: nothing was changed: {text_of(error)}") from error
         return journal
 
-    def _remove_first(self, journal: Journal) -> None:
+    def _remove_marker_and_record_start(self, journal: Journal) -> None:
         if not self._keeps_marker:
             remove_marker(self.directory, self._disk)
         journal.append({"begunNs": os.stat(self.directory).st_mtime_ns}, self._disk)
 
     def _resumed(self) -> Journal | None:
-        """Returns the journal of an interrupted run of this command, if the files still match it."""
+        """Returns the journal of an interrupted run of this command, if the files still match it.
+
+        Raises KsegError if another command was interrupted.
+        """
         found = [journal for journal in journals(self.directory) if journal.state == OPEN]
         if not found:
             return None
@@ -335,12 +340,6 @@ def _contents(root: Plan) -> dict[str, bytes]:
             raise ValueError(f"{step.action} of {step.file}: files of a log directory can only be given new contents")
         found[step.file] = b"".join(piece for piece in step.pieces if isinstance(piece, bytes))
     return found
-
-
-def _text(content: bytes) -> str:
-    from base64 import b64encode
-
-    return b64encode(content).decode()
 
 
 def _drop(journal: Journal, disk: Disk) -> None:

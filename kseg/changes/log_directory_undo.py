@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kseg.changes import quarantine
 from kseg.changes.checkpoint_merge import revert_entries
-from kseg.changes.directory_moves import DirectoryMove, move_back, moved_now, refuse_grown
+from kseg.changes.directory_moves import DirectoryMove, check_log_bytes, move_back, moved_now
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -35,7 +35,8 @@ class LogDirectoryUndo:
 
     ``partitions``: the changes and the plans that undo them, the newest first for each partition; ``restored``: root
     files that are restored; ``not_restored``: root files that have changed since and stay as they are; ``skipped``:
-    partitions that were undone earlier; ``moves``: renames of directories that are undone.
+    partitions that were undone earlier; ``kept_in``: as in `last_change`; ``moves``: renames of directories that are
+    undone.
     """
 
     journal: Journal
@@ -57,7 +58,7 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
     """Plans the undo; changes nothing. ``kept_in``: as in `last_change`. Raises KsegError if a partition cannot be
     restored.
     """
-    refuse_grown(journal.directory, journal.moves)
+    check_log_bytes(journal.directory, journal.moves)
     moves = tuple(moved_now(journal.directory, journal.moves))
     back = []
     for path in reversed(partitions_of(journal.directory, journal.group)):
@@ -72,8 +73,8 @@ def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectory
         now = read_root_file(journal.directory, name)
         if now is None and known is None:
             continue
-        is_back = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
-        (restored if is_back else not_restored).append(name)
+        is_restorable = _is_as_left(journal, name, now) or _merged(journal, name, now) is not None
+        (restored if is_restorable else not_restored).append(name)
     if CLEAN_SHUTDOWN in restored and (not_restored or any(_has_changed(journal, name) for name in restored)):
         restored.remove(CLEAN_SHUTDOWN)  # another program has changed files since: a broker must recover all logs
         not_restored.append(CLEAN_SHUTDOWN)
@@ -121,6 +122,8 @@ def _merged(journal: Journal, name: str, now: RootFile | None) -> bytes | None:
 def sole_change(directory: str, group: str) -> Journal | None:
     """Returns the change of the surrounding log directory named by ``group``, if this partition is the only one it
     changed.
+
+    Raises KsegError if this partition was restored together with others.
     """
     root, name = os.path.split(os.path.abspath(directory))
     for journal in journals(root):
@@ -167,8 +170,8 @@ def restorable_marker(changes: list[Change]) -> RootFile | None:
     undone = {change.number for change in changes}
     for path in changed_partitions(root):
         for other in quarantine.changes(path):
-            is_one = other.directory == first.directory and other.number in undone
-            if not is_one and not other.undoes and other.time_ms >= first.time_ms:
+            is_undone = other.directory == first.directory and other.number in undone
+            if not is_undone and not other.undoes and other.time_ms >= first.time_ms:
                 return None
     return first.marker
 

@@ -126,7 +126,7 @@ class Change:
 
 
 def write_change(change: Change, disk: Disk) -> None:
-    """Writes the manifest atomically and syncs it."""
+    """Writes the manifest atomically and syncs it. Raises OSError, KsegError for a manifest that would be too large."""
     path = os.path.join(change.folder, MANIFEST)
     if os.path.lexists(path + ".tmp"):
         disk.unlink(path + ".tmp")

@@ -33,7 +33,8 @@ class NewDirectories:
     def add(self, name: str, is_dry: bool = False, model: str = "") -> str:
         """Returns the path of an empty folder that becomes ``output/name``. Raises PathError if the name is taken.
 
-        The folder and the files in it get the owner and mode of ``model``, a partition directory or a file.
+        ``model``: a directory, whose owner and mode the folder gets; or a file: the folder gets those of its directory,
+        and at `finish` the files in the folder get those of the file. "" for the defaults of this user.
         """
         target, staged = os.path.join(self._output, name), os.path.join(self.folder, name)
         if name in self._models:
@@ -49,7 +50,7 @@ class NewDirectories:
         return staged
 
     def finish(self) -> None:
-        """Sets the modes of files and moves everything into place."""
+        """Sets owner and mode of files, as `add` describes, and moves everything into place."""
         for name, model in self._models.items():
             staged = os.path.join(self.folder, name)
             for file in names_in(staged):

@@ -16,17 +16,17 @@ from kseg.changes.plan import TRUNCATE, FileState, file_state
 def recognize(change: Change) -> bool:
     """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
     expected = ExpectedStates(change)
-    found = _staged(change)
-    if found is None:
+    inodes_now = _staged(change)
+    if inodes_now is None:
         return False
     candidates: dict[str, list[int]] = {}
     present: dict[str, FileState] = {}
     replaced = _replaced(change)
     for name in expected.names:
         now = file_state(change.path(name))
-        if now is not None and now.inode not in found.values():
+        if now is not None and now.inode not in inodes_now.values():
             present[name] = now
-            inodes = [inode for inode in expected.inodes(name) if inode not in found and inode not in replaced]
+            inodes = [inode for inode in expected.inodes(name) if inode not in inodes_now and inode not in replaced]
             inodes = [inode for inode in inodes if _is_like(change, expected, inode, name, now)]
             timed = [inode for inode in inodes if expected.has_time(inode, now)]
             if len(timed) == 1:  # others may have equal contents, such as empty files
@@ -37,10 +37,10 @@ def recognize(change: Change) -> bool:
         if len(candidates[name]) != 1:
             return False
         [inode] = candidates.pop(name)
-        found[inode] = present[name].inode
+        inodes_now[inode] = present[name].inode
         for others in candidates.values():
             others[:] = [other for other in others if other != inode]
-    replace_inodes(change, {inode: found.get(inode, -inode) for inode in expected.all_inodes})
+    replace_inodes(change, {inode: inodes_now.get(inode, -inode) for inode in expected.all_inodes})
     return True
 
 

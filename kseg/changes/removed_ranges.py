@@ -9,8 +9,8 @@ class RemovedRanges:
     """Ranges of a file of ``old_size`` bytes in ascending order, stored end to end in the kept file: ``size`` bytes in
     total.
 
-    ``staying``: position and length of the ranges that the new file reuses, in any order. ``is_whole``: all of these
-    are within the file.
+    ``staying``: position and length of the ranges that the new file reuses, in any order. ``are_within_file``: all of
+    these are within the file.
     """
 
     def __init__(self, old_size: int, staying: Iterable[tuple[int, int]]) -> None:
@@ -23,7 +23,7 @@ class RemovedRanges:
             before, largest = position, end if end > largest else largest
             starts.append(position)
             ends.append(end)
-        self.is_whole = largest <= old_size
+        self.are_within_file = largest <= old_size
         if not is_rising:
             order = sorted(range(len(starts)), key=starts.__getitem__)
             starts, ends = array("q", map(starts.__getitem__, order)), array("q", map(ends.__getitem__, order))

@@ -24,7 +24,10 @@ OUTPUT_TEXT = b"Partitions made by kseg, to be moved to the log directory of a b
 
 
 class ResumableOutput:
-    """``done``: facts about each finished partition, by name; ``request`` must be the same in all runs."""
+    """The new log directory.
+
+    ``done``: facts about each finished partition, by name; ``request`` must be the same in all runs.
+    """
 
     def __init__(self, directory: str, request: Mapping[str, Any], disk: Disk) -> None:
         self.directory = directory

@@ -1,6 +1,6 @@
 """The clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it starts.
 
-It is removed before the first byte of any partition changes, and restored if no byte was changed. Source: Kafka's
+It is removed before the first byte of a .log changes, and restored if no byte was changed. Source: Kafka's
 CleanShutdownFileHandler and LogManager.
 """
 

@@ -253,12 +253,12 @@ def test_a_delta_reuses_most_bytes(partition: Path) -> None:
 
 def test_removed_ranges_of_reused_ranges_in_any_order() -> None:
     found = RemovedRanges(100, [(50, 10), (0, 20), (15, 10), (50, 5)])
-    assert (list(found), found.size, found.shared_bytes, found.is_whole) == ([(25, 25), (60, 40)], 65, 35, True)
+    assert (list(found), found.size, found.shared_bytes, found.are_within_file) == ([(25, 25), (60, 40)], 65, 35, True)
     assert list(found.split(10, 60)) == [(10, 15, -1), (25, 25, 0), (50, 10, -1), (60, 10, 25)]
     assert list(found.split(26, 3)) == [(26, 3, 1)]
     assert list(found.split(0, 5)) == [(0, 5, -1)]
     assert list(found.split(90, 10)) == [(90, 10, 55)]
-    assert not RemovedRanges(10, [(5, 6)]).is_whole
+    assert not RemovedRanges(10, [(5, 6)]).are_within_file
 
 
 OLD_MANIFEST = Path(__file__).parent / "manifest-version-1.json"

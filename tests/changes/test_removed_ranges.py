@@ -15,7 +15,7 @@ STAYING = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, 12)), max_size
 def test_ranges_are_those_of_a_set(staying: list[tuple[int, int]], is_sorted: bool, position: int, length: int) -> None:
     staying = sorted(staying) if is_sorted else staying
     found = RemovedRanges(SIZE, iter(staying))
-    assert found.is_whole == all(start + size <= SIZE for start, size in staying)
+    assert found.are_within_file == all(start + size <= SIZE for start, size in staying)
     stays = {at for start, size in staying for at in range(start, start + size)}
     removed = [at for at in range(SIZE) if at not in stays]
     ranges = list(found)

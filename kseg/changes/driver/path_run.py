@@ -216,7 +216,7 @@ class CopyRun(PathRun):
 
     def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState, is_single: bool) -> None:
         super().__init__(path, planner, options, state)
-        self._alone = is_single
+        self._is_single = is_single
         self._output = options.output or ""
 
     def show(self) -> None:
@@ -230,14 +230,14 @@ class CopyRun(PathRun):
 
     def _run(self, is_dry: bool) -> None:
         path, planner, output = self.path, self.planner, self._output
-        known = known_root_files(log_directory_of(path) if self._alone else path, planner.root_names)
-        found = planner.plan_partition(path, known) if self._alone else planner.plan_log_directory(path, known, [])
+        known = known_root_files(log_directory_of(path) if self._is_single else path, planner.root_names)
+        found = planner.plan_partition(path, known) if self._is_single else planner.plan_log_directory(path, known, [])
         unchanged = 0
         with closing(plans_of(found)) as plans:
             for plan in plans:
                 self.state.planned(plan)
                 if not is_dry:
-                    write_copy(plan, output, name=planner.name_of_copy(plan.directory, self._alone))
+                    write_copy(plan, output, name=planner.name_of_copy(plan.directory, self._is_single))
                     self.state.applied()
                     unchanged += not plan
         if unchanged:
@@ -246,7 +246,7 @@ class CopyRun(PathRun):
         if (contents := planner.root_of_copy()) is not None:
             if not is_dry:
                 write_root_files(contents, output)
-        elif not self._alone:
+        elif not self._is_single:
             self._write_root(known, is_dry)
         elif planner.with_root and os.path.isdir(output):
             self._change_output(is_dry)

@@ -16,7 +16,9 @@ class PlanTotals:
     """Totals of several plans. ``at_once`` plans are applied concurrently, in unknown order.
 
     ``peak_bytes``: the largest amount of disk space that the plans can need. ``left_bytes``: growth of the files after
-    the last plan, below 0 if they shrank. ``damage_remains``: some damage is not repaired.
+    the last plan, below 0 if they shrank. ``grown_bytes``: growth by the plans that grow files; ``passing_bytes``: the
+    largest amounts, at most ``at_once``, that single plans need beyond their growth. ``damage_remains``: some damage is
+    not repaired.
     """
 
     at_once: int = 1

@@ -50,7 +50,7 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
     failures, state = Failures(reporter), RunState(reporter, options.is_dry)
     for path in paths:
         with failures.of(path):
-            for part in _changed(path, options):
+            for part in _paths_to_undo(path, options):
                 with failures.of(part):
                     _undo_path(part, options, state)
                 state.not_applied()
@@ -78,7 +78,7 @@ def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> 
     return Outcome(max(status, failures.status), options.is_dry, has_changed, errors=dict(failures.errors))
 
 
-def _changed(path: str, options: UndoOptions) -> list[str]:
+def _paths_to_undo(path: str, options: UndoOptions) -> list[str]:
     """Returns the path itself; with topics the partitions of a log directory that have a change. Raises KsegError."""
     if not options.topics or is_partition(path):
         return [path]

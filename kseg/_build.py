@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 from setuptools.errors import PlatformError
 
-# Holds what Cython would otherwise compile into each module: three quarters of the compiler's work.
+# Cython's utility code, which would otherwise be compiled into each module: three quarters of the compiler's work.
 _SHARED = "kseg.kernel._shared"
 
 _IS_LIMITED = sys.implementation.name == "cpython" and not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -38,7 +38,7 @@ _DIRECTIVES = {
 
 
 def _compile_args(chosen: "list[str]") -> "list[str]":
-    """What goes behind the builder's own flags, ``chosen``: nothing that they decide."""
+    """Returns flags to append to ``chosen``, those of CFLAGS, whose optimization and debug level take precedence."""
     if os.name == "nt":
         return ["/O2"]
     args = ["-fno-strict-aliasing"]
@@ -53,9 +53,9 @@ def _module_name(path: str) -> str:
     return ".".join(Path(path).with_suffix("").parts)
 
 
-def _digest(way: str) -> str:
-    """Returns a digest of the kernel's files and of the way in which they are translated to C."""
-    found = hashlib.sha256(way.encode())
+def _digest(settings: str) -> str:
+    """Returns a digest of the kernel's files and of the settings with which Cython translates them."""
+    found = hashlib.sha256(settings.encode())
     for path in sorted(path for kind in ("*.py", "*.pxd") for path in Path("kseg/kernel").rglob(kind)):
         found.update(b"%s %s " % (str(path).encode(), hashlib.sha256(path.read_bytes()).digest()))
     return found.hexdigest()
@@ -97,8 +97,8 @@ class BuildKernel(build_ext):
         paths = [path for extension in self.extensions for path in extension.sources]
         # Debuggers and sanitizers then name lines of the .py files.
         emit_linenums = any(flag.startswith("-g") and flag != "-g0" for flag in chosen)
-        # Cython goes by times, also those of its own files. Each build by pip brings a new Cython, for which it would
-        # translate all again.
+        # Cython compares modification times, also those of its own files. Each build by pip installs Cython anew: it
+        # would translate all again.
         done, digest = c_folder / "digest", _digest(f"{version('Cython')} {_DIRECTIVES} {emit_linenums} {paths}")
         if not done.exists() or done.read_text() != digest:
             done.unlink(missing_ok=True)

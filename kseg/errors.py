@@ -8,7 +8,7 @@
     ├── DamageError                 3   damage that was not to be skipped
     ├── KernelError                 3   KSEG_KERNEL=compiled, but the kernel is not compiled
     ├── BrokerRunningError          3   the lock of the log directory is held
-    └── StoppedHalfwayError         4   no space or an I/O error during a change
+    └── StoppedHalfwayError         4   a change stopped: no space, an I/O error, another program
 
 Readers never raise for bad bytes: items and problems describe them (see `kseg.segment`).
 """

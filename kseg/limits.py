@@ -1,4 +1,7 @@
-"""All bounds of the memory, files and work that a corrupt or hostile file can cause."""
+"""Bounds of the memory, files and work that a corrupt or hostile file can cause, and sizes of buffers and calls.
+
+Bounds of one format, such as those of archives, are in the module that reads it.
+"""
 
 MAX_BATCH_BYTES = 256 << 20
 """Bytes that one batch may decompress to (all nested sets of a message together); ``--max-batch-bytes`` moves it.
@@ -29,7 +32,7 @@ RUN_BYTES = 1 << 18
 that they are still in a processor's cache when they are looked at again."""
 
 LONG_RUN_BYTES = 1 << 20
-"""The same for one who takes a whole run at once where it is compressed, and looks at its records once."""
+"""The same for readers that expand a whole run of compressed frames at once, and read its records once."""
 
 FIRST_WINDOW_BYTES = 16 << 10
 """Bytes read first, at each place of a file that is not mapped."""
@@ -44,11 +47,11 @@ MAX_ROOT_FILE_BYTES = 64 << 20
 """A checkpoint of a log directory: some 40 bytes a partition, so more than a million of them."""
 
 MAX_MANIFEST_BYTES = 256 << 20
-"""What kseg notes of a change (manifest, journal): some 300 bytes a file, and a copy of each checkpoint."""
+"""The record of a change (manifest, journal): some 300 bytes a file, and a copy of each checkpoint."""
 
 MAX_INDEX_BYTES = 256 << 20
-"""In use of an index: more than any has. A broker's are 10 MiB by default; 256 MiB would be an entry for each 64 bytes
-of a segment of 2 GiB."""
+"""Used bytes of an index, more than any has: a broker's are 10 MiB by default; 256 MiB would be an entry for each 64
+bytes of a segment of 2 GiB."""
 
 OUTPUT_BYTES = 1 << 20
 """Bytes of output gathered before they are written."""

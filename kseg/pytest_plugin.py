@@ -52,7 +52,8 @@ def kseg_log(tmp_path: Path) -> LogDirectory:
 
 @pytest.fixture
 def assert_clean() -> "Callable[..., Verdict]":
-    """``assert_clean(path, level="full", ignore=())``: fails with the findings of severity error or warning.
+    """``assert_clean(path, level="full", ignore=())``: fails for a finding of severity error or warning, and for a part
+    that could not be checked.
 
     ``ignore``: codes of findings to leave out. Returns the verdict.
     """

@@ -45,9 +45,9 @@ def _raise(number: int, _frame: FrameType | None) -> None:
 
 
 def mask(how: str, signals: Iterable[int]) -> set[int]:
-    """Changes which signals this thread does not take: ``how`` is the name of pthread_sigmask's constant.
+    """Changes the set of signals that are blocked in this thread: ``how`` is the name of pthread_sigmask's constant.
 
-    Returns those that it did not take before. Without effect on Windows, which has no such mask.
+    Returns those that were blocked before. Without effect on Windows, which has no such mask.
     """
     if not hasattr(signal, "pthread_sigmask"):
         return set()

@@ -15,7 +15,7 @@ class _Type:
         return value
 
 
-uchar = uint = longlong = ulonglong = Py_ssize_t = bint = int = char = double = _Type()  # noqa: A001
+uchar = uint = longlong = ulonglong = Py_ssize_t = bint = int = _Type()  # noqa: A001
 void = pointer = const = _Type()
 
 
@@ -23,7 +23,7 @@ def _decorator(function=None, **_options):
     return function if function is not None else _decorator
 
 
-cfunc = inline = final = _decorator
+cfunc = inline = _decorator
 
 
 def exceptval(*_values, **_options):
@@ -52,6 +52,6 @@ def address(value):
     return value
 
 
-def declare(_type=None, value=0, visibility=None):
+def declare(_type=None, value=0):
     """Returns the initial value of a variable or attribute."""
     return value

@@ -13,7 +13,7 @@ import kseg.kernel.cython as cython
 
 _ABSENT = (errno.ENOENT, 0)
 """The zip importer has no errno for a missing file."""
-_HEADERS = __file__.replace("interpreted.py", "native/{}")
+_HEADER_PATH = __file__.replace("interpreted.py", "native/{}")
 
 
 class InterpretedLoader(SourceFileLoader):
@@ -58,7 +58,7 @@ def _enumerators(header, names):
     """Values of the enumerators that a C header of kseg/kernel/native has under other ``names``."""
     if not names:
         return {}
-    text = __loader__.get_data(_HEADERS.format(header)).decode("ascii")
+    text = __loader__.get_data(_HEADER_PATH.format(header)).decode("ascii")
     values = dict(findall(r"^    (KSEG_\w+) = (-?\w+)\b", text, MULTILINE))
     return {name: int(values[in_c], 0) for name, in_c in names.items()}
 

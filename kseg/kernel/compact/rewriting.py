@@ -40,12 +40,12 @@ native_setup()
 
 def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
     """Writes one record. Returns the position behind it. The caller checks the size of the output."""
-    timestamp: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
-    offset: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
+    time_delta: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
+    offset_delta: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
     key_size: cython.longlong = row[at_row + ROW_KEY_SIZE]
     value_size: cython.longlong = row[at_row + ROW_VALUE_SIZE]
     headers: cython.Py_ssize_t = row[at_row + ROW_CHECK] - row[at_row + ROW_HEADERS]
-    size: cython.longlong = 1 + varint_bytes(timestamp) + varint_bytes(offset) + varint_bytes(key_size)
+    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta) + varint_bytes(key_size)
     size += varint_bytes(value_size) + (headers if headers else 1)
     if key_size > 0:
         size += key_size
@@ -53,8 +53,8 @@ def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
         size += value_size
     at = put_varint(out, at, size)
     out[at] = 0
-    at = put_varint(out, at + 1, timestamp)
-    at = put_varint(out, at, offset)
+    at = put_varint(out, at + 1, time_delta)
+    at = put_varint(out, at, offset_delta)
     at = put_varint(out, at, key_size)
     if key_size > 0:
         at = put_bytes(out, at, p, row[at_row + ROW_KEY], key_size)

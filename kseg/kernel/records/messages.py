@@ -191,13 +191,13 @@ def row_check(crc, is_right, kind):
 def check_of(
     walk: MessageWalk,
     p: cython.pointer[cython.const[cython.uchar]],
-    crc: cython.Py_ssize_t,
+    crc_at: cython.Py_ssize_t,
     start: cython.Py_ssize_t,
     after: cython.Py_ssize_t,
     kind: cython.longlong,
 ) -> cython.longlong:
-    """Returns ROW_CHECK of the CRC at ``crc``, which covers the bytes from ``start`` up to ``after``."""
-    stored: cython.longlong = be32(p, crc) & LOW_32_BITS
+    """Returns ROW_CHECK of the CRC at ``crc_at``, which covers the bytes from ``start`` up to ``after``."""
+    stored: cython.longlong = be32(p, crc_at) & LOW_32_BITS
     return row_check(stored, not walk.checks_crc or crc32(0, p, start, after) == stored, kind)
 
 

@@ -228,6 +228,7 @@ def enter(plain, at, progress, left):
     """
     capacity: cython.Py_ssize_t = plain.table.row_capacity
     first_header: cython.Py_ssize_t = plain.table.header_count
+    line_bytes: cython.Py_ssize_t
     fitting: cython.Py_ssize_t
     status: cython.int
     plain.first_row = plain.table.row_count
@@ -239,10 +240,10 @@ def enter(plain, at, progress, left):
             read_records_header(plain.p, plain.frames[at + FRAME_POSITION], cython.address(plain.header))
         begin_records(cython.address(plain.cursor), progress.position, 0)
         plain.cursor.index = progress.record
-        fitting = MIN_LINE_BYTES
+        line_bytes = MIN_LINE_BYTES
         if plain.header.count > 0:
-            fitting += plain.frames[at + FRAME_SIZE] // plain.header.count
-        fitting = plain.first_row + left // fitting + MIN_ROWS
+            line_bytes += plain.frames[at + FRAME_SIZE] // plain.header.count
+        fitting = plain.first_row + left // line_bytes + MIN_ROWS
         if fitting < capacity:
             plain.table.row_capacity = fitting
         status = next_rows(plain, at)

@@ -240,7 +240,7 @@ def walk_short_records(p, end, cursor, header):
     i: cython.Py_ssize_t = cursor.position
     after: cython.Py_ssize_t
     base: cython.longlong = header.max_timestamp if header.is_append_time else header.base_timestamp
-    counts_delta: cython.longlong = 0 if header.is_append_time else -1
+    delta_mask: cython.longlong = 0 if header.is_append_time else -1
     last: cython.longlong = cursor.last_delta
     largest: cython.longlong = cursor.largest_timestamp
     falling: cython.longlong = 0
@@ -255,7 +255,7 @@ def walk_short_records(p, end, cursor, header):
             if after == 0:
                 break
             delta = fields.offset_delta
-            timestamp = sum_of(base, fields.timestamp_delta & counts_delta)
+            timestamp = sum_of(base, fields.timestamp_delta & delta_mask)
             falling |= delta - last - 1
             outside |= delta | (header.last_offset_delta - delta)
             attributes |= fields.attributes

@@ -223,21 +223,21 @@ def put_sized(job, field, may_be_null, o):
 def put_value(job, field, may_be_null, o):
     """Writes a value, or an element of an array."""
     kind: cython.longlong = job.code[field + KIND]
-    here: cython.longlong = 1
+    presence: cython.longlong = 1
     number: cython.longlong
     if kind == STR or kind == BYTES or kind > NESTED:
         return put_sized(job, field, may_be_null, o)
     if kind == NESTED:
         if may_be_null:
             if job.code[field + TAG] >= 0:
-                here = uvarint(job)
-                if here < 0:
+                presence = uvarint(job)
+                if presence < 0:
                     return NOT_PLAIN
             elif job.at >= job.end:
                 return NOT_PLAIN
             else:
-                here = read_number(job, I8) >= 0
-        return put_struct(job, job.code[field + STRUCT], o) if here else put(job.out, o, b"null", 4)
+                presence = read_number(job, I8) >= 0
+        return put_struct(job, job.code[field + STRUCT], o) if presence else put(job.out, o, b"null", 4)
     if job.end - job.at < width_of(kind):
         return NOT_PLAIN
     if kind == UUID:
@@ -285,23 +285,23 @@ def is_default(job, field):
     flags: cython.longlong = job.code[field + FLAGS]
     at: cython.Py_ssize_t = job.at
     k: cython.Py_ssize_t
-    is_it: cython.bint
+    is_equal: cython.bint
     if flags & IS_ARRAY or kind == STR or kind == BYTES:
-        is_it = uvarint(job) == (0 if flags & IS_DEFAULT_NULL else 1)
+        is_equal = uvarint(job) == (0 if flags & IS_DEFAULT_NULL else 1)
     elif kind > UUID:
-        is_it = False  # see put_tagged
+        is_equal = False  # see put_tagged
     elif job.end - at < width_of(kind):
-        is_it = False
+        is_equal = False
     elif kind == UUID:
         job.at = at + 16
-        is_it = True
+        is_equal = True
         for k in range(at, at + 16):
-            is_it = is_it and job.p[k] == 0
+            is_equal = is_equal and job.p[k] == 0
     else:
-        is_it = read_number(job, kind) == job.code[field + DEFAULT]
-    if not is_it:
+        is_equal = read_number(job, kind) == job.code[field + DEFAULT]
+    if not is_equal:
         job.at = at
-    return is_it
+    return is_equal
 
 
 def is_default_struct(job, field, start, end):

@@ -270,11 +270,11 @@ def find_behind(scan, p, i, start, stop, end):
     lz4 and snappy leave messages readable. Such an inner message is uncompressed, and its offset (absolute in v0,
     relative in v1) is not above the offset of its wrapper; in v0 it is also above the last offset before the wrapper.
     """
-    inside: cython.longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
+    inner_end: cython.longlong = 0 if scan.is_07 or i < 0 else compressed_end(p, i, end, scan.last_offset)
     found: cython.Py_ssize_t = find_frame(scan, p, start, stop, end)
     ahead: cython.longlong
     scan.position = stop
-    while 0 <= found < inside and p[found + ENTRY_MAGIC] < MAGIC_V2 and p[found + LEGACY_FLAGS] & CODEC == 0:
+    while 0 <= found < inner_end and p[found + ENTRY_MAGIC] < MAGIC_V2 and p[found + LEGACY_FLAGS] & CODEC == 0:
         ahead = be64(p, found) - be64(p, i)
         if 0 < ahead <= INT32_MAX or (p[i + ENTRY_MAGIC] == 0 and be64(p, found) <= scan.last_offset):
             break

@@ -120,8 +120,8 @@ def is_out_of_line(walk, offset, value):
     k: cython.longlong
     next_offset: cython.longlong
     next_value: cython.longlong
-    behind: cython.longlong = walk.total - walk.next
-    if behind < LOOK_AHEAD:
+    remaining: cython.longlong = walk.total - walk.next
+    if remaining < LOOK_AHEAD:
         return False
     for k in range(LOOK_AHEAD):
         next_offset = offset_of(walk, walk.next + k)

@@ -77,7 +77,7 @@ class ExpansionBuffer:
         return True
 
     def view(self) -> memoryview:
-        """The whole buffer, until the next `extend`."""
+        """Returns a view of the whole buffer, in use until the next `extend`."""
         return memoryview(self._buffer)
 
     def expand(self, codec: cython.int, magic: cython.int, area: cython.const[cython.uchar][::1]):

@@ -99,6 +99,7 @@ def can_recode(
 
 def count_selected(selection, p, frames, first, stop, kept, max_bytes):
     i: cython.Py_ssize_t
+    """`Selection.select` for checked buffers: returns the end of the run."""
     at: cython.Py_ssize_t
     frame: cython.Py_ssize_t
     size: cython.longlong
@@ -191,7 +192,8 @@ def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> No
 
 
 class Repacking:
-    """Compresses v2 batches again. Not thread-safe. Batches with more than ``largest`` bytes of records are skipped.
+    """Compresses v2 batches again. Not thread-safe. Batches with more than ``largest`` bytes of records are left to the
+    caller.
 
     ``frame``: the next frame; ``size``: bytes in the output. The caller sets both. ``needed``: see FULL.
     """

@@ -1,7 +1,8 @@
 from kseg.kernel.compact.key_hash cimport KeyHash, Secret
 
 cpdef enum:
-    # Columns of an entry: the halves of the hash, and the offset + 1; 0 there is a free slot.
+    # Columns of a slot and of an entry: the halves of the hash, and the offset. A slot has the offset + 1; with 0 it is
+    # free.
     SLOT_HIGH = 0
     SLOT_LOW = 1
     SLOT_OFFSET = 2

@@ -3,8 +3,8 @@ from kseg.kernel.compact.key_map cimport KeyMap
 from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:
-    # Why `Survivors.write` stops, beside what opening.pxd has: the caller must compress records and seal their batch
-    # (`kseg.kernel.compact.rewriting`).
+    # A result of `Survivors.write`, besides those of opening.pxd: the caller must compress the records and seal their
+    # batch (`kseg.kernel.compact.rewriting`).
     NEEDS_PACKING = 6
 
     # Verdicts on a batch. DISCARD: drop its records unread. KEEP_EMPTY: keep at least its header. EMPTY_TXN: it is the

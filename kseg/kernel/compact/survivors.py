@@ -70,7 +70,8 @@ class Survivors:
 
     ``batch``: the next batch of the window; ``size``: bytes written so far; the caller resets both. ``needed`` and
     ``reason``: see `kseg.kernel.records.opening`. If a batch NEEDS_PACKING, its records are ``area_size`` bytes behind
-    the space for a header at ``size``; ``base_timestamp``, ``max_timestamp``, ``attributes``, ``records``.
+    the space for a header at ``size``, and ``base_timestamp``, ``max_timestamp``, ``attributes`` and ``records`` (their
+    number) are for that header.
     """
 
     def __init__(self, key_map, counts):

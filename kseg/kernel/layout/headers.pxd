@@ -1,6 +1,6 @@
 # Positions of fields in the headers of batches and messages. kseg.formats.record_batch and message_set show the tables.
 cdef extern from "native.h" nogil:
-    # What C needs too.
+    # Constants that C headers need too: native.h explains them.
     enum:
         MAGIC_V2 "KSEG_MAGIC_V2"
         HIGHEST_CODEC "KSEG_HIGHEST_CODEC"
@@ -65,7 +65,7 @@ cdef enum:
     APPEND_TIME = 2
 
 cdef enum:
-    # Of a message of 0.7.
+    # Of a message of 0.7: position of the attributes, their bits for the codec, size of the CRC.
     V07_ATTRIBUTES = 5
     V07_CODEC = 3
     CRC_BYTES = 4

@@ -63,7 +63,7 @@ cdef enum:
 # In C. Interpreted, rows.py defines the same functions.
 cdef extern from "native.h" nogil:
     enum:
-        # Parts of a result r of varint: its value is r >> VALUE_SHIFT, its length in bytes r & LENGTH_MASK.
+        # Parts of a result r of varint: r >> VARINT_VALUE_SHIFT is the value, r & VARINT_LENGTH_MASK the size.
         VARINT_VALUE_SHIFT "KSEG_VARINT_VALUE_SHIFT"
         VARINT_LENGTH_MASK "KSEG_VARINT_LENGTH_MASK"
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)

@@ -13,8 +13,8 @@ that holds the batch:
     OFFSET     absolute offset                      TIMESTAMP     ms since the epoch, -1 none
     SEQUENCE   producer sequence, -1 none           KEY, VALUE    position of the bytes
     KEY_SIZE, VALUE_SIZE   bytes, -1 null           HEADERS       index of the first header row
-    HEADER_COUNT                                    CHECK         v0, v1, 0.7: CRC | valid << 32 | timestamp kind << 33
-                                                                  (kind 0 none, 1 CreateTime, 2 LogAppendTime); v2: 0
+    HEADER_COUNT                                    CHECK         v0, v1, 0.7: CRC | valid << 32 | timestamp type << 33
+                                                                  (0 none, 1 CreateTime, 2 LogAppendTime); v2: 0
 
 Headers, HEADER_*: KEY, VALUE positions; KEY_SIZE; VALUE_SIZE, -1 null.
 

@@ -2,7 +2,8 @@
  *
  * Every function writes at out[o] and returns the position after its output. Functions with a limit check before each
  * step that o has not passed it, and write less than KSEG_STEP bytes beyond it. If it is passed, they return
- * KSEG_OUTPUT_FULL, and the output from the given o on is undefined. Other functions write less than KSEG_STEP bytes.
+ * KSEG_OUTPUT_FULL, and the output from the given o on is undefined. Other functions write less than KSEG_STEP bytes,
+ * only kseg_put as many as its text has.
  */
 #ifndef KSEG_ESCAPE_H
 #define KSEG_ESCAPE_H
@@ -174,7 +175,7 @@ KSEG_LOCAL int kseg_sequence(const unsigned char *p, Py_ssize_t i, Py_ssize_t n)
     return 4;
 }
 
-/* Copies 32 (16, 8, 4) bytes; true if all are ASCII. */
+/* Copies 32 (8, 4) bytes; true if all are ASCII. */
 KSEG_LOCAL int kseg_ascii32(unsigned char *out, const unsigned char *p) {
     uint64_t w[4];
     memcpy(w, p, 32);
@@ -337,6 +338,7 @@ KSEG_LOCAL Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t
     return o + 1;
 }
 
+/* Writes n bytes as base64 with padding, without quotes. */
 KSEG_LOCAL Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
                                        Py_ssize_t n) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

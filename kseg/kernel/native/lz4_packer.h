@@ -1,4 +1,4 @@
-/* Compression of areas by liblz4. Its functions are looked up for the first target (kseg/formats/liblz4.py). */
+/* Compression of areas by liblz4. Its functions are looked up for the first Packer (kseg/formats/liblz4.py). */
 #ifndef KSEG_LZ4_PACKER_H
 #define KSEG_LZ4_PACKER_H
 

@@ -15,6 +15,7 @@ enum {
     KSEG_MAGIC_V2 = 2,
     /* The number of zstd. Higher codecs are unknown to this version. */
     KSEG_HIGHEST_CODEC = 4,
+    /* The bits of attributes that hold the codec. */
     KSEG_CODEC = 7,
 
     /* Positions in entries since 0.8. The overhead is the offset and the size; the size field does not count it. */

@@ -15,7 +15,7 @@ enum { KSEG_MAX_DIRECT_BYTES = 1024 };
 #define KSEG_ALWAYS_INLINE static inline
 #endif
 
-/* Appends n bytes, or n zero bytes, to a register; `factor` keeps a part of the computation for the next call. */
+/* Appends n bytes, or n zero bytes, to a register; `table` keeps a part of the computation for the next call. */
 typedef uint32_t (*kseg_near_update)(int castagnoli, uint32_t reg, const unsigned char *p, size_t n);
 typedef uint32_t (*kseg_near_shift)(int castagnoli, uint32_t reg, uint64_t n,
                                         struct kseg_prefix_table *table);

@@ -140,7 +140,7 @@ KSEG_SEARCH_INLINE int kseg_repeats_here(const unsigned char *p, ptrdiff_t i, pt
 
 typedef uint64_t (*kseg_marking)(const unsigned char *p, unsigned char most, int v07);
 
-/* Marks of the positions [i, i + 64) before stop; at least 17 bytes (0.7: 5) follow stop. */
+/* Marks of the positions [i, i + 64) before stop; from each on there are at least 17 bytes (0.7: 5) before end. */
 KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                        kseg_marking marks_of_all) {
     ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;

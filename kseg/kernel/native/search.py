@@ -33,7 +33,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 def frame_bytes(p, i, end, v07):
-    """Bytes of the frame at i if its magic is known and its length holds a header and fits before end; else 0."""
+    """Returns the size of the frame at i; 0 if its magic is unknown or its length fits no header or exceeds ``end``."""
     if v07:
         if end - i < V07_MIN_BYTES:
             return 0

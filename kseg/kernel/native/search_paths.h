@@ -42,8 +42,8 @@ static inline void kseg_search_by(int path) {
 }
 
 /* The first position in [i, stop) with a plausible frame; else stop. Its checksum is verified only where that is as
- * cheap. At least 17 bytes (0.7: 5) follow each position. The frames that this search returned before were not
- * intact. */
+ * cheap. From each position on there are at least 17 bytes (0.7: 5) before end. The frames that this search returned
+ * before were not intact. */
 static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
                                             struct kseg_search *search, struct kseg_prefixes *prefixes) {
     return kseg_search_best(p, i, stop, end, v07, search, prefixes);

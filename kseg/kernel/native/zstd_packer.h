@@ -1,4 +1,4 @@
-/* Compression of areas by libzstd. Its functions are looked up for the first target (kseg/formats/libzstd.py). */
+/* Compression of areas by libzstd. Its functions are looked up for the first Packer (kseg/formats/libzstd.py). */
 #ifndef KSEG_ZSTD_PACKER_H
 #define KSEG_ZSTD_PACKER_H
 

@@ -34,8 +34,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
     varint_bytes,
 )
 
-# As a C variable: Cython takes literals of more than 31 bits for Python objects.
-
 # Of the sizes of key and value of a v0 or v1 message.
 SIZES_BYTES = cython.declare(cython.longlong, 8)
 # Length of the longest varint before a record.
@@ -106,6 +104,7 @@ def body_size(rows, row, headers, time_delta, offset_delta):
 
 
 def write_records(area, p, rows, headers, first, stop):
+    """`add_records` without the GIL."""
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     h: cython.Py_ssize_t
@@ -158,6 +157,7 @@ def write_records(area, p, rows, headers, first, stop):
 
 
 def write_messages(area, p, rows, first, stop, magic, attributes, base):
+    """`add_messages` without the GIL."""
     i: cython.Py_ssize_t
     row: cython.Py_ssize_t
     start: cython.Py_ssize_t

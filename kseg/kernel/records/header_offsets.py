@@ -80,7 +80,7 @@ class HeaderOffsets:
         return at
 
     def next_given(self, rows: cython.const[cython.longlong][::1], stop: cython.Py_ssize_t) -> int:
-        """The next batch from ``batch`` on whose header gives the offsets, or ``stop``."""
+        """Returns the next batch from ``batch`` on whose header gives the offsets, or ``stop``."""
         batch: cython.Py_ssize_t = self.batch
         check_batches(len(rows), batch, stop)
         headers = int64s_in(rows)

@@ -9,7 +9,7 @@ An entry of a 0.7 set (kafka.message.Message @0.7):
 
     size int32 | magic int8 | (magic 1: attributes int8) | crc uint32 | payload          (the CRC-32 covers the payload)
 
-v0 and v1 are read in one of three manners. STRICT; AS_DUMPED, as kafka-dump-log reads (Kafka's LegacyRecord and
+v0 and v1 are read in one of three modes. STRICT; AS_DUMPED, as kafka-dump-log reads (Kafka's LegacyRecord and
 AbstractLegacyRecordBatch): negative sizes stay as they are written, and a message whose magic is not 0 is laid out as
 v1; SIZES_ONLY, the same, and a key or value need not fit its message either: its size goes to the row, which counts as
 a misfit. Positions of misfits must not be followed.
@@ -70,7 +70,7 @@ REASONS = {
 # C variables, as Cython treats literals of more than 31 bits as Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
-# The smallest size of an entry: the fields before its key, and two sizes.
+# The smallest value of the size field: CRC, magic, attributes, the timestamp of v1, and the sizes of key and value.
 MIN_V0_BYTES = cython.declare(cython.longlong, 14)
 MIN_V1_BYTES = cython.declare(cython.longlong, 22)
 
@@ -115,7 +115,7 @@ class MessageWalk:
         return status
 
     def survey(self, payload: cython.const[cython.uchar][::1]) -> int:
-        """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``: a v1 wrapper's offsets hang on them."""
+        """Walks a v0 or v1 set without rows, for ``count`` and ``last_offset``, which offsets of v1 depend on."""
         status: cython.int
         end: cython.Py_ssize_t = len(payload)
         p = bytes_in(payload)
@@ -134,7 +134,7 @@ def read_frame(
     end: cython.Py_ssize_t,
     message: cython.pointer[Message],
 ) -> cython.int:
-    """Where the entry at the position ends, and its magic; END, CUT or a key of REASONS."""
+    """Sets the end and the magic of the entry at the position. Returns END on success, CUT or a key of REASONS."""
     size: cython.longlong
     if end - walk.position < ENTRY_OVERHEAD:
         return CUT
@@ -159,7 +159,7 @@ def read_frame(
 def read_fields(
     walk: MessageWalk, p: cython.pointer[cython.const[cython.uchar]], message: cython.pointer[Message]
 ) -> cython.int:
-    """Where key and value of the entry at the position lie; END, COMPRESSED or MISFIT."""
+    """Sets positions and sizes of key and value of that entry. Returns END on success, COMPRESSED or MISFIT."""
     at: cython.Py_ssize_t = walk.position + (V1_HEADER_BYTES if message.magic else V0_HEADER_BYTES)
     if p[walk.position + LEGACY_FLAGS] & CODEC:
         return COMPRESSED

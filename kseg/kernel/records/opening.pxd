@@ -16,9 +16,10 @@ cpdef enum:
     OUT_OF_RANGE = 102
     TOO_MANY = 103
 
-# The batches of a window (rows BATCH_*) and the buffers of one thread for their records. ``opened``: the records of
-# the next batch, if the caller has decompressed it, else the size is -1. ``payload`` from ``first`` to ``end``: the
-# records of the batch opened last. ``reason``: why it is MALFORMED.
+# The batches of a window (rows BATCH_*) and the buffers of one thread for their records. ``verdicts``: for each batch,
+# bits that the user of the window defines. ``opened``: the records of the next batch, if the caller has decompressed
+# it, else the size is -1. ``payload`` from ``first`` to ``end``: the records of the batch opened last. ``reason``: why
+# it is MALFORMED.
 cdef struct BatchWindow:
     const unsigned char* p
     const long long* batches

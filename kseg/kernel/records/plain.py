@@ -1,7 +1,7 @@
 """Plain frames, which kernel loops read without their caller, and the walk over their records.
 
-A frame is plain if its CRC is right, it is uncompressed, it is no control batch, and every record is well-formed with a
-right offset. Other frames are left to the caller, whole.
+A frame is plain if its CRC is right, it is uncompressed, and every record is well-formed with a right offset. Control
+batches are plain only if the loop accepts them (``refused``). Other frames are left to the caller, whole.
 
 A loop may have to stop at any record because its output is full: `leave` saves the position, `enter` continues there.
 """

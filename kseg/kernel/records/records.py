@@ -204,7 +204,8 @@ def count_record(
 def append_records(p, end, cursor, header, table):
     """Reads records from the cursor to ``end``, and appends rows until they are full; without rows it only checks.
 
-    Returns COMPLETE, MORE (the rows are full: call again) or a key of REASONS; the cursor is at the record concerned.
+    Returns COMPLETE, MORE (the rows are full: call again) or a key of REASONS of record_fields; the cursor is at the
+    record concerned.
     """
     fields: RecordFields
     after: cython.Py_ssize_t

@@ -18,7 +18,7 @@ LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
 
 
 def write_batches(area, p, rows, headers, count, attributes):
-    """Returns the number of bytes written, or -1."""
+    """Returns the number of bytes written, -1 if a batch does not fit."""
     i: cython.Py_ssize_t
     k: cython.int
     at: cython.Py_ssize_t = 0

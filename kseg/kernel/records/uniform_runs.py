@@ -73,6 +73,7 @@ def count_alike(run, p, frames, first, stop):
     i: cython.Py_ssize_t
     frame: cython.Py_ssize_t
     at: cython.Py_ssize_t
+    """`UniformRun.find` for checked buffers: returns the end of the run."""
     size: cython.Py_ssize_t
     kind: cython.longlong
     time: cython.longlong

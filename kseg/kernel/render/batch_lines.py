@@ -232,7 +232,7 @@ def put_json_legacy(out, o, p, at, magic):
 
 
 def put_json_batch(line, o, p, frames, frame, origin):
-    """The object of a batch that is plain, whose columns begin at ``frame``; fewer bytes than the line's margin."""
+    """Writes the object of a plain batch, whose columns begin at ``frame``; fewer bytes than the line's margin."""
     out: cython.pointer[cython.uchar] = line.out
     at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
     magic: cython.longlong = frames[frame + FRAME_MAGIC]

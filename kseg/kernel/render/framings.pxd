@@ -1,16 +1,18 @@
 from kseg.kernel.render.schema cimport Job
 
 cpdef enum:
-    # What a program's code begins with: the framing, how many record types and versions there are, then tables of the
-    # places where messages are described: of a key for each type, of a value for each type and version.
+    # Indexes of the head of a program's code: the framing, the numbers of record types and versions, then tables with
+    # the index of the description of each message, or 0: of a key for each type, of a value for each type and version.
     FRAMING = 0
     TYPES = 1
     VERSIONS = 2
     TABLES = 3
+
+    # Values of FRAMING.
     COORDINATOR = 1
     FRAMED = 2
 
-    # The description of a message: the text before its fields, the struct that it is, whether it is flexible.
+    # Columns of the description of a message: the text before its fields, its struct, whether it is flexible.
     MESSAGE_LEAD = 0
     MESSAGE_LEAD_SIZE = 1
     MESSAGE_STRUCT = 2

@@ -75,7 +75,7 @@ def uvarint(job):
 
 
 def read_length(job, is_text):
-    """Reads the length of a str, or else of bytes or an array. -1: null; NOT_PLAIN: more than the remaining bytes."""
+    """Reads the length of a str, or else of bytes or an array. -1: null; NOT_PLAIN: malformed or too long."""
     found: cython.longlong
     width: cython.Py_ssize_t = 2 if is_text else 4
     if job.is_flexible:

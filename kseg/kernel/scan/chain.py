@@ -43,13 +43,14 @@ class Chain(EventLog):
     ``base_offset`` of the segment, None if unknown. A timestamp above ``latest_ms`` is an event. ``limit`` and ``rows``
     as in `EventLog`. Offsets, epochs and timestamps (ms) are -1 until known.
 
-    ``last_offset`` of the last trusted batch; ``last_epoch``; ``is_after_damage``: batches since then are not trusted;
-    ``misplaced``: number of offsets of a preceding batch whose own offsets are wrong, so a gap of that size is not
-    reported. Counts of valid batches: ``v0``, ``v1``, ``v2``, ``transactional``, ``control``, ``with_producer``,
-    ``compressed``, ``with_horizon`` (a delete horizon), ``sparse`` (fewer records than offsets; compressed v0 and v1
-    messages count only if they were opened). ``records``: in those batches; such a message that was not opened counts
-    as one. ``batches`` counts all batches, ``missing`` the offsets in all gaps. ``largest_timestamp_offset`` is the
-    last offset of the batch that has the largest timestamp.
+    ``first_offset`` of the first trusted batch (its last offset if the first is unknown); ``last_offset`` of the last
+    trusted batch; ``last_epoch``; ``is_after_damage``: batches since then are not trusted; ``misplaced``: number of
+    offsets of a preceding batch whose own offsets are wrong, so a gap of that size is not reported. Counts of valid
+    batches: ``v0``, ``v1``, ``v2``, ``transactional``, ``control``, ``with_producer``, ``compressed``, ``with_horizon``
+    (a delete horizon), ``sparse`` (fewer records than offsets; compressed v0 and v1 messages count only if they were
+    opened). ``records``: in those batches; such a message that was not opened counts as one. ``batches`` counts all
+    batches, ``missing`` the offsets in all gaps. ``largest_timestamp_offset`` is the last offset of the batch that has
+    the ``largest_timestamp``. ``least_timestamp``: of base timestamps that are no delete horizons, and of v1 messages.
     """
 
     def __init__(self, base_offset=None, latest_ms=NO_TIME_LIMIT, limit=0, rows=None):

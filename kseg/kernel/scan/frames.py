@@ -246,6 +246,7 @@ def wrong_batch_bytes(scan, p, i, end):
 
 
 def find_frame(scan, p, start, stop, end):
+    """Returns the first position in [start, stop) at which an intact frame begins, -1 if there is none."""
     i: cython.Py_ssize_t = start
     v07: cython.bint = scan.is_07
     magic_at: cython.Py_ssize_t = V07_MAGIC if v07 else ENTRY_MAGIC

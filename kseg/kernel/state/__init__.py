@@ -1,1 +1,1 @@
-"""What is kept from batch to batch: producers, epochs, index entries, replicas, counts."""
+"""State that is kept from batch to batch: producers, epochs, index entries, replicas, counts."""

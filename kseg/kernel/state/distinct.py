@@ -3,7 +3,7 @@
 ``distinct`` (int64) is exact as long as at most CAP hashes were met; beyond, the 16384 registers of a HyperLogLog
 estimate (Flajolet and others, 2007; standard error 0.8 %):
 
-    0 COUNT of hashes held  1 CAP  2 OVERFLOWED  3 MASK of the table  8.. REGISTERS, then the table
+    0 COUNT of hashes held  1 CAP  2 OVERFLOWED  3 TABLE_MASK  8.. REGISTERS, then the table
 """
 
 import cython

@@ -3,7 +3,7 @@ cpdef enum:
     DONE = 0
     # A last offset is below the segment's base offset, or at least 2^31 above it.
     OUTSIDE = 1
-    # The offset of an entry is not larger than the previous one.
+    # The offset of an entry is not larger than the previous one; in the time index: smaller.
     NOT_RISING = 2
 
 cdef class IndexBuild:

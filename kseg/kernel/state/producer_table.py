@@ -23,7 +23,7 @@ class ProducerTable(EventLog):
     ABORT markers. Offsets, indexes and timestamps (ms) are -1 if unset.
 
     ``producers``: number of entries. ``open``: number of open transactions, with the ``oldest`` and ``youngest`` entry.
-    ``stop``: the replay stops before the first batch at or above this offset. ``largest_offset``: of all batches.
+    ``stop``: the replay stops before the first batch that reaches this offset. ``largest_offset``: of all batches.
     ``after_hole``, ``after_damage``: first offset after the last gap, and after the last ignored batch;
     ``is_after_damage``: a batch was ignored since. ``is_full``: some producers did not fit. ``idle_ms``: time until a
     broker removes a producer. ``newest_data``, ``newest_marker``: largest timestamps up to ``now_ms``. ``batches``:
@@ -97,7 +97,7 @@ class ProducerTable(EventLog):
 @cython.nogil
 @cython.exceptval(check=False)
 def home(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
-    """Where the search for a producer begins: the upper bits of the product, which depend on all bits of the id."""
+    """Returns the slot where the search for an id begins: upper bits of a product that depend on all bits of the id."""
     if cython.compiled:
         return (
             cython.cast(
@@ -115,7 +115,7 @@ def home(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
 @cython.nogil
 @cython.exceptval(check=False)
 def find(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
-    """Slot that holds the producer, or the free one where it belongs. At least one slot is free."""
+    """Returns the slot that holds the producer, or the free one where it belongs. At least one slot is free."""
     at: cython.longlong = home(table, producer_id)
     while table.slots[at] and table.entries[(table.slots[at] - 1) * ENTRY_WIDTH + ID] != producer_id:
         at = (at + 1) & table.mask

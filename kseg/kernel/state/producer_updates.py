@@ -123,7 +123,7 @@ def shares_first_offset(entries, e):
 
 
 def add_abort(table, e, stable, rows, at):
-    """A row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
+    """Writes a row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
     row: cython.Py_ssize_t = table.aborts * ABORT_WIDTH
     first: cython.longlong = table.entries[e + TXN_FIRST]
     table.abort_rows[row + ABORT_PRODUCER] = table.entries[e + ID]

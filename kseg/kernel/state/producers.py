@@ -208,7 +208,7 @@ def replay(
 ) -> int:
     """Replays rows ``start`` to ``count`` (BATCH_*). Returns the row before which it stopped.
 
-    It stops at ``count``; at the first batch at or above the offset ``stop``; if the table of aborts is full; if the
+    It stops at ``count``; at the first batch that reaches the offset ``stop``; if the table of aborts is full; if the
     table of producers is full (unless ``is_full`` is set: then other producers are ignored); with ``as_broker`` at a
     marker that is not plain. Events that do not fit are only counted.
     """

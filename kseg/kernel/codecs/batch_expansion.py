@@ -81,6 +81,7 @@ def expand_batches(
     Returns the number of frames expanded; it stops at a frame that it cannot expand and when ``expanded`` is full. 0:
     the caller must open the first frame itself. An interpreted kernel always returns 0. If no record of a frame is
     ``wanted`` (int64[4], see `kseg.kernel.records.columns`), only its header is written.
+    Raises ValueError if frames lie outside the buffer.
     """
     found: cython.Py_ssize_t
     last: cython.Py_ssize_t

@@ -73,7 +73,8 @@ class Selection:
     ) -> int:
         """Returns the end of the run of intact v2 batches from frame ``first`` on whose codec is not ``kept``.
 
-        ``frames`` are rows FRAME_* of ``buffer``. The run has at most ``max_bytes`` bytes, or is a single batch.
+        ``frames`` are rows FRAME_* of ``buffer``. The run has at most ``max_bytes`` bytes, or is a single batch. Raises
+        ValueError if frames lie outside the buffer.
         """
         check_frames(len(buffer), frames, first, stop)
         self.size = 0
@@ -98,8 +99,8 @@ def can_recode(
 
 
 def count_selected(selection, p, frames, first, stop, kept, max_bytes):
-    i: cython.Py_ssize_t
     """`Selection.select` for checked buffers: returns the end of the run."""
+    i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     frame: cython.Py_ssize_t
     size: cython.longlong
@@ -156,7 +157,10 @@ def check_records(p, at, records, start, end):
 def are_right(
     buffer: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, records: cython.const[cython.uchar][::1]
 ) -> bool:
-    """Whether ``records`` match the v2 batch header at ``at``, with rising offsets in its range."""
+    """Whether ``records`` match the v2 batch header at ``at``, with rising offsets in its range.
+
+    Raises ValueError if the header is outside the buffer.
+    """
     found: cython.bint
     end: cython.Py_ssize_t = len(records)
     if at < 0 or at + V2_HEADER_BYTES > len(buffer):
@@ -179,7 +183,10 @@ def write_header(out, at, end, codec):
 
 
 def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> None:
-    """Sets length, codec and checksum of the v2 batch that begins at ``at`` and ends with ``out``."""
+    """Sets length, codec and checksum of the v2 batch that begins at ``at`` and ends with ``out``.
+
+    Raises ValueError if ``out`` is too short for a header.
+    """
     end: cython.Py_ssize_t = len(out)
     if at < 0 or at + V2_HEADER_BYTES > end:
         raise ValueError("a buffer is too short")

@@ -12,7 +12,7 @@ _LARGE_BYTES = 1 << 20
 
 
 def allocate(size: cython.Py_ssize_t) -> memoryview:
-    """A buffer of ``size`` bytes."""
+    """Returns a buffer of ``size`` bytes. Raises ValueError if the size is negative."""
     if size < 0:
         raise ValueError("no size is negative")
     if cython.compiled:
@@ -25,7 +25,7 @@ def allocate(size: cython.Py_ssize_t) -> memoryview:
 
 
 def lengthen(data: bytearray, size: cython.Py_ssize_t) -> None:
-    """Appends ``size`` bytes to ``data``. Raises BufferError while a view of it exists."""
+    """Appends ``size`` bytes to ``data``. Raises BufferError while a view of it exists, ValueError for a wrong size."""
     if size < 0 or size > 0x7FFFFFFFFFFFFFFF - len(data):
         raise ValueError("no such size")
     if cython.compiled:

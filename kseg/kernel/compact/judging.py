@@ -91,7 +91,10 @@ def judge_rows(
     keep: cython.uchar[::1],
     counts: Counts,
 ) -> int:
-    """`judge` for ``count`` rows with positions in ``payload``; adds them to ``counts.records``."""
+    """`judge` for ``count`` rows with positions in ``payload``; adds them to ``counts.records``.
+
+    Raises ValueError if a buffer is too short, or if the map has no table.
+    """
     key_map.check()
     if len(rows) < count * ROW_WIDTH or len(keep) < count:
         raise ValueError("a buffer is too short")

@@ -17,7 +17,8 @@ PREFETCH_KEYS = cython.declare(cython.Py_ssize_t, 12)
 class KeyMap:
     """``slots``: size of the table; ``max_count``: maximum number of keys; ``count``: number of keys.
 
-    ``latest_offset``: the last offset of the log that the map covers, initially -1. `use` sets the table.
+    ``latest_offset``: the last offset of the log that the map covers, initially -1. `use` sets the table. Methods that
+    access it raise ValueError without one, and if a buffer is too short.
     """
 
     def __init__(self, secret):

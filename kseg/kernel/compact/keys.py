@@ -59,8 +59,9 @@ class KeyReader:
     ) -> int:
         """Hashes the keys of batches ``batch`` to ``count``; their rows BATCH_* have positions in ``data``.
 
-        ``opened``: the records of the next batch, if the caller had to decompress it. Returns DONE, or why it stopped
-        at ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL: ``hashes`` or ``offsets`` is full.
+        ``verdicts``: SKIP or 0 for each batch. ``opened``: the records of the next batch, if the caller had to
+        decompress it. Returns DONE, or why it stopped at ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL:
+        ``hashes`` or ``offsets`` is full. Raises ValueError if another buffer is too short.
         """
         status: cython.int
         window: BatchWindow
@@ -84,7 +85,10 @@ class KeyReader:
         hashes: cython.longlong[::1],
         offsets: cython.longlong[::1],
     ) -> int:
-        """Hashes the keys of ``count`` rows (ROW_*), written from the start. Returns the number of keys."""
+        """Hashes the keys of ``count`` rows (ROW_*), written from the start. Returns the number of keys.
+
+        Raises ValueError if a buffer is too short.
+        """
         if count <= 0 or len(payload) == 0:
             return 0
         if len(rows) < count * ROW_WIDTH or len(hashes) < 2 * count or len(offsets) < count:

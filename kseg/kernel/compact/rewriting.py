@@ -100,7 +100,10 @@ def seal(
     max_timestamp: cython.longlong,
     count: cython.longlong,
 ) -> None:
-    """`put_header` for a batch in ``out``; ``model`` holds the header with the other fields."""
+    """`put_header` for a batch in ``out``; ``model`` holds the header with the other fields.
+
+    Raises ValueError if a buffer is too short.
+    """
     if at < 0 or end - at < V2_HEADER_BYTES or end > len(out) or len(model) < V2_HEADER_BYTES:
         raise ValueError("a buffer is too short")
     put_header(bytes_out(out), at, end, bytes_in(model), 0, attributes, base_timestamp, max_timestamp, count)

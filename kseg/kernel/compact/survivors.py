@@ -99,8 +99,9 @@ class Survivors:
     ) -> int:
         """Writes the survivors of batches ``batch`` to ``count``; their rows BATCH_* have positions in ``data``.
 
-        ``opened``: the records of the next batch, if the caller had to decompress it. Returns DONE, or why it stopped
-        at ``batch``.
+        ``verdicts``: DISCARD and others, combined by or, for each batch. ``opened``: the records of the next batch, if
+        the caller had to decompress it. Returns DONE, or why it stopped at ``batch``. Raises ValueError if a buffer is
+        too short, or if the map has no table.
         """
         status: cython.int
         window: BatchWindow

@@ -57,7 +57,7 @@ class AreaWriter:
         self.begin(0, 0, None)
 
     def use(self, out: cython.uchar[::1]) -> None:
-        """Sets the buffer, which must already contain the bytes written so far."""
+        """Sets the buffer, which must contain the bytes written so far. Raises ValueError if it is too short."""
         if len(out) == 0 or len(out) < self.end:
             raise ValueError("a buffer is too short")
         self._out = out
@@ -214,7 +214,7 @@ def add_records(
     """Appends the rows ``first`` to ``stop`` (ROW_*, positions in ``payload``) as records of a v2 batch.
 
     Returns the first row that is not written: ``stop``, or a row that exceeds the limit, the buffer, or the offsets of
-    a batch with this base offset.
+    a batch with this base offset. Raises ValueError if there are no such rows.
     """
     done: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)

@@ -3,7 +3,7 @@
 `Collector.collect` reads the rows of many plain frames (`kseg.kernel.records.plain`), `keep` filters rows, `fitting`
 finds the rows that fit a size. The other functions fill one column each. Numbers are int64 or int32. A bit of ``valid``
 is set for each value that is not null; the first row is the least significant bit of the first byte. Columns of bytes:
-`kseg.kernel.records.column_bytes`.
+`kseg.kernel.records.column_bytes`. The functions raise ValueError if a buffer is too short.
 
 ROW_CHECK of every row, of any format, has the valid bit and the timestamp type, as for v0 in `kseg.kernel.layout.rows`.
 

@@ -65,6 +65,7 @@ class HeaderOffsets:
         """Writes the wanted offsets from out[at] on, and returns where they end.
 
         It stops where ``out`` is full, at a batch whose header does not give its offsets, and at the batch ``stop``.
+        Raises ValueError if a buffer is too short.
         """
         if len(wanted) < WANTED_WIDTH:
             raise ValueError("a buffer is too short")
@@ -113,6 +114,6 @@ def fill_offsets(progress, rows, stop, wanted, out, capacity, at):
 
 
 def check_batches(length, first, stop):
-    """ValueError unless there are such batches."""
+    """Raises ValueError unless there are such batches."""
     if not 0 <= first <= stop <= length // BATCH_WIDTH:
         raise ValueError("no such batches")

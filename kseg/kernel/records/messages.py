@@ -100,7 +100,10 @@ class MessageWalk:
         rows: cython.longlong[::1],
         is_07: cython.bint = False,
     ) -> int:
-        """Walks entries up to ``end``, writing rows: END, MORE, COMPRESSED, CUT or a key of REASONS."""
+        """Walks entries up to ``end``, writing rows. Returns END, MORE, COMPRESSED, CUT or a key of REASONS.
+
+        Raises ValueError if a buffer is too short.
+        """
         status: cython.int
         capacity: cython.Py_ssize_t = len(rows) // ROW_WIDTH
         if end > len(payload) or self.position < 0 or capacity < 1:

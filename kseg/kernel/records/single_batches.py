@@ -44,7 +44,10 @@ def write_batches(area, p, rows, headers, count, attributes):
 
 
 def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
-    """Returns an upper bound of the size of ``count`` records without headers as batches."""
+    """Returns an upper bound of the size of ``count`` records without headers as batches.
+
+    Raises ValueError if there are no such rows.
+    """
     i: cython.Py_ssize_t
     size: cython.longlong = 0
     if count < 0 or count * ROW_WIDTH > len(rows):

@@ -53,7 +53,10 @@ class UniformRun:
         first: cython.Py_ssize_t,
         stop: cython.Py_ssize_t,
     ) -> int:
-        """Returns the end of the run that begins with frame ``first``; ``frames`` are rows FRAME_* of ``buffer``."""
+        """Returns the end of the run that begins with frame ``first``; ``frames`` are rows FRAME_* of ``buffer``.
+
+        Raises ValueError if frames lie outside the buffer.
+        """
         check_frames(len(buffer), frames, first, stop)
         if first >= stop:
             return first
@@ -70,10 +73,10 @@ def is_plain_batch(p, at, size):
 
 
 def count_alike(run, p, frames, first, stop):
+    """`UniformRun.find` for checked buffers: returns the end of the run."""
     i: cython.Py_ssize_t
     frame: cython.Py_ssize_t
     at: cython.Py_ssize_t
-    """`UniformRun.find` for checked buffers: returns the end of the run."""
     size: cython.Py_ssize_t
     kind: cython.longlong
     time: cython.longlong

@@ -85,7 +85,7 @@ class Renderer(Progress):
         self.show(flags, context, program)
 
     def show(self, flags, context=None, program=None):
-        """Sets the contents and the form of the output."""
+        """Sets the contents and the form of the output. Raises TypeError if a text of ``context`` is not bytes."""
         self.flags = flags
         self._context, self._program = context, program
         self.is_control = False
@@ -189,7 +189,7 @@ class Renderer(Progress):
         """Prints rows ``record`` to ``stop`` of one batch; their positions count from the start of ``payload``.
 
         ``origin``: position of the batch. ``kind``: its timestamp type; in JSON, rows of v0 and v1 have their own.
-        Returns DONE, FULL, TOO_SMALL or, with ``decodes``, NEEDS_DECODING.
+        Returns DONE, FULL, TOO_SMALL or, with ``decodes``, NEEDS_DECODING. Raises ValueError for inconsistent buffers.
         """
         reached: cython.Py_ssize_t
         first: cython.Py_ssize_t = self.record

@@ -345,7 +345,10 @@ def follow_one(rows, i, count, chain):
 
 
 def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, chain: Chain) -> int:
-    """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted."""
+    """Checks the first ``count`` rows (BATCH_*). Returns the number of events written; others are only counted.
+
+    Raises ValueError if the buffer is too short.
+    """
     if count <= 0:
         return 0
     if len(rows) < count * BATCH_WIDTH:

@@ -297,7 +297,7 @@ def scan(
 
     Returns DONE (frames end exactly at ``end``), FULL (rows are full or the budget is spent: call again) or IRREGULAR
     (no intact frame begins at the position, nor one with a wrong CRC and a plausible length, if ``largest`` is set).
-    Without ``expansion`` a walk skips compressed frames.
+    Without ``expansion`` a walk skips compressed frames. Raises ValueError if a buffer is too short.
     """
     status: cython.int
     scan.check(len(buffer), end)
@@ -344,7 +344,7 @@ def find(
     """Returns the first position in [start, stop) at which an intact frame begins, or -1. It may end behind stop.
 
     ``behind``: position of a broken entry; messages inside it are skipped, judged by ``last_offset`` of the scan. A
-    search in parts continues at ``position`` of the scan.
+    search in parts continues at ``position`` of the scan. Raises ValueError if the buffer is too short.
     """
     found: cython.Py_ssize_t
     scan.check(len(buffer), end)

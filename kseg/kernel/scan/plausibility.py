@@ -187,7 +187,10 @@ def claimed_end(
     v07: cython.bint,
     largest: cython.longlong,
 ) -> int:
-    """Returns the end of the entry at a position by its length field; 0 if behind ``end`` (`claimed_bytes`)."""
+    """Returns the end of the entry at a position by its length field, 0 if that is not plausible (`claimed_bytes`).
+
+    The compiled function raises ValueError if the position or ``end`` is outside the buffer.
+    """
     size: cython.longlong
     if cython.compiled:
         if position < 0 or end > len(buffer):

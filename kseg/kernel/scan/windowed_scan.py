@@ -66,7 +66,7 @@ class WindowedScan:
         Returns ENDED (end of file), PAUSED (the headers are full, or the position has reached ``end_position``),
         NEEDS_CHECK (frames of the window, the last ``frame_count`` header rows, lack RECORDS_RIGHT: check them, then
         call again) or STUCK (no intact frame begins at the position, or it does not fit into the window). Without
-        ``headers`` every window ends with NEEDS_CHECK. Raises OSError.
+        ``headers`` every window ends with NEEDS_CHECK. Raises OSError, and ValueError for inconsistent buffers.
         """
         status: cython.longlong = NEEDS_MORE
         self.window_bytes = len(window)

@@ -57,7 +57,8 @@ def changes(
 ) -> int:
     """Writes the changes in rows ``start`` to ``count`` to ``found`` (CHANGE_*).
 
-    Returns the row before which it stopped because ``found`` is full, else ``count``.
+    Returns the row before which it stopped because ``found`` is full, else ``count``. Raises ValueError if a buffer is
+    too short.
     """
     done: cython.Py_ssize_t
     state.found = 0

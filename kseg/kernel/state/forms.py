@@ -44,7 +44,10 @@ def add_rows(
 
 
 def count_forms(rows: cython.const[cython.longlong][::1], count: int, is_07: bool, found: cython.longlong[::1]) -> None:
-    """Adds the valid batches of ``count`` rows to ``found``, FORMS_WIDTH columns."""
+    """Adds the valid batches of ``count`` rows to ``found``, FORMS_WIDTH columns.
+
+    Raises ValueError if a buffer is too short.
+    """
     if len(rows) < count * BATCH_WIDTH or len(found) < FORMS_WIDTH:
         raise ValueError("a buffer is too short")
     add_rows(int64s_in(rows), count, is_07, int64s_out(found))

@@ -309,7 +309,7 @@ def follow(
     walk: EntryWalk, rows: cython.const[cython.longlong][::1], start: cython.Py_ssize_t, count: cython.Py_ssize_t
 ) -> int:
     """Checks the index against rows ``start`` to ``count`` (BATCH_*). Returns the row to continue with after the window
-    was moved, or ``count``."""
+    was moved, or ``count``. Raises ValueError if the buffer is too short."""
     walk.events = 0
     if start >= count:
         return count

@@ -95,6 +95,7 @@ def index(
     """Writes the entries for the first ``count`` rows to ``offsets`` and ``times``, which hold ``count`` entries each.
 
     Returns DONE, or OUTSIDE or NOT_RISING if the batch of ``row`` cannot be indexed; earlier entries are written.
+    Raises ValueError if a buffer is too short.
     """
     status: cython.int
     if count <= 0:

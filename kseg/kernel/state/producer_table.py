@@ -46,7 +46,10 @@ class ProducerTable(EventLog):
         self._abort_rows, self.abort_capacity = None, 0
 
     def use(self, entries: cython.longlong[::1], slots: cython.longlong[::1]) -> None:
-        """Keeps entries here from now on: ``entries`` holds all so far, ``slots`` are zero and at least one more."""
+        """Keeps entries here from now on: ``entries`` holds all so far, ``slots`` are zero and at least one more.
+
+        Raises ValueError if a buffer has another size.
+        """
         i: cython.longlong
         at: cython.longlong
         mask: cython.longlong = len(slots) - 1
@@ -63,7 +66,7 @@ class ProducerTable(EventLog):
             self.slots[at] = i + 1
 
     def load(self, row) -> None:
-        """Adds an entry as another replay left it."""
+        """Adds an entry as another replay left it. Raises ValueError if the producer is known or the table is full."""
         k: cython.Py_ssize_t
         slot: cython.longlong = find(self, row[ID])
         if self.producers >= self.capacity or self.slots[slot]:
@@ -74,13 +77,13 @@ class ProducerTable(EventLog):
         self.slots[slot] = self.producers
 
     def row(self, index: cython.longlong) -> list:
-        """The entry of the producer that was the index-th to be seen."""
+        """Returns the entry of the producer that was the index-th to be seen. Raises IndexError."""
         if not 0 <= index < self.producers:
             raise IndexError(index)
         return [self.entries[index * ENTRY_WIDTH + k] for k in range(ENTRY_WIDTH)]
 
     def begin_transaction(self, index: cython.longlong) -> None:
-        """Puts an entry, loaded with a TXN_FIRST, among the open transactions."""
+        """Puts an entry, loaded with a TXN_FIRST, among the open transactions. Raises IndexError."""
         if not 0 <= index < self.producers:
             raise IndexError(index)
         open_transaction(self, index, self.entries[index * ENTRY_WIDTH + TXN_FIRST])
@@ -206,6 +209,7 @@ def compare(
     Writes the differing entries to ``found``: DIFFERING_NUMBER (in the file) and DIFFERING_INDEX (in the table, -1 for
     an unknown producer). Returns the entry before which it stopped because ``found`` was full. ``differing``: number of
     rows written; ``differing_open``: number of compared entries with an open transaction in the table.
+    Raises ValueError if ``snapshot`` is too short.
     """
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t

@@ -210,7 +210,8 @@ def replay(
 
     It stops at ``count``; at the first batch that reaches the offset ``stop``; if the table of aborts is full; if the
     table of producers is full (unless ``is_full`` is set: then other producers are ignored); with ``as_broker`` at a
-    marker that is not plain. Events that do not fit are only counted.
+    marker that is not plain. Events that do not fit are only counted. Raises ValueError if the buffer is too
+    short.
     """
     done: cython.Py_ssize_t
     table.events = 0

@@ -6,7 +6,8 @@ The caller provides an int64 buffer, ``tally``, of TALLY_WIDTH columns:
 
 The columns of a distribution are SIZE_COUNT, SIZE_SUM, SIZE_LEAST, SIZE_LARGEST and its buckets. Each size below 64 has
 a bucket of its own. Above, a bucket covers 1/32 of a power of two, so the error of a quantile is at most 1/64.
-`kseg.kernel.state.distinct` counts distinct keys and producer ids.
+`kseg.kernel.state.distinct` counts distinct keys and producer ids. The functions raise ValueError if a buffer is too
+short.
 """
 
 import cython

@@ -91,21 +91,23 @@ def plan_salvage(
 
 
 def run_salvage(make_load: "Callable[[Rejected], SalvageLoad]") -> Salvage:
-    """Runs loads until a broker's loader would accept the result; ``make_load`` makes a load that leaves out
-    batches."""
-    rejected = Rejected()
-    for _ in range(_MAX_LOADS):
-        load = make_load(rejected)
+    """Runs loads until a broker's loader would accept the result; ``make_load`` makes a load that leaves out batches.
+
+    Raises TransactionConflictError if it does not accept that of the last load either.
+    """
+    rejected, left = Rejected(), _MAX_LOADS
+    while True:
+        load, left = make_load(rejected), left - 1
         try:
             load.run()
         except TransactionConflictError:
+            if not left:
+                raise
             found = load.transaction_conflicts()
             # If no batch contradicts another one, the open transaction comes from a snapshot.
             rejected = Rejected({**rejected.batches, **found}, rejected.snapshots or not found)
         else:
             return load.outcome()
-    load.run()
-    return load.outcome()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
-from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.refusal import TransactionConflictError
+from kseg.recovery.salvage.rejected_batches import Rejection
+from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_salvage, run_salvage
 from kseg.segment.survey import DEEP
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import ERROR, Finding, Report
@@ -444,3 +446,25 @@ def test_more_gaps_than_are_told_one_by_one(tmp_path: Path) -> None:
     assert found.plan.gaps == [(step, 4998 * step - 1)]
     assert not plan_salvage(str(partition), START).plan
     shutil.rmtree(partition)
+
+
+def test_conflicts_of_transactions_in_every_load_are_an_error() -> None:
+    """No load is run twice: its state would be that of the first run."""
+    rejected = []
+
+    class Conflicting(SalvageLoad):
+        def __init__(self, found: Rejected) -> None:
+            rejected.append(found)
+            self.runs = 0
+
+        def run(self) -> None:
+            self.runs += 1
+            assert self.runs == 1
+            raise TransactionConflictError("another producer's transaction is open")
+
+        def transaction_conflicts(self) -> dict[int, Rejection]:
+            return {}
+
+    with pytest.raises(TransactionConflictError):
+        run_salvage(Conflicting)
+    assert [each.snapshots for each in rejected] == [False, True, True]

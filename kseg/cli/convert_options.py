@@ -102,7 +102,7 @@ def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) 
         "--lossy": options.is_lossy,
         "--base-offset": options.base_offset is not None,
     }
-    for_places = {
+    for_changes = {
         "--in-place": options.in_place,
         "--quarantine": keeping.elsewhere is not None,
         "--no-quarantine": not keeping.keeps,
@@ -115,7 +115,7 @@ def check_usage(options: ConvertOptions, change: ChangeOptions, engine: Engine) 
             "--from": options.from_lines,
             "--position-header": options.position_header is not None,
         }
-        refuse(for_places | for_segments | others, f"does not go with --to {form}")
+        refuse(for_changes | for_segments | others, f"does not go with --to {form}")
         return
     if options.from_lines:
         for_paths = {

@@ -14,7 +14,7 @@ from kseg.changes.resumable_store_output import resumable_store_output
 from kseg.cli.options import refuse
 from kseg.cli.remote_options import RebuildOptions
 from kseg.errors import RequestError
-from kseg.output.changes.rebuilds import LeftOutRow, RebuildPrinter, RebuiltRow, Steps, rebuild_printer
+from kseg.output.changes.rebuilds import LeftOutRow, RebuildFacts, RebuildPrinter, RebuiltRow, rebuild_printer
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import RecoverOptions
@@ -106,9 +106,11 @@ def recover_from_remote(
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
-    steps = Steps(shown(request.output), request.new_cluster or "", request.topic_id is not None, request.resets_epochs)
+    facts = RebuildFacts(
+        shown(request.output), request.new_cluster or "", request.topic_id is not None, request.resets_epochs
+    )
     with open_report(change.is_dry, notices.error) as sink:
-        printer = rebuild_printer(presentation.form, sink, notices, steps, change.is_dry)
+        printer = rebuild_printer(presentation.form, sink, notices, facts, change.is_dry)
         printer.left_out(_left_out(rebuild.left_out), "")
         if change.is_dry:
             for outcome in rebuild.plans():

@@ -10,7 +10,15 @@ from kseg.cli.archives import spool_options
 from kseg.cli.completion import complete_codes
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
-from kseg.cli.options import LogPath, as_presentation, batch_limit_option, era_07_option, output_options, server_option
+from kseg.cli.options import (
+    LogPath,
+    as_presentation,
+    batch_limit_option,
+    era_07_option,
+    number_option,
+    output_options,
+    server_option,
+)
 from kseg.cli.remote_options import remote_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
@@ -95,9 +103,7 @@ from kseg.verification.run import verify
     is_flag=True,
     help="The last segment is being written: a partial batch at its end is no damage.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of threads or processes (default: the cores)."
-)
+@number_option("--jobs", 1, "Number of threads or processes (default: the cores).")
 @spool_options
 @remote_options
 @server_option

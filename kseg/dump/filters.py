@@ -111,10 +111,10 @@ class Filters:
             return
         self._places += 1
         if not self._found and not self._example:
-            self._example = f"{path}: {self._inside(files)}" if path != "-" else f"standard input: {_NOTHING}"
+            self._example = f"{path}: {self._reason(files)}" if path != "-" else f"standard input: {_NOTHING}"
 
-    def _inside(self, files: Sequence[SegmentFile]) -> str:
-        """Returns the offsets and times of the segments, if the requested ones are outside of them."""
+    def _reason(self, files: Sequence[SegmentFile]) -> str:
+        """Returns why nothing matches: the offsets or times of the segments, if the requested ones are outside."""
         from kseg.segment.seek import offset_extent, time_extent
 
         if self.selection.offsets is not None:

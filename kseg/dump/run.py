@@ -22,7 +22,7 @@ from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink
 from kseg.runtime.cores import usable_cores
 from kseg.segment.batches import Batch, Message07
-from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_file
+from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
@@ -432,15 +432,12 @@ def _partitions(options: DumpOptions) -> int:
 
 
 def _expanded(options: DumpOptions, path: str) -> list[str]:
-    """Like `expand_path`; of a log directory only the partitions of topics that --topic names."""
-    parts = expand_path(path)
-    if not options.remote.topics or parts == [path]:
-        return parts
-    places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
-    chosen = [part for part, place in places if place is not None and options.remote.wants(place[0])]
-    if not chosen:
-        raise PathError(f"{path}: no partition of a topic that --topic names")
-    return chosen
+    """Like `expand_path`; of a log directory only the partitions of topics that --topic names. Raises PathError."""
+    if not options.remote.topics:
+        return expand_path(path)
+    from kseg.logdir.topic_selection import of_topics
+
+    return of_topics([path], options.remote.topics)
 
 
 def shrank(path: str, source: Source) -> str:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kseg.output.paint import Paint, cells
+from kseg.output.paint import Paint, display_width
 from kseg.output.sink import Sink
 
 
@@ -30,7 +30,8 @@ class Columns:
                 left.remove(column)
         self._columns = [(column, widths[column.title]) for column in left]
 
-    def title(self, paint: Paint) -> str:
+    def heading(self, paint: Paint) -> str:
+        """Returns the line of titles."""
         return paint(self.line({column.title: column.title for column, _ in self._columns}), bold=True)
 
     def width_of(self, title: str, width: int) -> int:
@@ -44,7 +45,7 @@ class Columns:
         shown = []
         for column, width in self._columns:
             text = found.get(column.title, "-")
-            blank = " " * (width - cells(text))
+            blank = " " * (width - display_width(text))
             padded = blank + text if column.is_number else text + blank
             if column is self._columns[-1][0]:
                 padded = padded.rstrip()  # otherwise the color would include the blanks

@@ -15,7 +15,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.logdir.partitions import Partitions
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells, clipped
+from kseg.output.paint import Paint, clipped, display_width
 from kseg.output.printer import Printer, Span, Style
 from kseg.output.sink import Sink
 from kseg.quantities import shown_time
@@ -213,14 +213,14 @@ class CommittedOffsetsPrinter(Printer):
         used = set()
         for offset in found:
             for title, text in self._cells(offset).items():
-                widths[title] = max(widths[title], cells(text))
+                widths[title] = max(widths[title], display_width(text))
                 used |= {title} if text else set()
         used |= {"LAG"}
         metadata = widths["METADATA"]
         widths["METADATA"] = min(metadata, MIN_METADATA_WIDTH)
         columns = Columns([column for column in COLUMNS if column.title in used], widths, self._width)
         width = max(columns.width_of("METADATA", self._width), widths["METADATA"])
-        yield columns.title(self._paint)
+        yield columns.heading(self._paint)
         for offset in found:
             shown = self._cells(offset)
             shown["METADATA"] = clipped(shown["METADATA"], width)

@@ -7,7 +7,7 @@ from typing import Any
 from kseg.output.columns import Column, Columns
 from kseg.output.fleet_order import path_text, sorted_rows
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells
+from kseg.output.paint import Paint, display_width
 from kseg.quantities import plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
@@ -48,11 +48,13 @@ class FleetTable:
         last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
         last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
         widths = {
-            column.title: max(cells(each[column.title]) for each in (*shown, last, {column.title: column.title}))
+            column.title: max(
+                display_width(each[column.title]) for each in (*shown, last, {column.title: column.title})
+            )
             for column in chosen
         }
         columns = Columns(chosen, widths, self._width)
-        lines = [columns.title(self._paint), *(columns.line(each, self._paint) for each in shown)]
+        lines = [columns.heading(self._paint), *(columns.line(each, self._paint) for each in shown)]
         lines.append(self._paint(columns.line(last), bold=True))
         return "\n".join([*lines, *self._forms()]) + "\n"
 

@@ -19,26 +19,26 @@ class Paint:
         return click.style(text, fg=color, bold=bold or None)
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """Returns the number of terminal columns of printable text: two for wide characters, none for combining ones."""
     if text.isascii():
         return len(text)
-    return sum(_cells_of(char) for char in text)
+    return sum(_char_width(char) for char in text)
 
 
 def clipped(text: str, width: int) -> str:
     """Returns the text, or its start and an ellipsis if it is wider than ``width`` columns."""
-    if cells(text) <= width:
+    if display_width(text) <= width:
         return text
     taken = 0
     for at, char in enumerate(text):
-        taken += _cells_of(char)
+        taken += _char_width(char)
         if taken > width - 1:
             return text[:at] + "…"
     return text
 
 
-def _cells_of(char: str) -> int:
+def _char_width(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -14,7 +14,7 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, cells, clipped
+from kseg.output.paint import Paint, clipped, display_width
 from kseg.output.printer import Printer, Span, Style, all_rows
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes, shown_time
@@ -214,7 +214,7 @@ class TablePrinter(Printer):
             rest = f"{decoded.key_text or 'null'}: {decoded.payload_text or 'null'}"
         else:
             rest = f"{_shown(record.key)}: {_shown(record.value)}{_headers(record)}"
-        width = max(self._width - cells(head) - 2, 8)
+        width = max(self._width - display_width(head) - 2, 8)
         color = None if record.is_valid else "red"
         self._add(
             (None, f"{self._paint(head, 'bright_black')}  {clipped(on_one_line(rest[:_PREVIEW_BYTES]), width)}", color)
@@ -238,7 +238,7 @@ class TablePrinter(Printer):
                 for column in COLUMNS
             }
             self._columns = Columns(COLUMNS, widths, self._width - SLACK)
-            self._put_line(self._columns.title(self._paint))
+            self._put_line(self._columns.heading(self._paint))
         for row in rows:
             self._put_row(row)
 

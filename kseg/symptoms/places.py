@@ -36,9 +36,9 @@ class Place(NamedTuple):
 
     def values(self) -> dict[str, str]:
         """Returns the values for the placeholders of a command. Users replace words in capitals."""
-        root = self.log_directory or "LOGDIR"
-        partition = self.partition or (os.path.join(root, self.name) if self.name else root)
-        found = {"logdir": root, "partition": partition, "file": self.file or "FILE"}
+        log_directory = self.log_directory or "LOGDIR"
+        partition = self.partition or (os.path.join(log_directory, self.name) if self.name else log_directory)
+        found = {"logdir": log_directory, "partition": partition, "file": self.file or "FILE"}
         if self.position is not None:
             found["positions"] = f"{self.position}..{self.position + HEX_BYTES - 1}"
         if self.offset is not None:
@@ -48,19 +48,19 @@ class Place(NamedTuple):
 
 def place_of(message: str, groups: dict[str, str | None]) -> Place:
     """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
-    file = partition = root = name = None
+    file = partition = log_directory = name = None
     for path in _paths(message, groups):
         kind, holder = _kind(path)
         if kind == "file":
             file = file or path
-            path, kind = holder, "partition" if parse_partition_name(os.path.basename(holder)) else "root"
+            path, kind = holder, "partition" if parse_partition_name(os.path.basename(holder)) else "log directory"
         if kind == "partition":
             partition = partition or path
         else:
-            root = root or path
+            log_directory = log_directory or path
     context = _CONTEXT.search(message)
     if context is not None:
-        name, root = context["partition"], root or context["dir"]
+        name, log_directory = context["partition"], log_directory or context["dir"]
     if groups.get("topic"):
         name = f"{groups['topic']}-{groups['number']}"
     given = groups.get("partition")
@@ -69,11 +69,13 @@ def place_of(message: str, groups: dict[str, str | None]) -> Place:
     if name is None and (found := _NAMED.search(message)):
         name = found["name"] or f"{found['topic']}-{found['number']}"
     if partition is not None:
-        root = root or os.path.dirname(partition) or os.curdir
-    elif root is not None and name is not None:
-        partition = os.path.join(root, name)
+        log_directory = log_directory or os.path.dirname(partition) or os.curdir
+    elif log_directory is not None and name is not None:
+        partition = os.path.join(log_directory, name)
     position, offset = groups.get("position"), groups.get("offset")
-    return Place(root, partition, file, name, int(position) if position else None, int(offset) if offset else None)
+    return Place(
+        log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None
+    )
 
 
 def _paths(message: str, groups: dict[str, str | None]) -> list[str]:
@@ -84,10 +86,10 @@ def _paths(message: str, groups: dict[str, str | None]) -> list[str]:
 
 
 def _kind(path: str) -> tuple[str, str]:
-    """Returns "file", "partition" or "root", and the directory of the path."""
+    """Returns "file", "partition" or "log directory", and the directory of the path."""
     holder, name = os.path.split(path.rstrip("/"))
     if parse_partition_name(name):
         return "partition", holder
     if name in SIDE_NAMES or "." in name:
         return "file", holder
-    return "root", path
+    return "log directory", path

@@ -7,7 +7,7 @@ import pytest
 
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint, cells
+from kseg.output.paint import Paint, display_width
 from kseg.output.summary import SummaryPrinter
 from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.times import show_span
@@ -84,7 +84,7 @@ def test_damage_and_exit_status() -> None:
 def test_80_columns_are_enough(path: Path) -> None:
     _, lines = run(path)
     assert lines[0].startswith(f"{path}: ")
-    assert [line for line in lines[1:] if cells(line) > 80 or line != line.rstrip()] == []
+    assert [line for line in lines[1:] if display_width(line) > 80 or line != line.rstrip()] == []
 
 
 def test_nothing_is_written_for_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
-from kseg.output.paint import Paint, cells
+from kseg.output.paint import Paint, display_width
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
 from kseg.quantities import shown_time
@@ -43,14 +43,14 @@ def test_columns_are_aligned(width: int) -> None:
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_80_columns_are_enough(path: Path) -> None:
     lines = show(path, style=Style(deep=True, contents=True))
-    assert [line for line in lines if cells(line) > 80 and line != str(path)] == []
+    assert [line for line in lines if display_width(line) > 80 and line != str(path)] == []
 
 
 @pytest.mark.parametrize("width", range(60, 120, 4))
 def test_columns_leave_space_for_numbers_that_grow(width: int) -> None:
     """A table that is wider than the terminal drops columns, so that longer numbers of later batches fit, too."""
     title = show(TRANSACTIONS, width=width)[0]
-    assert cells(title) <= width - table.SLACK
+    assert display_width(title) <= width - table.SLACK
 
 
 @pytest.mark.sampled(3)

@@ -42,8 +42,8 @@ class RebuiltRow:
     damage: list[str] = field(default_factory=list)
 
 
-class Steps(NamedTuple):
-    """The facts for the text after a rebuild."""
+class RebuildFacts(NamedTuple):
+    """The facts for the text about the remaining steps, `next_steps`."""
 
     output: str
     new_cluster: str
@@ -54,9 +54,9 @@ class Steps(NamedTuple):
 class RebuildPrinter:
     """Base class. ``count``: partitions made; ``has_damage``: whether offsets or records are missing in one."""
 
-    def __init__(self, sink: Sink, notices: Notices, steps: Steps, is_dry: bool) -> None:
+    def __init__(self, sink: Sink, notices: Notices, facts: RebuildFacts, is_dry: bool) -> None:
         self.sink, self.notices = sink, notices
-        self._steps, self._is_dry = steps, is_dry
+        self._facts, self._is_dry = facts, is_dry
         self.count = 0
         self.has_damage = False
         self.rows: list[RebuiltRow] = []
@@ -110,7 +110,7 @@ class TextRebuilds(RebuildPrinter):
     def finish(self, failed: list[str]) -> None:
         self.sink.flush()
         if not self._is_dry and self.count and not self.notices.is_quiet:
-            for line in next_steps(self._steps, max(row.last_epoch for row in self.rows)):
+            for line in next_steps(self._facts, max(row.last_epoch for row in self.rows)):
                 put_line(line)
 
 
@@ -178,14 +178,14 @@ class JsonRebuilds(RebuildPrinter):
         self.sink.write(encode(row) + b"\n")
 
 
-def rebuild_printer(form: str, sink: Sink, notices: Notices, steps: Steps, is_dry: bool) -> RebuildPrinter:
+def rebuild_printer(form: str, sink: Sink, notices: Notices, facts: RebuildFacts, is_dry: bool) -> RebuildPrinter:
     """Returns the printer for a --format."""
-    return (JsonRebuilds if form == "json" else TextRebuilds)(sink, notices, steps, is_dry)
+    return (JsonRebuilds if form == "json" else TextRebuilds)(sink, notices, facts, is_dry)
 
 
-def _log_start_step(steps: Steps) -> list[str]:
-    file = f"{steps.output}/log-start-offset-checkpoint"
-    if steps.new_cluster:
+def _log_start_step(facts: RebuildFacts) -> list[str]:
+    file = f"{facts.output}/log-start-offset-checkpoint"
+    if facts.new_cluster:
         return [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
     return [
         f"  4. Add the entries of {file}, if there are any after its second line, to the",
@@ -193,9 +193,9 @@ def _log_start_step(steps: Steps) -> list[str]:
     ]
 
 
-def next_steps(steps: Steps, last_epoch: int) -> list[str]:
+def next_steps(facts: RebuildFacts, last_epoch: int) -> list[str]:
     """Returns the text about the remaining steps."""
-    has_ids = bool(steps.new_cluster) or steps.has_topic_id
+    has_ids = bool(facts.new_cluster) or facts.has_topic_id
     lines = ["Remaining steps, for each topic:"]
     if not has_ids:
         lines += [
@@ -205,14 +205,14 @@ def next_steps(steps: Steps, last_epoch: int) -> list[str]:
         ]
     else:
         lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
-    place = steps.new_cluster or "the log directory"
+    place = facts.new_cluster or "the log directory"
     lines += [
         "  2. Stop the broker cleanly.",
-        f"  3. Replace the empty partition directories in {place} by those in {steps.output}.",
-        *_log_start_step(steps),
+        f"  3. Replace the empty partition directories in {place} by those in {facts.output}.",
+        *_log_start_step(facts),
         "  5. Give all files to the broker's user, and start the broker.",
     ]
-    if last_epoch and not steps.resets_epochs:
+    if last_epoch and not facts.resets_epochs:
         lines += [
             f"The batches have leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
             "with a committed offset waits for ever after its start. Repeat this command with --reset-epochs, or",

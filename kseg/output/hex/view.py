@@ -1,7 +1,7 @@
 """``--hex``: the bytes of a segment, field by field, with their meaning, including damage.
 
-The fields are those of the formats' own tables (`kseg.formats`). Nothing outside of a batch or damage is read for it,
-whatever its length fields are.
+The fields are those of the tables at the heads of the modules in `kseg.formats`. Nothing outside of a batch or damage
+is read for it, whatever its length fields are.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ import pytest
 
 from kseg.formats.rows import Scratch
 from kseg.output.hex.view import HexPrinter
-from kseg.output.paint import Paint, cells
+from kseg.output.paint import Paint, display_width
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from verification.made import message, of_records, plain_record, varint
 from verification.partitions import sealed
@@ -61,7 +61,7 @@ def test_every_byte_is_shown_once(path: Path) -> None:
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_80_columns_are_enough(path: Path) -> None:
     lines = view(path, unpacked=True)
-    assert [line for line in lines[1:] if cells(line) > 80] == []
+    assert [line for line in lines[1:] if display_width(line) > 80] == []
     assert [line for line in lines if line != line.rstrip()] == []
 
 

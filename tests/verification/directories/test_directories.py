@@ -284,9 +284,11 @@ def test_a_snapshot_without_its_footer(tmp_path: Path) -> None:
         at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
         sizes.append(at)
     (logs / "bootstrap.checkpoint").write_bytes(data[: sizes[-2]])
-    assert "no footer" in check(logs).one("bad-metadata-snapshot").message
+    found = check(logs).one("bad-metadata-snapshot")
+    assert ("no footer" in found.message, found.position) == (True, sizes[-2])
     (logs / "bootstrap.checkpoint").write_bytes(data[sizes[0] :])
-    assert "no header" in check(logs).one("bad-metadata-snapshot").message
+    found = check(logs).one("bad-metadata-snapshot")
+    assert ("no header" in found.message, found.position) == (True, 0)
 
 
 def test_a_log_start_that_no_snapshot_reaches(tmp_path: Path) -> None:

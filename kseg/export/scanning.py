@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import Chunk, Chunks
@@ -32,6 +32,9 @@ from kseg.segment.slices import Slice, slices
 from kseg.stores import trees
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
+
+if TYPE_CHECKING:
+    from kseg.logdir.remote_tree import LiveSegment
 
 T = TypeVar("T")
 
@@ -100,7 +103,7 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
 def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, Part]]:
     if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
         return
-    files = [file for file in segments_at(place) if is_readable(file) and request.keeps(file)]
+    files = [file for file in readable_segments_at(place) if request.keeps(file)]
     chosen = matching(files, request.wanted, is_partition=[file.path for file in files] != [place])
     transactions = None
     if request.is_committed and chosen:
@@ -111,12 +114,17 @@ def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -
 
 
 def _offsets(file: SegmentFile) -> Offsets:
+    live = live_segment_of(file)
+    return Offsets() if live is None else Offsets(live.log_start)
+
+
+def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
+    """Returns the segment of remote storage that is mounted at the file's path; None for other files."""
     if trees.find(file.path) is None:
-        return Offsets()
+        return None
     from kseg.logdir.remote_tree import live_segment_at  # few read remote storage
 
-    live = live_segment_at(file.path)
-    return Offsets() if live is None else Offsets(live.log_start)
+    return live_segment_at(file.path)
 
 
 def logs_around(place: str) -> list[SegmentFile]:
@@ -136,13 +144,15 @@ def _slices(file: SegmentFile, slice_bytes: int | None) -> list[tuple[int, Slice
     return [((part.end or size) - part.start, part) for part in parts]
 
 
-def is_readable(file: SegmentFile) -> bool:
-    """Returns True; raises UnsupportedError if the file is not a segment."""
-    if file.is_packed:
-        raise UnsupportedError(f"{file.path}: is not packed, whatever its suffix says: give it another name")
-    if file.kind and not file.is_segment:
-        raise UnsupportedError(f"{file.path}: {file.kind} files hold no records")
-    return True
+def readable_segments_at(place: str) -> list[SegmentFile]:
+    """Returns the segments of a file or partition directory. Raises UnsupportedError if one is not a segment."""
+    files = segments_at(place)
+    for file in files:
+        if file.is_packed:
+            raise UnsupportedError(f"{file.path}: is not packed, whatever its suffix says: give it another name")
+        if file.kind and not file.is_segment:
+            raise UnsupportedError(f"{file.path}: {file.kind} files hold no records")
+    return files
 
 
 def matching(files: list[SegmentFile], wanted: Wanted, is_partition: bool) -> list[SegmentFile]:

@@ -54,8 +54,10 @@ class Committed:
         self._tail: tuple[Tail, Transactions] | None = None
 
     def transactions(self, file: SegmentFile, part: Slice, tail: Tail, source: Source) -> Transactions:
-        """Returns the transactions that hide records of a part of a segment. ``source``: the segment. Raises
-        PathError."""
+        """Returns the transactions that hide records of a part of a segment. ``source``: the segment.
+
+        Raises PathError.
+        """
         open_before = _open_at(tail)
         if open_before is None:
             return self._at_end(tail._replace(first=-1, snapshot=None), {})
@@ -85,13 +87,13 @@ class Committed:
                 found.read_run(reader, item)
                 last = max(last, reader.batch(item, item.count - 1, keep=False).last_offset)
         if found.has_open():
-            for behind, run in self._runs_behind(file, part, tail, source):
-                found.end_in(behind, run)
+            for later, run in self._runs_after(file, part, tail, source):
+                found.end_in(later, run)
                 if not found.has_open():
                     break
         return found, last
 
-    def _runs_behind(
+    def _runs_after(
         self, file: SegmentFile, part: Slice, tail: Tail, source: Source
     ) -> Iterator[tuple[SegmentReader, Run]]:
         if part.end is not None:

@@ -2,8 +2,8 @@
 
 There are three steps, with shuffles between them that never contain values:
 
-- scan: the key hashes of a segment, each with its last offset, are partitioned into buckets;
-- merge: a bucket has all keys with some hashes; it sends each group the last offsets of the keys that occur in it;
+- read keys: the key hashes of a segment, each with its last offset, are partitioned into buckets;
+- look up: a bucket has all keys with some hashes; it sends each group the last offsets of the keys that occur in it;
 - clean: a group is rewritten by the local cleaner with its part of the map, with the same result as with the whole map.
 
 A task may run more than once, even concurrently: each attempt writes to its own folder, and only results reported to
@@ -65,7 +65,7 @@ class _Shared:
     """
 
     segments: list[Segment]
-    found: CleanableRange
+    cleanable: CleanableRange
     producers: Producers
     settings: CleanerSettings
     groups: list[int]
@@ -91,9 +91,12 @@ def _probe(secret: bytes) -> tuple[str, int, int]:
 
 
 class _Scan(NamedTuple):
-    """A segment whose keys are read, by its index. ``transactions``: open transactions at its start, pickled."""
+    """A segment whose keys are read: its index, and the number of its records, None if it is unknown.
 
-    number: int
+    ``transactions``: open transactions at its start, pickled; None for a clean segment.
+    """
+
+    segment: int
     records: int | None
     transactions: bytes | None
 
@@ -246,15 +249,15 @@ class _ReadKeys:
                 shares = self._shares(scan, buffers, workers)
             except (KsegError, OSError) as error:
                 # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
-                if scan.number >= self.shared.dirty:
-                    yield 0, (scan.number, failure_of(error))
+                if scan.segment >= self.shared.dirty:
+                    yield 0, (scan.segment, failure_of(error))
                 continue
             for bucket, share in enumerate(shares):
                 if share:
-                    yield bucket, (scan.number, share)
+                    yield bucket, (scan.segment, share)
 
     def _shares(self, scan: _Scan, buffers: Buffers, workers: Workers) -> list[Entries]:
-        segment, shared = self.shared.segments[scan.number], self.shared
+        segment, shared = self.shared.segments[scan.segment], self.shared
         keys = segment.size // 32 + _MIN_KEYS
         keys = keys if scan.records is None else min(keys, scan.records + 1)
         while True:
@@ -289,7 +292,7 @@ class _LookUp:
         whole = OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)
         try:
             for entries in dirty:
-                whole.merge(entries, max(shared.found.start, 0))
+                whole.merge(entries, max(shared.cleanable.start, 0))
             yield 0, _KeyCount(len(whole))
             for index, entries in shares:
                 if offsets := bytes(whole.look_up(entries)):
@@ -327,7 +330,7 @@ class _Clean:
 
     def _cleaned(self, task: _GroupTask, entries: list[memoryview]) -> tuple[Segment, Counter[str]]:
         shared = self.shared
-        one = Round(shared.segments, shared.found, shared.producers, shared.settings, None)
+        one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
         part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
         folder = None if task.folder is None else os.path.join(task.folder, uuid4().hex)
         try:

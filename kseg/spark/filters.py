@@ -26,7 +26,7 @@ _LAST_MS = ((1 << 63) - 1) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class WantedPartitions:
     """Requested topics and partitions; None: all. Files without a topic are in no set."""
 
     topics: frozenset[str] | None = None
@@ -44,7 +44,7 @@ class Narrowed:
     """The options of a read after `take`."""
 
     options: Options
-    places: Places = field(default_factory=Places)
+    partitions: WantedPartitions = field(default_factory=WantedPartitions)
 
     def take(self, filters: Iterable[Filter]) -> list[Filter]:
         """Applies each filter that can be applied exactly. Returns the others."""
@@ -64,8 +64,8 @@ class Narrowed:
         if column in (("topic",), ("partition",)) and isinstance(each, EqualTo | In):
             values = frozenset(each.value if isinstance(each, In) else (value,))
             name = "topics" if column == ("topic",) else "partitions"
-            before = getattr(self.places, name)
-            self.places = replace(self.places, **{name: values if before is None else before & values})
+            before = getattr(self.partitions, name)
+            self.partitions = replace(self.partitions, **{name: values if before is None else before & values})
             return True
         return False
 

@@ -1,4 +1,4 @@
-"""Runs tasks of commands on Spark. They return findings and counts, never records."""
+"""Runs tasks of commands on Spark, and collects their results on the driver."""
 
 import os
 import socket
@@ -157,6 +157,7 @@ class Failure(NamedTuple):
 
 
 def failure_of(error: KsegError | OSError) -> Failure:
+    """Returns an error of a task as a value."""
     if isinstance(error, KsegError):
         return Failure(str(error), error.exit_status)
     path = error.filename if isinstance(error.filename, str) else None

@@ -15,13 +15,21 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kseg.spark.stores import size_of
-from kseg.spark.streams import ClosedSegment, KsegStreamReader, Offset, Place, Places, offset_of, places_of
+from kseg.spark.streams import (
+    ClosedSegment,
+    DirectoryProgress,
+    KsegStreamReader,
+    Offset,
+    StreamProgress,
+    offset_of,
+    progress_of,
+)
 
 
 class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
     """The stream reader with ``maxFilesPerTrigger`` and ``maxBytesPerTrigger``."""
 
-    _target: Places | None = None
+    _target: StreamProgress | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns a limit of the options; if there are two, `latestOffset` respects both."""
@@ -31,7 +39,7 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if stream.max_bytes is None else ReadMaxBytes(stream.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Ends the query behind the segments that are closed now."""
+        """Ends the query after the segments that are closed now."""
         self._target = self.closed()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # type: ignore[override]
@@ -40,18 +48,19 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
         Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
         """
         with self.stores():
-            return self._behind(places_of(start), not isinstance(limit, ReadAllAvailable))
+            return self._after_micro_batch(progress_of(start), not isinstance(limit, ReadAllAvailable))
 
-    def _behind(self, end: Places, is_limited: bool) -> Offset:
+    def _after_micro_batch(self, progress: StreamProgress, is_limited: bool) -> Offset:
         files = size = 0
-        for directory, closed in _in_turns(self.unread(end)):
-            if self._target is not None and closed.next > self._target.get(directory, Place()).next:
+        for directory, closed in _in_turns(self.unread(progress)):
+            if self._target is not None and closed.next > self._target.get(directory, DirectoryProgress()).next:
                 continue
             files, size = files + 1, size + size_of(closed.file.path)
             if is_limited and files > 1 and self._is_above(files, size):
                 break
-            end[directory] = Place(closed.next, end.get(directory, Place()).segments + 1)
-        return offset_of(end)
+            segments = progress.get(directory, DirectoryProgress()).segments
+            progress[directory] = DirectoryProgress(closed.next, segments + 1)
+        return offset_of(progress)
 
     def _is_above(self, files: int, size: int) -> bool:
         stream = self._options.stream
@@ -60,5 +69,5 @@ class LimitedStreamReader(KsegStreamReader, SupportsTriggerAvailableNow):
 
 def _in_turns(unread: dict[str, list[ClosedSegment]]) -> Iterator[tuple[str, ClosedSegment]]:
     """Yields the first segment of each directory, then the second ones, and so on."""
-    each = ([(directory, closed) for closed in files] for directory, files in unread.items())
-    return (found for found in chain.from_iterable(zip_longest(*each)) if found is not None)
+    by_directory = ([(directory, closed) for closed in files] for directory, files in unread.items())
+    return (found for found in chain.from_iterable(zip_longest(*by_directory)) if found is not None)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kseg.formats.compressing import parse_target
 from kseg.segment.times import parse_time
-from kseg.spark.positions import Place, parse_numbers
+from kseg.spark.positions import TopicPartition, parse_numbers
 
 
 def one_of(*values: str) -> Callable[[str], str]:
@@ -28,16 +28,15 @@ def chosen(first: str, second: str) -> Callable[[str], bool]:
 truth = chosen("false", "true")
 
 
-def number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ValueError("a number from 0 on")
-    return int(text)
+def number_from(least: int) -> Callable[[str], int]:
+    """Returns a parser of numbers of at most 18 digits."""
 
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= least):
+            raise ValueError(f"a number from {least} on")
+        return int(text)
 
-def count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text)):
-        raise ValueError("a number from 1 on")
-    return int(text)
+    return parse
 
 
 def time(end: int) -> Callable[[str], int]:
@@ -52,7 +51,7 @@ def time(end: int) -> Callable[[str], int]:
     return parse
 
 
-def timestamps(text: str) -> dict[Place, int]:
+def timestamps(text: str) -> dict[TopicPartition, int]:
     return dict(parse_numbers(text, 'JSON such as {"orders": {"0": 1769850000000}}'))
 
 
@@ -68,8 +67,8 @@ def private_keys(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def byte_count(text: str) -> int:
-    digits, unit = text.rstrip("kKmMgG"), text[len(text.rstrip("kKmMgG")) :].upper()
-    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(unit)
+    digits = text.rstrip("kKmMgG")
+    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[len(digits) :].upper())
     if scale is None or not (digits.isascii() and digits.isdigit()) or not int(digits):
         raise ValueError("a number of bytes such as 1000000, 64m or 1g")
     return int(digits) * scale
@@ -98,9 +97,7 @@ def topic_pattern(text: str) -> "re.Pattern[str]":
         raise ValueError(f"a regular expression: {error}") from None
 
 
-def assigned(text: str) -> frozenset[Place]:
-    import json
-
+def assigned(text: str) -> frozenset[TopicPartition]:
     expected = 'JSON such as {"orders": [0, 1]}'
     try:
         found = frozenset((topic, number) for topic, numbers in json.loads(text).items() for number in numbers)

@@ -16,7 +16,7 @@ from kseg.errors import KsegError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP
-from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Place, Positions, parse_word_or_offsets
+from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Positions, TopicPartition, parse_word_or_offsets
 from kseg.spark.storage import Settings, Storage, storage_options
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url
@@ -33,7 +33,7 @@ TASKS = 100_000
 _CATALOG_NAMES = frozenset(
     {"collation", "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type"}
 )
-"""What Spark's catalogs add to the options of a table (TableCatalog.RESERVED_PROPERTIES)."""
+"""Properties that Spark's catalogs add to the options of a table (TableCatalog.RESERVED_PROPERTIES)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Subscription:
 
     topics: frozenset[str] | None = None
     pattern: re.Pattern[str] | None = None
-    partitions: frozenset[Place] | None = None
+    partitions: frozenset[TopicPartition] | None = None
 
     def has(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is to be read."""
@@ -126,7 +126,7 @@ def parse_options(given: Mapping[str, str], hadoop: Settings = ()) -> Options:
 
     Raises KsegError for an unknown option or invalid value.
     """
-    found = _parsed(given, _OPTIONS)
+    found = _parsed(given, READ_OPTIONS)
     groups = {
         group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
         for group, kind in _GROUPS.items()
@@ -139,7 +139,7 @@ def parse_write_options(given: Mapping[str, str], hadoop: Settings = ()) -> Writ
 
     Raises KsegError for an unknown option or invalid value.
     """
-    return WriteOptions(storage=Storage(storage_options(given), hadoop), **_parsed(given, _WRITE_OPTIONS))
+    return WriteOptions(storage=Storage(storage_options(given), hadoop), **_parsed(given, WRITE_OPTIONS))
 
 
 def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[str, Any]:
@@ -185,16 +185,16 @@ _GROUPS: Mapping[str, Callable[..., Any]] = {
     "stream": StreamOptions,
 }
 
-_ALL: tuple[_Option, ...] = (
+_READING: tuple[_Option, ...] = (
     ("mode", "mode", values.one_of(*MODES)),
-    ("startOffset", "first_offset", values.number),
-    ("endOffset", "last_offset", values.number),
+    ("startOffset", "first_offset", values.number_from(0)),
+    ("endOffset", "last_offset", values.number_from(0)),
     ("startTimestamp", "earliest_ms", values.time(0)),
     ("endTimestamp", "latest_ms", values.time(1)),
     ("startingOffsets", "start.offsets", lambda text: parse_word_or_offsets(text, "earliest", LATEST)),
     ("endingOffsets", "end.offsets", lambda text: parse_word_or_offsets(text, "latest", EARLIEST)),
-    ("startingTimestamp", "start.timestamp", values.number),
-    ("endingTimestamp", "end.timestamp", values.number),
+    ("startingTimestamp", "start.timestamp", values.number_from(0)),
+    ("endingTimestamp", "end.timestamp", values.number_from(0)),
     ("startingOffsetsByTimestamp", "start.timestamps", values.timestamps),
     ("endingOffsetsByTimestamp", "end.timestamps", values.timestamps),
     ("startingOffsetsByTimestampStrategy", "fails_without_timestamp", values.chosen("latest", "error")),
@@ -203,7 +203,7 @@ _ALL: tuple[_Option, ...] = (
     ("assign", "subscription.partitions", values.assigned),
     ("includeHeaders", "includes_headers", values.truth),
     ("ignoreLogStart", "ignores_log_start", values.truth),
-    ("maxFilesPerTrigger", "stream.max_files", values.count),
+    ("maxFilesPerTrigger", "stream.max_files", values.number_from(1)),
     ("maxBytesPerTrigger", "stream.max_bytes", values.byte_count),
     ("includeLast", "stream.includes_last", values.truth),
     ("failOnDataLoss", "stream.fails_on_data_loss", values.truth),
@@ -222,7 +222,6 @@ _WRITING: tuple[_Option, ...] = (
     ("segmentBytes", "segment_bytes", values.byte_count),
     ("indexIntervalBytes", "interval_bytes", values.byte_count),
 )
-_OPTIONS = {option[0].lower(): option for option in _ALL}
-_WRITE_OPTIONS = {option[0].lower(): option for option in _WRITING}
-NAMES = tuple(option[0] for option in _ALL)
-WRITE_NAMES = tuple(option[0] for option in _WRITING)
+READ_OPTIONS = {option[0].lower(): option for option in _READING}
+WRITE_OPTIONS = {option[0].lower(): option for option in _WRITING}
+"""By their names in lower case."""

@@ -26,22 +26,23 @@ from kseg.stores.stored_object import is_url, shown, without_credentials
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-REMOVALS, REMOVAL_SECONDS = 20, 0.1
+REMOVAL_ATTEMPTS, REMOVAL_SECONDS = 20, 0.1
+"""Attempts to remove staged segments, and the time between two of them."""
 _COPY_BYTES = 8 << 20
 _AT_A_TIME = 8
 """Partitions that are put into place at the same time in a store."""
 
 
 class Output(Protocol):
-    """A log directory. Its methods run in different processes: `begin`, `put` and `remove` on the driver."""
+    """A log directory. `begin`, `put` and `remove` run on the driver, `new_attempt` in tasks."""
 
     root: str
 
     def begin(self, partition: str | None) -> None:
         """Prepares a write. Raises PathError if ``partition``, the only one, exists already."""
 
-    def task(self) -> "AttemptFolder":
-        """Returns the folder of an attempt of a task."""
+    def new_attempt(self) -> "AttemptFolder":
+        """Returns a new folder for an attempt of a task."""
 
     def put(self, partitions: Mapping[str, OffsetRange]) -> None:
         """Puts staged segments into place. Raises KsegError; then nothing has changed."""
@@ -87,7 +88,7 @@ class LocalOutput:
         except OSError as error:
             raise PathError(f"{self.root}: nothing was written: {error.strerror}") from error
 
-    def task(self) -> "LocalAttempt":
+    def new_attempt(self) -> "LocalAttempt":
         folder = os.path.join(self._staging, uuid4().hex)
         try:
             Disk().make_directory(folder)
@@ -116,7 +117,7 @@ class LocalOutput:
         write_side_files(folder, whole)
 
     def remove(self) -> None:
-        for left in reversed(range(REMOVALS)):
+        for left in reversed(range(REMOVAL_ATTEMPTS)):
             try:
                 if os.path.isdir(self._staging):
                     Disk().remove_tree(self._staging)
@@ -193,7 +194,7 @@ class StoreOutput:
             text = without_credentials(text_of(error), self._url)
             raise KsegError(f"{self.root}: nothing was written: {text}") from None
 
-    def task(self) -> "StoreAttempt":
+    def new_attempt(self) -> "StoreAttempt":
         return StoreAttempt(self, f"{self._staging}/{uuid4().hex}")
 
     def upload(self, place: str, partitions: dict[str, OffsetRange]) -> None:

@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.export.records import Wanted
-from kseg.export.scanning import grouped, is_readable, logs_around, matching
+from kseg.export.scanning import grouped, live_segment_of, logs_around, matching, readable_segments_at
 from kseg.formats.rows import Scratch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
-from kseg.segment.paths import segments_at
 from kseg.segment.seek import Span, index_path, indexed_span
 from kseg.segment.slices import Slice
 from kseg.spark.committed import Tail, tail_of
 from kseg.spark.options import Options
 from kseg.spark.paths import places
-from kseg.spark.positions import LogStarts, PartitionEnds, Positions
+from kseg.spark.positions import LogStarts, PartitionEnds, Positions, TopicPartition
 from kseg.spark.stores import forget_listing, is_stored, size_of
 from kseg.stores import trees
-from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
     from kseg.logdir.remote_tree import LiveSegment
@@ -127,7 +125,7 @@ def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
         is_directory = trees.isdir(place)
         if is_directory and not planner.wants(place, keep):
             return []
-        files = [file for file in segments_at(place) if is_readable(file) and keep(file)]
+        files = [file for file in readable_segments_at(place) if keep(file)]
         return list(planner.wholes(place, files, lambda: logs_around(place), is_directory))
     finally:
         forget_listing(place)
@@ -141,7 +139,7 @@ class Planner:
 
     def __init__(self, options: Options, is_stream: bool = False) -> None:
         self._options, self._is_stream = options, is_stream
-        self._log_starts = LogStarts(open_source)
+        self._log_starts = LogStarts()
 
     def wants(self, directory: str, keep: Keep) -> bool:
         """Whether rows of a partition are wanted, by the name of its directory."""
@@ -170,7 +168,7 @@ class Planner:
             is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
             is_divisible = file.kind == ".log" and (not is_in_store or trees.exists(index_path(file, ".index")))
             part = Part(file, Slice(), first, last, tail)
-            if (remote := _remote(file)) is not None:
+            if (remote := live_segment_of(file)) is not None:
                 yield self._remote_whole(part._replace(remote=remote), remote, is_edge)
             else:
                 yield Whole(part, size_of(file.path), is_edge, is_divisible)
@@ -186,37 +184,29 @@ class Planner:
         first, last = options.first_offset, options.last_offset
         if file.topic is None or file.partition is None:
             return first, last
-        place = (file.topic, file.partition)
+        partition = (file.topic, file.partition)
         log_start = 0
         if not options.ignores_log_start:
-            log_start = self._log_starts.of(os.path.dirname(os.path.dirname(file.path)), place)
+            log_start = self._log_starts.of(os.path.dirname(os.path.dirname(file.path)), partition)
             first = max(first, log_start)
         if options.start != Positions() or options.end != Positions():
             logs = _logs(around())
-            ends = PartitionEnds(place, logs, open_source, Scratch(options.max_batch_bytes))
+            ends = PartitionEnds(partition, logs, Scratch(options.max_batch_bytes))
             if not self._is_stream and logs:
-                self._check_start(place, max(log_start, logs[0].base_offset or 0))
+                self._check_start(partition, max(log_start, logs[0].base_offset or 0))
             first = max(first, ends.first(options.start, options.fails_without_timestamp))
             last = min(last, ends.last(options.end))
         return first, last
 
-    def _check_start(self, place: tuple[str, int], earliest: int) -> None:
+    def _check_start(self, partition: TopicPartition, earliest: int) -> None:
         """Raises KsegError if startingOffsets names an offset that the log no longer has, as failOnDataLoss asks."""
-        wanted = self._options.start.offset_of(place)
+        wanted = self._options.start.offset_of(partition)
         if wanted is None or wanted >= earliest:
             return
-        text = f"{place[0]}-{place[1]}: startingOffsets begins at {wanted}, and the log at {earliest}"
+        text = f"{partition[0]}-{partition[1]}: startingOffsets begins at {wanted}, and the log at {earliest}"
         if self._options.stream.fails_on_data_loss:
             raise KsegError(f"{text}. With option failOnDataLoss false the read begins there")
         _log.warning("%s", text)
-
-
-def _remote(file: SegmentFile) -> "LiveSegment | None":
-    if trees.find(file.path) is None:
-        return None
-    from kseg.logdir.remote_tree import live_segment_at  # few read remote storage
-
-    return live_segment_at(file.path)
 
 
 def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:

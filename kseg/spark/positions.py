@@ -6,7 +6,7 @@ or a later one. The start is included, the end is not. Source: Spark's Kafka sou
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -17,15 +17,14 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import seek_time
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
-from kseg.stores.source import Source
+from kseg.stores.source import open_source
 
 EARLIEST, LATEST = -2, -1
 """Numbers in JSON that mean the ends of a log."""
 
 FIRST_OFFSET = -(1 << 63)
 
-Place = tuple[str, int]
-Opened = Callable[[str], Source]
+TopicPartition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +35,20 @@ class Positions:
     """
 
     timestamp: int | None = None
-    timestamps: Mapping[Place, int] = field(default_factory=dict)
-    offsets: Mapping[Place, int] = field(default_factory=dict)
+    timestamps: Mapping[TopicPartition, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
-    def timestamp_of(self, place: Place) -> int | None:
+    def timestamp_of(self, partition: TopicPartition) -> int | None:
         """Returns the timestamp of a partition in ms, None if none is given."""
-        return self.timestamps.get(place) if self.timestamp is None else self.timestamp
+        return self.timestamps.get(partition) if self.timestamp is None else self.timestamp
 
-    def offset_of(self, place: Place) -> int | None:
+    def offset_of(self, partition: TopicPartition) -> int | None:
         """Returns the offset that is named for a partition; None for an end of its log or a timestamp."""
-        offset = self.offsets.get(place, EARLIEST)
-        return offset if offset >= 0 and self.timestamp_of(place) is None else None
+        offset = self.offsets.get(partition, EARLIEST)
+        return offset if offset >= 0 and self.timestamp_of(partition) is None else None
 
 
-def parse_word_or_offsets(text: str, word: str, forbidden: int) -> Mapping[Place, int]:
+def parse_word_or_offsets(text: str, word: str, forbidden: int) -> Mapping[TopicPartition, int]:
     """Returns the offsets of ``{"topic": {"0": 23}}``; nothing for ``word``. ``forbidden``: the wrong end of the log.
 
     Raises ValueError.
@@ -62,7 +61,7 @@ def parse_word_or_offsets(text: str, word: str, forbidden: int) -> Mapping[Place
     return offsets
 
 
-def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[Place, int]:
+def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[TopicPartition, int]:
     """Returns the numbers of ``{"topic": {"0": 23}}`` by topic and partition. Raises ValueError(``expected``)."""
     try:
         given = json.loads(text)
@@ -76,37 +75,36 @@ def parse_numbers(text: str, expected: str, least: int = 0) -> Mapping[Place, in
 
 @dataclass(frozen=True, slots=True)
 class PartitionEnds:
-    """Finds the range of offsets to read in a partition. ``logs``: its segments in order; ``opened``: opens a path."""
+    """Finds the range of offsets to read in a partition. ``logs``: its segments in order."""
 
-    place: Place
+    partition: TopicPartition
     logs: Sequence[SegmentFile]
-    opened: Opened
     scratch: Scratch
 
     def first(self, start: Positions, fails_without: bool) -> int:
         """Returns the first offset. Raises KsegError if no record has the timestamp and ``fails_without``."""
-        timestamp = start.timestamp_of(self.place)
+        timestamp = start.timestamp_of(self.partition)
         if timestamp is None:
-            return start.offsets.get(self.place, FIRST_OFFSET)
+            return start.offsets.get(self.partition, FIRST_OFFSET)
         found = self._offset_at(timestamp)
         if found is None and fails_without:
-            topic, partition = self.place
+            topic, number = self.partition
             raise KsegError(
-                f"{topic}-{partition} has no record from timestamp {timestamp} on: "
+                f"{topic}-{number} has no record from timestamp {timestamp} on: "
                 "startingOffsetsByTimestampStrategy latest reads nothing of it"
             )
         return LAST_OFFSET if found is None else found
 
     def last(self, end: Positions) -> int:
         """Returns the last offset, inclusive."""
-        timestamp = end.timestamp_of(self.place)
-        stop = end.offsets.get(self.place, LATEST) if timestamp is None else self._offset_at(timestamp)
+        timestamp = end.timestamp_of(self.partition)
+        stop = end.offsets.get(self.partition, LATEST) if timestamp is None else self._offset_at(timestamp)
         return LAST_OFFSET if stop is None or stop == LATEST else stop - 1
 
     def _offset_at(self, timestamp: int) -> int | None:
         """Returns the offset of the first record with this timestamp or a later one; None if there is none."""
         for file in self.logs:
-            with self.opened(file.path) as source:
+            with open_source(file.path) as source:
                 reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self.scratch)
                 reader.begin_at(seek_time(reader, file, timestamp).position)
                 for item in reader:
@@ -121,24 +119,23 @@ class PartitionEnds:
 class LogStarts:
     """The log start offsets of partitions, below which consumers see nothing.
 
-    The checkpoint of each log directory is read once. ``opened`` opens a path and raises PathError.
+    The checkpoint of each log directory is read once.
     """
 
-    def __init__(self, opened: Callable[[str], Source]) -> None:
-        self._opened = opened
-        self._known: dict[str, dict[Place, int]] = {}
+    def __init__(self) -> None:
+        self._known: dict[str, dict[TopicPartition, int]] = {}
         self._lock = Lock()
 
-    def of(self, log_directory: str, place: Place) -> int:
+    def of(self, log_directory: str, partition: TopicPartition) -> int:
         """Returns the log start offset of a partition, the lowest number if the checkpoint does not list it."""
         with self._lock:
             if log_directory not in self._known:
                 self._known[log_directory] = self._read(os.path.join(log_directory, LOG_STARTS))
-        return self._known[log_directory].get(place, FIRST_OFFSET)
+        return self._known[log_directory].get(partition, FIRST_OFFSET)
 
-    def _read(self, path: str) -> dict[Place, int]:
+    def _read(self, path: str) -> dict[TopicPartition, int]:
         try:
-            with self._opened(path) as source:
+            with open_source(path) as source:
                 entries = list(read_offset_checkpoint(source.buffer[:]))
         except PathError:
             return {}  # archives often hold partitions alone

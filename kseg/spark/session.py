@@ -19,7 +19,7 @@ from kseg.spark.reasons import reason_of
 
 MIN_JAVA_VERSION = 17
 MEMORY = "1g"
-"""Memory of the driver's JVM: it handles no records and few findings."""
+"""Memory of the driver's JVM. It holds findings, counts, and the text of one wave of a dump (`kseg.spark.dump`)."""
 
 
 @contextmanager

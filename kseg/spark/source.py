@@ -91,10 +91,6 @@ def configured(settings: Settings, plans_apart: bool) -> type[KsegDataSource]:
     return type("ConfiguredDataSource", (KsegDataSource,), {"hadoop": settings, "plans_apart": plans_apart})
 
 
-class Part(InputPartition):
-    """One task of a mode."""
-
-
 class KsegReader(DataSourceReader):
     """Reads only the columns of ``schema``."""
 
@@ -107,11 +103,11 @@ class KsegReader(DataSourceReader):
         return module_of(self.narrowed.options.mode)
 
     def partitions(self) -> list[InputPartition]:
-        """Returns the tasks. Raises KsegError for paths that do not exist or are not Kafka's."""
+        """Returns the tasks of the mode. Raises KsegError for paths that do not exist or are not Kafka's."""
         options = self.narrowed.options
         with stores_at(options.paths, options.storage):
-            tasks = self._mode.plan(options, self.narrowed.places.keep)
-        return [Part(task) for task in tasks] or [Part(())]
+            tasks = self._mode.plan(options, self.narrowed.partitions.keep)
+        return [InputPartition(task) for task in tasks] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""

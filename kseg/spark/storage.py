@@ -43,7 +43,7 @@ class Storage:
     hadoop: Settings = field(default=(), repr=False)
 
     def options_for(self, url: str) -> dict[str, Any]:
-        """Returns the parameters of a URL's file system; an option excludes a property."""
+        """Returns the parameters of a URL's file system; an option takes precedence over a property."""
         place, properties = urlsplit(url), dict(self.hadoop)
         options: dict[str, Any] = {}
         if scheme_of(url) == "s3":

@@ -37,12 +37,11 @@ MODES = ("records", "batches")
 VERSION = 1
 _log = logging.getLogger("kseg.spark")
 
-
 _UNKNOWN = -1
 """Number of segments in an offset of version 0."""
 
 
-class Place(NamedTuple):
+class DirectoryProgress(NamedTuple):
     """How far a partition directory has been read."""
 
     next: int = -1
@@ -50,7 +49,7 @@ class Place(NamedTuple):
 
 
 class ClosedSegment(NamedTuple):
-    """A segment to which nothing is added. ``next``: the base offset of the segment behind it."""
+    """A segment to which nothing is added. ``next``: the base offset of the segment after it."""
 
     file: SegmentFile
     next: int
@@ -60,13 +59,10 @@ class ClosedSegment(NamedTuple):
         return self.file.base_offset or 0
 
 
-Places = dict[str, Place]
+StreamProgress = dict[str, DirectoryProgress]
+"""By the paths of the directories."""
 Offset = dict[str, Any]
-"""The JSON object of `Places`."""
-
-
-class Part(InputPartition):
-    """One task of a micro-batch."""
+"""The JSON object of `StreamProgress`."""
 
 
 class KsegStreamReader(DataSourceStreamReader):
@@ -93,42 +89,44 @@ class KsegStreamReader(DataSourceStreamReader):
         """
         return offset_of(self.closed())
 
-    def closed(self) -> Places:
+    def closed(self) -> StreamProgress:
         """Returns how far the closed segments reach. Raises PathError if a path does not exist."""
         with self.stores():
             listed = {directory: self._closed(directory) for directory in self._directories()}
-        return {directory: Place(files[-1].next, len(files)) for directory, files in listed.items() if files}
+        return {
+            directory: DirectoryProgress(files[-1].next, len(files)) for directory, files in listed.items() if files
+        }
 
-    def unread(self, start: Places) -> dict[str, list[ClosedSegment]]:
-        """Returns the closed segments of each directory behind an offset, in order.
+    def unread(self, start: StreamProgress) -> dict[str, list[ClosedSegment]]:
+        """Returns the closed segments of each directory after an offset, in order.
 
         Raises PathError if a path does not exist, KsegError if a segment that was there before is gone unread.
         """
         directories = self._directories()
         for directory in sorted(start.keys() - set(directories)):
-            self.lose(f"{directory} is gone; it was read up to offset {start[directory].next}")
+            self._report_loss(f"{directory} is gone; it was read up to offset {start[directory].next}")
         found = {}
         for directory in directories:
-            begin = start.get(directory, Place()).next
+            begin = start.get(directory, DirectoryProgress()).next
             files = [each for each in self._closed(directory) if each.base_offset >= begin]
             # Without includeLast an open segment began at this offset, and has not been read.
             is_gone = not self._options.stream.includes_last and all(_base(log) != begin for log in _logs(directory))
             if begin >= 0 and is_gone:
-                self.lose(f"{directory}: the segment at offset {begin} is gone; it was not read yet")
+                self._report_loss(f"{directory}: the segment at offset {begin} is gone; it was not read yet")
             if files:
                 found[directory] = files
         return found
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
-        before, after = places_of(start), places_of(end)
+        before, after = progress_of(start), progress_of(end)
         planner = Planner(self._options, is_stream=True)
         wholes: list[Whole] = []
         with self.stores():
             for directory in sorted(after):
-                files = self._between(directory, before.get(directory, Place()), after[directory])
+                files = self._between(directory, before.get(directory, DirectoryProgress()), after[directory])
                 wholes += planner.wholes(directory, files, partial(logs_around, directory), is_directory=True)
-            return [Part(task) for task in cut_into_tasks(wholes, self._options)]
+            return [InputPartition(task) for task in cut_into_tasks(wholes, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
@@ -142,7 +140,7 @@ class KsegStreamReader(DataSourceStreamReader):
         with stores_at(self._options.paths, self._options.storage), remote_storage_at(self._options):
             yield
 
-    def lose(self, what: str) -> None:
+    def _report_loss(self, what: str) -> None:
         """Raises KsegError, or with failOnDataLoss false logs a warning."""
         if self._options.stream.fails_on_data_loss:
             raise KsegError(f"{what}. With option failOnDataLoss false the stream goes on without it")
@@ -159,33 +157,35 @@ class KsegStreamReader(DataSourceStreamReader):
             closed.append(ClosedSegment(logs[-1], _base(logs[-1]) + 1))
         return closed
 
-    def _between(self, directory: str, start: Place, end: Place) -> list[SegmentFile]:
+    def _between(self, directory: str, start: DirectoryProgress, end: DirectoryProgress) -> list[SegmentFile]:
         """Returns the segments between two offsets of a directory. Raises KsegError if some of them are gone."""
         try:
             files = [log for log in _logs(directory) if start.next <= _base(log) < end.next]
         except PathError as error:
             if start != end:
-                self.lose(str(error))
+                self._report_loss(str(error))
             return []
         missing = end.segments - start.segments - len(files)
         if missing > 0 and min(start.segments, end.segments) >= 0:
-            self.lose(f"{directory}: {missing} segments from offset {start.next} to {end.next} are gone, not read yet")
+            self._report_loss(
+                f"{directory}: {missing} segments from offset {start.next} to {end.next} are gone, not read yet"
+            )
         return files
 
 
-def offset_of(found: Places) -> Offset:
+def offset_of(progress: StreamProgress) -> Offset:
     """Returns the JSON object of an offset."""
-    return {"version": VERSION, "partitions": {directory: place._asdict() for directory, place in found.items()}}
+    return {"version": VERSION, "partitions": {directory: each._asdict() for directory, each in progress.items()}}
 
 
-def places_of(offset: Offset) -> Places:
-    """Returns the places of a JSON object. Raises KsegError if a newer kseg has written it."""
+def progress_of(offset: Offset) -> StreamProgress:
+    """Returns the progress in a JSON object. Raises KsegError if a newer kseg has written it."""
     version = offset.get("version", 0)
     if version not in (0, VERSION):
         raise KsegError(f"the checkpoint of this stream has version {version}; this kseg knows those up to {VERSION}")
     if not version:
-        return {os.path.abspath(directory): Place(number, _UNKNOWN) for directory, number in offset.items()}
-    return {directory: Place(**place) for directory, place in offset["partitions"].items()}
+        return {os.path.abspath(directory): DirectoryProgress(number, _UNKNOWN) for directory, number in offset.items()}
+    return {directory: DirectoryProgress(**each) for directory, each in offset["partitions"].items()}
 
 
 def _topic_and_partition(directory: str) -> tuple[str | None, int | None]:

@@ -27,7 +27,7 @@ from kseg.stores.stored_object import is_url, local_path, shown
 if TYPE_CHECKING:
     import pyarrow
 
-_HOW = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"
+_SORT_HINT = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class KsegWriter(DataSourceArrowWriter):
         if len(options.paths) != 1:
             raise KsegError("format kseg writes to one path: save('orders-0')")
         self._options = options
-        self._names = _checked(schema)
+        self._names = _checked_names(schema)
         path = options.paths[0].rstrip("/")
         if not is_url(path):
             path = os.path.abspath(local_path(path))
@@ -63,34 +63,34 @@ class KsegWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
         """Runs one task."""
-        attempt = self._output.task()
-        ranges: dict[str, RowsWriter] = {}
+        attempt = self._output.new_attempt()
+        writers: dict[str, RowsWriter] = {}
         try:
-            return Written(attempt.staged(self._written(iterator, attempt.folder, ranges)))
+            return Written(attempt.staged(self._written(iterator, attempt.folder, writers)))
         except BaseException as error:
-            for some in ranges.values():
-                some.discard()
+            for writer in writers.values():
+                writer.discard()
             attempt.discard()
             if isinstance(error, OSError):
                 raise KsegError(f"{self._output.root}: nothing was written: {text_of(error)}") from error
             raise
 
     def _written(
-        self, iterator: Iterator["pyarrow.RecordBatch"], folder: str, ranges: dict[str, RowsWriter]
+        self, iterator: Iterator["pyarrow.RecordBatch"], folder: str, writers: dict[str, RowsWriter]
     ) -> dict[str, OffsetRange]:
         for batch in iterator:
             for name, part in self._by_partition(batch):
-                if name not in ranges:
+                if name not in writers:
                     inner = os.path.join(folder, name)
                     Disk().make_directory(inner)
-                    ranges[name] = self._writer(name, inner)
-                _add(ranges[name], name, part)
-        return {name: some.finish() for name, some in ranges.items()}
+                    writers[name] = self._writer(name, inner)
+                _add(writers[name], name, part)
+        return {name: writer.finish() for name, writer in writers.items()}
 
     def _writer(self, name: str, folder: str) -> RowsWriter:
         options = self._options
         limits = RollLimits(options.segment_bytes, interval_bytes=options.interval_bytes)
-        hint = f" in a task: {_HOW}"
+        hint = f" in a task: {_SORT_HINT}"
         return RowsWriter(name, folder, codec_target(options.codec), options.batch_bytes, limits, hint)
 
     def _by_partition(self, batch: "pyarrow.RecordBatch") -> Iterator[tuple[str, "pyarrow.RecordBatch"]]:
@@ -132,7 +132,7 @@ class KsegWriter(DataSourceArrowWriter):
 
 
 def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
-    """Raises KsegError for rows that are not records."""
+    """Writes the rows of a batch. Raises KsegError for rows that are not records."""
     try:
         for rows, append_time in batchable_rows(batch):
             writer.add(rows, append_time)
@@ -140,7 +140,7 @@ def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
         raise KsegError(f"{name}: {error}") from error
 
 
-def _checked(schema: StructType) -> list[str]:
+def _checked_names(schema: StructType) -> list[str]:
     """Returns the names of the columns. Raises KsegError for one that records do not have."""
     for column in schema:
         wanted = RECORDS.get(column.name)
@@ -148,8 +148,8 @@ def _checked(schema: StructType) -> list[str]:
             raise KsegError(f"a record has no column {column.name!r}; it has {', '.join(RECORDS)}")
         is_text = column.name in ("key", "value") and isinstance(column.dataType, StringType)
         if column.dataType.simpleString() != wanted.simpleString() and not is_text:
-            shown, given = wanted.simpleString(), column.dataType.simpleString()
-            raise KsegError(f"column {column.name} is {shown}, not {given}")
+            expected, given = wanted.simpleString(), column.dataType.simpleString()
+            raise KsegError(f"column {column.name} is {expected}, not {given}")
     names = [column.name for column in schema]
     if "offset" not in names:
         raise KsegError("format kseg writes records with a column offset: each keeps its own")
@@ -159,13 +159,15 @@ def _checked(schema: StructType) -> list[str]:
 
 
 def _joined(name: str, ranges: list[OffsetRange]) -> OffsetRange:
-    """Raises KsegError if ranges overlap."""
+    """Returns the ranges of a partition as one. Raises KsegError if they overlap."""
     whole = OffsetRange([], [])
     for segments, gaps in sorted(ranges, key=lambda each: each.segments[0].base_offset):
         base_offset = segments[0].base_offset
         next_offset = whole.segments[-1].next_offset if whole.segments else base_offset
         if next_offset > base_offset:
-            raise KsegError(f"{name}: several tasks have offsets around {base_offset}, nothing was written: {_HOW}")
+            raise KsegError(
+                f"{name}: several tasks have offsets around {base_offset}, nothing was written: {_SORT_HINT}"
+            )
         if next_offset < base_offset:
             whole.gaps.append((next_offset, base_offset - 1))
         whole.segments.extend(segments)

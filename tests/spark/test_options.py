@@ -8,8 +8,8 @@ import pytest
 from kseg.errors import KsegError, PathError
 from kseg.export.scanning import grouped
 from kseg.spark.options import (
-    NAMES,
-    WRITE_NAMES,
+    READ_OPTIONS,
+    WRITE_OPTIONS,
     Options,
     StreamOptions,
     WriteOptions,
@@ -113,7 +113,7 @@ def test_an_invalid_option_is_reported(name: str, value: str, said: str) -> None
 
 
 def test_every_option_is_in_the_page() -> None:
-    assert [name for name in NAMES + WRITE_NAMES if f".It Cm {name}" not in PAGE] == []
+    assert [name for name, *_ in (READ_OPTIONS | WRITE_OPTIONS).values() if f".It Cm {name}" not in PAGE] == []
 
 
 def test_paths_are_files_directories_and_globs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

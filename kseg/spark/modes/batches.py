@@ -66,7 +66,7 @@ def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
         file, first_offset, last_offset = part.file, part.first_offset, part.last_offset
         with opened_for(part, options) as source:
             reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
-            place = location_columns(file.path, file.topic, file.partition)
+            location = location_columns(file.path, file.topic, file.partition)
             stop = OffsetStop(last_offset)
             for run in runs_of(reader, file, sought(reader, file, part.slice, first_offset)):
                 if isinstance(run, Damage):
@@ -76,7 +76,7 @@ def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
                 for row in _run(reader, run):
                     first = row["lastOffset"] if row["baseOffset"] is None else row["baseOffset"]
                     if first <= last_offset and row["lastOffset"] >= first_offset:
-                        yield place | row
+                        yield location | row
                 if last_offset < LAST_OFFSET and stop.is_behind_end(reader, run):
                     break
 

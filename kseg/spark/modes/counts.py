@@ -31,8 +31,8 @@ def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
             count += chunk.count
             low, high = _range(chunk)
             first, last = min(first, low), max(last, high)
-        place = location_columns(file.path, file.topic, file.partition)
-        yield place | {"count": count, "firstOffset": first, "lastOffset": last}
+        location = location_columns(file.path, file.topic, file.partition)
+        yield location | {"count": count, "firstOffset": first, "lastOffset": last}
 
 
 def _range(chunk: Chunk) -> tuple[int, int]:

@@ -61,7 +61,7 @@ def read(files: Sequence[SideFile], options: Options, schema: "pyarrow.Schema") 
 def _rows(files: Sequence[SideFile]) -> Iterator[dict[str, Any]]:
     for file in files:
         named = segment_file(file.path)
-        place = location_columns(file.path, named.topic, named.partition) | {"type": TYPES[file.kind]}
+        location = location_columns(file.path, named.topic, named.partition) | {"type": TYPES[file.kind]}
         with open_source(file.path) as source:
             entries = (
                 item
@@ -70,4 +70,4 @@ def _rows(files: Sequence[SideFile]) -> Iterator[dict[str, Any]]:
             )
             for number, entry in enumerate(entries):
                 fields = entry._asdict()
-                yield place | {"number": number} | {_NAMES[name]: fields[name] for name in fields if name in _NAMES}
+                yield location | {"number": number} | {_NAMES[name]: fields[name] for name in fields if name in _NAMES}

@@ -1,4 +1,4 @@
-"""By this name PySpark finds the data source ``kseg`` where kseg is installed: it looks for modules ``pyspark_*``."""
+"""Lets PySpark find the data source ``kseg`` where kseg is installed: it imports all modules ``pyspark_*``."""
 
 from kseg.spark.source import KsegDataSource as DefaultSource
 

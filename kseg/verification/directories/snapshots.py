@@ -52,6 +52,11 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
         return False
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
         if record is None or parse_control(record.key, record.value).type_id != wanted:
-            report.add("bad-metadata-snapshot", path, f"no {name}: it is not complete", size if wanted == SNAPSHOT_FOOTER else 0)
+            report.add(
+                "bad-metadata-snapshot",
+                path,
+                f"no {name}: it is not complete",
+                size if wanted == SNAPSHOT_FOOTER else 0,
+            )
             return False
     return True

@@ -165,8 +165,15 @@ def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> N
 
 def test_purging_a_log_directory(kseg: Kseg, logs: Path) -> None:
     change_all(logs)
-    outcome = kseg("undo", "--purge", "--quiet", logs)
-    assert (outcome.status, outcome.err) == (0, "")
+    change(logs / "dplain-0", "later", 100)
+    asked = ["undo", "--purge", "--format", "json", logs]
+    planned = kseg(*asked, "--dry-run")
+    assert (planned.status, planned.objects[0]["changes"]) == (1, 2)
+    assert kseg(*asked, "--dry-run", "--change", 1).objects[0]["changes"] == 1
+    assert kseg(*asked, "--dry-run", "--change", 7).status == 3
+    done = kseg(*asked)
+    assert {**done.objects[0], "dryRun": True} == {**planned.objects[0], "dryRun": True}
+    assert kseg("undo", "--purge", "--quiet", logs).err == ""
     assert sorted(name for name in files(logs) if "kseg" in name) == []
 
 

@@ -71,14 +71,14 @@ def purge_changes(
         with failures.of(path):
             to_lock, real, is_single = resolve_path(path, options.takes_lock)
             if options.is_dry:
-                partitions = [real] if is_single else changed_partitions(real)
-                result = _purgeable(real, partitions, number)
+                found = _finished(real, is_single, number, options.quarantine)
+                result = found.purged(real, sum(change.kept_bytes for change in found.parts + found.changes))
                 status = max(status, int(result.changes > 0))
             else:
                 with locked_and_completed(real, is_single, to_lock, messages.warning):
-                    result = _purge(real, is_single, number, options.quarantine)
-                if number and not result.changes:
-                    raise KsegError(f"{real}: there is no finished change {number}")
+                    result = _purge(_finished(real, is_single, number, options.quarantine), real, options.quarantine)
+            if number and not result.changes:
+                raise KsegError(f"{real}: there is no finished change {number}")
             purged(result)
     return max(status, failures.status)
 
@@ -96,33 +96,36 @@ def _of_journal(directory: str, journal: Journal) -> KnownChange:
     )  # fmt: skip
 
 
-def _purgeable(path: str, partitions: list[str], number: int | None) -> Purged:
-    found = [
-        change for partition in partitions for change in quarantine.changes(partition) if _is_finished(change, number)
-    ]
-    return Purged(path, sum(change.kept_bytes for change in found), len(found))
+class _Finished(NamedTuple):
+    """What can be removed. ``parts``: the changes of partitions that go with the journals; ``changes``: all others."""
+
+    journals: list[Journal]
+    parts: list[Change]
+    changes: list[Change]
+
+    def purged(self, path: str, freed_bytes: int) -> Purged:
+        return Purged(path, freed_bytes, len(self.journals) + len(self.changes))
 
 
-def _is_finished(change: Change, number: int | None) -> bool:
-    return change.state != COMMITTED and number in (None, change.number)
-
-
-def _purge(path: str, is_single: bool, number: int | None, kept_in: str) -> Purged:
-    """``kept_in``: the directory of bytes that were kept elsewhere; "" for the one in the manifest."""
-    freed = count = 0
-    if not is_single:
-        for journal in journals(path):
-            if journal.state in (DONE, ABANDONED) and number in (None, journal.number):
-                count += 1
-                freed += _forget(journal, kept_in)
-        if number is not None:
-            return Purged(path, freed, count)
+def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _Finished:
+    """``is_single``: the path is a partition. ``number``: of the only change wanted; of a log directory, of a change as
+    a whole. ``kept_in``: the directory of bytes that were kept elsewhere; "" for the one in the manifest.
+    """
+    finished = [] if is_single else [journal for journal in journals(path) if journal.state in (DONE, ABANDONED)]
+    found = _Finished([journal for journal in finished if number in (None, journal.number)], [], [])
+    groups = {journal.group for journal in found.journals}
     for partition in [path] if is_single else changed_partitions(path):
         for change in quarantine.changes(partition, kept_in):
-            if _is_finished(change, number):
-                count += 1
-                freed += purge(change)
-    return Purged(path, freed, count)
+            if change.group in groups:
+                found.parts.append(change)
+            elif change.state != COMMITTED and (number is None or (is_single and number == change.number)):
+                found.changes.append(change)
+    return found
+
+
+def _purge(found: _Finished, path: str, kept_in: str) -> Purged:
+    freed = sum(_forget(journal, kept_in) for journal in found.journals)
+    return found.purged(path, freed + sum(map(purge, found.changes)))
 
 
 def _forget(journal: Journal, kept_in: str) -> int:

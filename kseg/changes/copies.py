@@ -35,7 +35,9 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
 
     ``name`` defaults to the name of the partition directory. Unchanged files share their bytes with the input if the
     file system can clone files. Otherwise each .log except the last is a hard link: a broker writes to such a segment
-    only when it truncates the log. The caller holds the lock of ``output``. Raises KsegError if nothing was written.
+    only when it truncates the log. The caller holds the lock of ``output``.
+
+    Raises KsegError if nothing was written, StoppedHalfwayError if the copy is there, but could not be synced.
     """
     disk, name = disk or Disk(), name or os.path.basename(os.path.abspath(plan.directory))
     target, staged = os.path.join(output, name), os.path.join(output, f".kseg-{name}.new")
@@ -56,13 +58,18 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         disk.copy_owner_if_allowed(staged, plan.directory, as_directory=True)
         disk.sync_directory(staged)
         disk.rename(staged, target)
-        disk.sync_directory(output)
     except OSError as error:
         _drop(staged, disk)
         raise KsegError(f"{target}: nothing was written: {error.strerror or error}") from error
     except BaseException:
         _drop(staged, disk)
         raise
+    try:
+        disk.sync_directory(output)
+    except OSError as error:
+        raise StoppedHalfwayError(
+            f"{target}: was written, but a power cut may remove it: {error.strerror or error}"
+        ) from error
     return target
 
 

@@ -84,7 +84,9 @@ _FILTERS = (
         metavar="DIR",
         help="With --open-transactions: the log directory with __transaction_state; default: the partition's.",
     ),
-    click.option("--now", type=TimePoint(), help="Compute ages at TIME; default: the newest timestamp."),
+    click.option(
+        "--now", type=TimePoint(), help="Compute ages at TIME; default: the newest timestamp, with --summary now."
+    ),
 )
 _CONTENTS = tuple(
     option

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
+from changes.failing import QUICK, CountingDisk, FailingDisk, Killed, KillingDisk
 from changes.test_kill import SEEDS
 from changes.trees import Tree, contents, make, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.copies import write_copy, write_root_copy
 from kseg.changes.plan import Plan, Range
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
 
 FILES = {
     "00.log": b"first" * 50,
@@ -106,6 +106,17 @@ def test_a_failed_or_killed_copy_leaves_no_output(seed: int, tmp_path_factory: p
         assert tree(folder / "orders-0") == before
         if at >= len(disk.calls):
             return
+
+
+def test_a_copy_that_cannot_be_synced_is_there(partition: Path, tmp_path: Path) -> None:
+    class Unsynced(CountingDisk):
+        def sync_directory(self, path: str) -> None:
+            if path == str(tmp_path / "out"):
+                raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(StoppedHalfwayError, match="orders-0: was written, but a power cut may remove it: Input/output"):
+        write_copy(plan_for(partition), str(tmp_path / "out"), Unsynced())
+    assert "00.index" in contents(tmp_path / "out" / "orders-0")
 
 
 def test_the_files_of_a_log_directory_are_copied_without_the_marker(tmp_path: Path) -> None:

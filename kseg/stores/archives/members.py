@@ -84,7 +84,8 @@ class Members:
             return None
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if ".." in parts or len(parts) > _MAX_DEPTH:
-            self.skip(member, f"{_shown(name)}: leads out of the archive" if ".." in parts else "too many directories")
+            reason = "leads out of the archive" if ".." in parts else "too many directories"
+            self.skip(member, f"{_shown(name)}: {reason}")
             return None
         return parts
 

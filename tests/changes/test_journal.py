@@ -28,13 +28,18 @@ from kseg.errors import KsegError
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_each_line_is_durable_once_it_is_written(seed: int, tmp_path: Path) -> None:
-    logs = tmp_path / "logs"
+def created(logs: Path) -> tuple[Journal, PowerDisk]:
     logs.mkdir()
     disk = PowerDisk(logs)
     journal = Journal(str(logs), 1, "recover", 1_790_000_000_000, True, {})
     journal.create(disk)
+    return journal, disk
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_line_is_durable_once_it_is_written(seed: int, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    journal, disk = created(logs)
     names = ["orders-0", "orders-1", "orders-2"]
     for name in names:
         journal.append({"partition": name}, disk)
@@ -46,10 +51,7 @@ def test_each_line_is_durable_once_it_is_written(seed: int, tmp_path: Path) -> N
 @pytest.mark.parametrize("seed", range(6))
 def test_a_removed_journal_stays_removed(seed: int, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    logs.mkdir()
-    disk = PowerDisk(logs)
-    journal = Journal(str(logs), 1, "recover", 1_790_000_000_000, True, {})
-    journal.create(disk)
+    journal, disk = created(logs)
     journal.remove(disk)
     disk.cut(random.Random(seed))
     assert journals(str(logs)) == []

@@ -2,8 +2,9 @@
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -194,30 +195,47 @@ def test_bytes_that_are_kept_elsewhere_survive(seed: int, tmp_path: Path) -> Non
         assert not quarantine(partition).exists()
 
 
+def killed_at_each_call(
+    files: dict[str, bytes], plan_for: Callable[[Path], Plan], folder: Path, first: int = 0, apart: int = 1
+) -> Iterator[tuple[Path, PowerDisk]]:
+    """Yields directories in which a change was killed before a call, and then completed or given up by the next
+    command; and the disk, on which the power has not failed yet. In the last one the change was not killed.
+    """
+    for at in range(first, 10_000, apart):
+        directory = folder / str(at) / "orders-0"
+        make(directory, files)
+        disk = PowerDisk(directory, at)
+        with suppress(PowerCut):  # here it is a kill: nothing is lost yet
+            apply(plan_for(directory), "test", disk=disk)
+        is_over, disk.at = disk.calls < at, None
+        complete_interrupted(str(directory), disk)
+        yield directory, disk
+        if is_over:
+            return
+    raise AssertionError("it never ends")
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_killed_change_that_was_completed_is_durable(seed: int, tmp_path: Path) -> None:
     """A killed kseg leaves unsynced writes; the command that completes the change must sync those, too."""
     (tmp_path / "more").write_bytes(b"appended" * 900)
-    states = set()
-    for at in range(seed % 2, 10_000, 2):
-        directory = tmp_path / str(at) / "orders-0"
-        make(directory, {"a.log": b"old" * 100, "b.log": b"longer" * 100, "c.log": bytes(range(256)) * 400})
+    files = {"a.log": b"old" * 100, "b.log": b"longer" * 100, "c.log": bytes(range(256)) * 400}
+
+    def plan_for(directory: Path) -> Plan:
         plan = Plan(str(directory))
         plan.truncate("a.log", 30, "is damaged")
         plan.extend("b.log", str(tmp_path / "more"), 7800, None, "was lost")
         plan.write("c.log", [Range("c.log", 0, 60_000), b"new" * 3000, Range("c.log", 61_000, 41_400)], "is damaged")
-        disk = PowerDisk(directory, at)
-        with suppress(PowerCut):  # here it is a kill: nothing is lost yet
-            apply(plan, "test", disk=disk)
-        is_over, disk.at = disk.calls < at, None
-        complete_interrupted(str(directory), disk)
+        return plan
+
+    states = set()
+    rng = random.Random(seed)
+    for directory, disk in killed_at_each_call(files, plan_for, tmp_path, first=seed % 2, apart=2):
         wanted = contents(directory)
         states.add(len(wanted["a.log"]))
-        disk.cut(random.Random(seed + at))
+        disk.cut(rng)
         complete_interrupted(str(directory), QUICK)
         assert contents(directory) == wanted
-        if is_over:
-            break
     assert states == {30, 300}
 
 
@@ -226,30 +244,21 @@ def test_a_change_after_a_killed_one(seed: int, tmp_path: Path) -> None:
     """A power cut must not bring the first one back to a state in which the second one contradicts it."""
     files = {"a.log": b"abcdef" * 1000}
 
-    def plan(directory: Path, size: int) -> Plan:
+    def cutting_to(size: int, directory: Path) -> Plan:
         found = Plan(str(directory))
         found.truncate("a.log", size, "is damaged")
         return found
 
-    for at in range(10_000):
-        directory = tmp_path / str(at) / "orders-0"
-        make(directory, files)
-        disk = PowerDisk(directory, at)
-        with suppress(PowerCut):  # here it is a kill
-            apply(plan(directory, 600), "test", disk=disk)
-        is_over, disk.at = disk.calls < at, None
-        complete_interrupted(str(directory), disk)
-        apply(plan(directory, 60), "test", disk=disk)
+    rng = random.Random(seed)
+    for directory, disk in killed_at_each_call(files, partial(cutting_to, 600), tmp_path):
+        apply(cutting_to(60, directory), "test", disk=disk)
         number = len(changes(str(directory)))
-        disk.cut(random.Random(seed + at))
+        disk.cut(rng)
         assert complete_interrupted(str(directory), QUICK) == []
         assert len(changes(str(directory))) == number
         for _ in range(number):
             undo(last_change(str(directory)), QUICK)
         assert contents(directory) == files
-        if is_over:
-            return
-    raise AssertionError("it never ends")
 
 
 def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Lists the changes recorded in quarantines and journals, and removes the bytes that they keep."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from kseg.changes import quarantine
@@ -70,16 +71,14 @@ def purge_changes(
     for path in of_topics(paths, options.topics, failures):
         with failures.of(path):
             to_lock, real, is_single = resolve_path(path, options.takes_lock)
-            if options.is_dry:
+            with nullcontext() if options.is_dry else locked_and_completed(real, is_single, to_lock, messages.warning):
                 found = _finished(real, is_single, number, options.quarantine)
-                result = found.purged(real, sum(change.kept_bytes for change in found.parts + found.changes))
-                status = max(status, int(result.changes > 0))
-            else:
-                with locked_and_completed(real, is_single, to_lock, messages.warning):
-                    result = _purge(_finished(real, is_single, number, options.quarantine), real, options.quarantine)
-            if number and not result.changes:
+                freed = found.kept_bytes if options.is_dry else _purge(found, options.quarantine)
+            if number and not found.count:
                 raise KsegError(f"{real}: there is no finished change {number}")
-            purged(result)
+            if options.is_dry and found.count:
+                status = max(status, 1)
+            purged(Purged(real, freed, found.count))
     return max(status, failures.status)
 
 
@@ -97,19 +96,29 @@ def _of_journal(directory: str, journal: Journal) -> KnownChange:
 
 
 class _Finished(NamedTuple):
-    """What can be removed. ``parts``: the changes of partitions that go with the journals; ``changes``: all others."""
+    """What can be removed. ``parts``: changes of partitions that are removed with their journals; ``changes``: all
+    others.
+    """
 
     journals: list[Journal]
     parts: list[Change]
     changes: list[Change]
 
-    def purged(self, path: str, freed_bytes: int) -> Purged:
-        return Purged(path, freed_bytes, len(self.journals) + len(self.changes))
+    @property
+    def count(self) -> int:
+        """The number of changes; one of a log directory counts as one."""
+        return len(self.journals) + len(self.changes)
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(change.kept_bytes for change in self.parts + self.changes)
 
 
 def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _Finished:
-    """``is_single``: the path is a partition. ``number``: of the only change wanted; of a log directory, of a change as
-    a whole. ``kept_in``: the directory of bytes that were kept elsewhere; "" for the one in the manifest.
+    """Returns the finished changes of a partition (``is_single``) or of a log directory.
+
+    ``number``: only the change with this number; of a log directory, only its changes as a whole have numbers.
+    ``kept_in``: as in `quarantine.changes`.
     """
     finished = [] if is_single else [journal for journal in journals(path) if journal.state in (DONE, ABANDONED)]
     found = _Finished([journal for journal in finished if number in (None, journal.number)], [], [])
@@ -123,9 +132,9 @@ def _finished(path: str, is_single: bool, number: int | None, kept_in: str) -> _
     return found
 
 
-def _purge(found: _Finished, path: str, kept_in: str) -> Purged:
-    freed = sum(_forget(journal, kept_in) for journal in found.journals)
-    return found.purged(path, freed + sum(map(purge, found.changes)))
+def _purge(found: _Finished, kept_in: str) -> int:
+    """Returns the number of bytes freed."""
+    return sum(_forget(journal, kept_in) for journal in found.journals) + sum(map(purge, found.changes))
 
 
 def _forget(journal: Journal, kept_in: str) -> int:

@@ -4,7 +4,7 @@
     '{"type":"2","data":{"group":"g"}}'
 
 `decoded` defines the decoder protocol and its result, `coordinator` and `framed` implement the two framings, `schemas`
-holds the message tables. `committed_offsets` replays __consumer_offsets; `values` decodes keys and values of users.
+holds the message tables. `committed_offsets` replays __consumer_offsets; `values` decodes those of other topics.
 """
 
 from importlib import import_module

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kseg.sidefiles.kinds import SideFile
 
 KAFKA_MAX_BYTES = (1 << 31) - 1
-"""kafka-dump-log's default of --max-bytes: that value is no limit."""
+"""kafka-dump-log's default of --max-bytes. With it, trailing bytes are reported as without the option."""
 _ENDS_ALL = (StoppedHalfwayError, RequestError, BrokenPipeError)
 
 

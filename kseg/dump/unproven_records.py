@@ -27,7 +27,7 @@ class RecordsFile:
     def write(self, directories: Iterable[str], is_dry: bool, messages: Messages) -> None:
         """Writes the records of all directories, completely or not at all; a dry run only counts them.
 
-        Raises PathError if a segment cannot be read or the file not be written, StoppedHalfwayError if writing fails.
+        Raises PathError if a segment cannot be read or the file cannot be made, StoppedHalfwayError if writing fails.
         """
         from kseg.formats.rows import Scratch
         from kseg.output.unproven import UnprovenRecords

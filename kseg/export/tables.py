@@ -101,7 +101,8 @@ class TableWriter:
     """Writes record batches of one schema, as a context manager.
 
     The file is completed if the block succeeds. After an error nothing more is written, so that a broken file is
-    detected. ``codec``: None for snappy in Parquet, none in the Arrow format; ``level``: None for the codec's default.
+    detected. ``codec``: None means snappy in Parquet, and no compression in the Arrow format; ``level``: None for the
+    codec's default.
     """
 
     def __init__(self, output: Output, form: str, schema: Any, codec: str | None, level: int | None) -> None:

@@ -8,8 +8,6 @@ from kseg.verification.report import Details
 
 _V2_FROM, _V1_FROM = V2_ATTRIBUTES, ENTRY_MAGIC
 """Start of the bytes that the checksum covers."""
-_MIN_BYTES = 26
-"""Size of the smallest message, an empty one of v0."""
 
 
 def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Details:
@@ -22,7 +20,7 @@ def batch_facts(buffer: Sliceable, position: int, size: int, is_07: bool) -> Det
         old = v07.parse_header(data)
         begin = 9 + (old.magic != 0)
         return {"magic": old.magic, "storedChecksum": old.crc, "computedChecksum": crc32(bytes(data[begin:]))}
-    if size < _MIN_BYTES:
+    if size < message_set.MIN_BYTES:
         return {}
     magic = int.from_bytes(data[ENTRY_MAGIC : ENTRY_MAGIC + 1], "big", signed=True)
     if magic == MAGIC_V2 and size >= record_batch.HEADER_BYTES:

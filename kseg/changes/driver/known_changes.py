@@ -74,11 +74,11 @@ def purge_changes(
             with nullcontext() if options.is_dry else locked_and_completed(real, is_single, to_lock, messages.warning):
                 found = _finished(real, is_single, number, options.quarantine)
                 freed = found.kept_bytes if options.is_dry else _purge(found, options.quarantine)
-            if number and not found.count:
+            if number and not found.total:
                 raise KsegError(f"{real}: there is no finished change {number}")
-            if options.is_dry and found.count:
+            if options.is_dry and found.total:
                 status = max(status, 1)
-            purged(Purged(real, freed, found.count))
+            purged(Purged(real, freed, found.total))
     return max(status, failures.status)
 
 
@@ -105,7 +105,7 @@ class _Finished(NamedTuple):
     changes: list[Change]
 
     @property
-    def count(self) -> int:
+    def total(self) -> int:
         """The number of changes; one of a log directory counts as one."""
         return len(self.journals) + len(self.changes)
 

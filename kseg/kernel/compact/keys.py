@@ -61,7 +61,7 @@ class KeyReader:
 
         ``verdicts``: SKIP or 0 for each batch. ``opened``: the records of the next batch, if the caller had to
         decompress it. Returns DONE, or why it stopped at ``batch`` (`kseg.kernel.records.opening`); OUTPUT_FULL:
-        ``hashes`` or ``offsets`` is full. Raises ValueError if another buffer is too short.
+        ``hashes`` or ``offsets`` is full. Raises ValueError if ``batches``, ``verdicts`` or ``rows`` is too short.
         """
         status: cython.int
         window: BatchWindow

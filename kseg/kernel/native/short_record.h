@@ -22,7 +22,7 @@ struct kseg_record_fields {
 };
 
 /* The largest size of length, attributes and the three numbers before the key of a short record. If fewer bytes are
- * left, the record is of another kind, so that these fields need no further checks of end. */
+ * left, the general reader takes the record, so that these fields need no further checks of the end. */
 enum { KSEG_BEFORE_KEY = 13 };
 
 /* The position after the zigzag varint at p; NULL if it has more than 3 bytes. At most 3 bytes are read. */

@@ -1,7 +1,7 @@
 """Copies the keys, values or headers of rows end to end, in the layout of Apache Arrow. Selects rows by their key.
 
 Ends are Arrow's offsets: int32, one more than there are rows. ``valid`` as in `kseg.kernel.records.columns`.
-Both functions raise ValueError if a buffer is too short, or if a row points outside the payload.
+Both functions raise ValueError if a buffer other than ``data`` is too short, or if a row points outside the payload.
 """
 
 import cython

@@ -1,6 +1,6 @@
 # Checks of headers without a valid checksum.
 cpdef enum:
-    # Bytes of an entry up to and including its magic. A rest of a file that is no longer has no header to judge.
+    # Bytes of an entry up to and including its magic. A rest of a file of at most this size has no header to judge.
     SHORT_TAIL_BYTES = 17
 
 cdef long long claimed_bytes(

@@ -75,7 +75,7 @@ class PlanPrinter:
         return [self._shown.pop(key) for key in keys]
 
     def needs(self, peak_bytes: int) -> None:
-        """Raises the needed disk space to ``peak_bytes``, which a command has computed for a partition."""
+        """Increases the needed disk space to ``peak_bytes``, which a command has computed for a partition."""
         self.totals.peak_bytes = max(self.totals.peak_bytes, peak_bytes)
 
     def finish(self, notices: Notices, status: int = 0) -> None:

@@ -64,9 +64,12 @@ class ZlibDecoder:
         return self._library.unused_data
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        while data and not self._library.eof:
-            yield self._library.decompress(data, OUTPUT_BYTES)
+        while not self._library.eof:
+            piece = self._library.decompress(data, OUTPUT_BYTES)
+            yield piece
             data = self._library.unconsumed_tail
+            if not data and len(piece) < OUTPUT_BYTES:  # a full piece: zlib may hold more output
+                return
 
 
 def _gzip() -> _Decoder:

@@ -24,6 +24,7 @@ from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import unpacked_bytes
 from kseg.stores.archives.unpack_error import UnpackError
+from kseg.stores.archives.zstd_frame import OUTPUT_BYTES
 from kseg.stores.regular_files import read_regular
 
 ROUNDS = 60
@@ -149,6 +150,18 @@ def test_sparse_members_are_read_whole(
     assert (tmp_path / "s.tar").stat().st_size < 1 << 20
     assert dict(mounted_files(tmp_path / "s.tar")) == {"sparse": sparse.read_bytes()}
     assert problems(tmp_path / "s.tar") == []
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, 243, 1000])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_the_end_of_a_deflated_member_may_follow_its_last_packed_byte(pieces: int, more: int, tmp_path: Path) -> None:
+    """zlib has taken all input, and still holds output."""
+    path = tmp_path / "intact.zip"
+    data = bytes(pieces * OUTPUT_BYTES + more)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("zeros", data)
+    assert dict(mounted_files(path)) == {"zeros": data}
+    assert problems(path) == []
 
 
 def test_unknown_and_damaged_members_of_a_zip_file(tmp_path: Path) -> None:

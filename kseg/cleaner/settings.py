@@ -10,7 +10,7 @@ FOREVER_MS = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Times in ms, sizes in bytes; `kseg.cleaner.topic_settings` names the settings of a topic.
+    """Times in ms, sizes in bytes; `kseg.cleaner.topic_settings` has the names of these settings for a topic.
 
     ``memory_bytes``: size limit of the offset map. ``keeps_log_end``: the last batch below the limit is kept as an
     empty batch if its records are removed (4.1 and later). ``keeps_format``: v0 and v1 messages are not converted to v2

@@ -17,12 +17,12 @@ from kseg.formats.control import parse_control
 from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.json_values import unset
 from kseg.formats.rows import Rows, UndecodableError
+from kseg.formats.schema import ZERO_UUID
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.items import records_of
 
 _NO_PRODUCER = -1
-_NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _LEGACY_OFFSET_COMMIT, _OFFSET_COMMIT = b"\0\0", b"\0\1"
 _LENGTH = struct.Struct(">h")
 _PARTITION_BYTES = 4
@@ -94,7 +94,7 @@ class CommittedOffsets:
                 yield CommittedOffset(**place, record_offset=record_offset, error=decoded.value["error"])
                 continue
             data: dict[str, Any] = decoded.value["data"]
-            topic_id = data.get("topicId", _NO_TOPIC_ID)
+            topic_id = data.get("topicId", ZERO_UUID)
             yield CommittedOffset(
                 **place,
                 record_offset=record_offset,
@@ -103,7 +103,7 @@ class CommittedOffsets:
                 metadata=data["metadata"],
                 commit_timestamp=data["commitTimestamp"],
                 expire_timestamp=unset(data.get("expireTimestamp", -1)),
-                topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
+                topic_id=None if topic_id == ZERO_UUID else topic_id,
             )
 
     def _take(self, producer_id: int, rows: Rows, first: int, stop: int) -> None:

@@ -23,7 +23,7 @@ SMALL_INTERVAL_BYTES = 1024
 
 MAX_INDEXES = 8
 MAX_ENTRIES = 128
-"""Limits of indexes that are used, and of entries of each."""
+"""Largest number of indexes that are used, and of entries read from each."""
 MIN_ENTRIES = 8
 """Entries that must agree on an interval above the default."""
 _MIN_SIZE = 14

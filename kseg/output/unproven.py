@@ -39,10 +39,10 @@ class _Marking(Sink):
     """Adds the mark to each line, and passes the lines to a sink if there is one."""
 
     def __init__(self, sink: Sink | None) -> None:
+        super().__init__(-1, "unproven records")  # no descriptor: all that would write to one is replaced below
         self._sink = sink
         self._held = b""
         self.count = 0
-        self.is_terminal = False
 
     def write(self, data: bytes) -> None:
         data = self._held + data

@@ -18,7 +18,7 @@ from kseg.stores.trees import DIRECTORY, FILE, Node, Problem
 BLOCK_BYTES = 256 << 10
 """Least size of a request; mostly it has all bytes between two entries of an index."""
 REQUEST_BYTES = 4 << 20
-"""Size of a request; larger ranges are read with several at the same time."""
+"""Largest size of a request; larger ranges are read with several at the same time."""
 REQUESTS = 8
 """Limit of concurrent requests."""
 _KEPT_BYTES = 16 << 20

@@ -25,8 +25,8 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else None
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Adds an entry, and removes those that it contradicts; if ``is_strict``, it is ignored instead. Does nothing
-        if the latest entry has this epoch from this offset or a lower one on."""
+        """Adds an entry, and removes those that it contradicts; if ``is_strict``, an entry that contradicts others is
+        ignored instead. Does nothing if the latest entry has this epoch from this offset or a lower one on."""
         last = self.entries[-1] if self.entries else None
         if last is not None and last.epoch == epoch and start_offset >= last.start_offset:
             return

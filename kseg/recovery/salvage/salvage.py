@@ -93,7 +93,7 @@ def plan_salvage(
 def run_salvage(make_load: "Callable[[Rejected], SalvageLoad]") -> Salvage:
     """Runs loads until a broker's loader would accept the result; ``make_load`` makes a load that leaves out batches.
 
-    Raises TransactionConflictError if it does not accept that of the last load either.
+    Raises TransactionConflictError if a broker would reject the result of the last load, too.
     """
     rejected, left = Rejected(), _MAX_LOADS
     while True:

@@ -15,7 +15,8 @@ MAX_GAPS = 1000
 
 
 class SegmentDraft:
-    """The segment ``name``, "" for a file that makes none: its own ``parts``, and ``extra`` ones put between them.
+    """The segment ``name``, "" for a file that becomes no segment: its own ``parts``, and ``extra`` ones put between
+    them.
 
     ``file`` is the present name of the file with its own parts. A released draft has no parts until its file is read
     again.

@@ -9,17 +9,15 @@ from collections.abc import Container
 from typing import NamedTuple
 
 from kseg.recovery.broker.leftovers import CHECKPOINT_DELETED
-from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.segments import CLEANED, DELETED, INDEXES, LOG, SWAP
 from kseg.recovery.names import leading_offset, segment_stem
 from kseg.recovery.workspace import Workspace
 from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_batches
-from kseg.segment.files import OWN_PREFIX, SIDE_NAMES
+from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SIDE_SUFFIXES
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
 
 _CHECKPOINT = ".checkpoint"
-_SIDE_SUFFIXES = (*INDEXES, SNAPSHOT)
 
 
 class SegmentSource(NamedTuple):
@@ -55,14 +53,14 @@ def _holds_batches(workspace: Workspace, name: str) -> bool:
     if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or _CHECKPOINT in name:
         return False
     with open_source(workspace.path(name)) as source:
-        if name.endswith(_SIDE_SUFFIXES):
+        if name.endswith(SIDE_SUFFIXES):
             return first_base_offset(source) is not None and has_intact_batch(source)
         return holds_batches(source, "")
 
 
 def is_of_broker(source: SegmentSource) -> bool:
     """Whether a broker reads or removes files with such a name."""
-    return source.name.endswith((LOG, SWAP, CLEANED, *_SIDE_SUFFIXES))
+    return source.name.endswith((LOG, SWAP, CLEANED, *SIDE_SUFFIXES))
 
 
 def remove_leftovers(workspace: Workspace, sources: Container[str]) -> None:

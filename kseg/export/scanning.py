@@ -273,12 +273,16 @@ def damage_text(file: SegmentFile, left_out: LeftOut) -> str:
 
 
 def grouped(parts: Iterable[tuple[int, T]], limit: int) -> list[Sequence[T]]:
-    """Groups consecutive parts, each with its size, up to ``limit`` bytes. Each group is a task."""
+    """Groups consecutive parts, each with its size, to about ``limit`` bytes. Each group is a task.
+
+    The last part of a group may go beyond the limit by up to half of its own size, so that segments a little larger
+    than a half or a third of the limit are still read together.
+    """
     groups: list[list[T]] = []
     left = 0
     for size, part in parts:
         cost = size + TASK_BYTES
-        if not groups or cost > left:
+        if not groups or cost // 2 > left:
             groups.append([])
             left = limit
         groups[-1].append(part)

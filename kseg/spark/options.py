@@ -23,10 +23,10 @@ from kseg.stores.stored_object import is_url
 
 MODES = ("records", "counts", "batches", "findings", "entries")
 LEVELS = ("quick", "full", "deep")
-SPLIT_BYTES = 64 << 20
-"""Size of a task by default."""
+SPLIT_BYTES = 128 << 20
+"""Size of a task by default, as of Spark's own files (spark.sql.files.maxPartitionBytes)."""
 OFFSETS_SPLIT_BYTES = 256 << 20
-"""The same if only batch headers of local files are read: a task of 64 MiB would take less time than its start."""
+"""The same if only batch headers of local files are read: a smaller task would take less time than its start."""
 TASKS = 100_000
 """More tasks than this cost the driver too much: by default they get larger instead."""
 

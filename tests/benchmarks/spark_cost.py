@@ -1,6 +1,6 @@
 """What the source costs on Spark beside Parquet of the same records: ``python -m benchmarks.spark_cost`` in tests/.
 
-Five million records of 100 bytes, a warm session, local[2], each case in turn. The best round of each counts.
+Five million records of 100 bytes, a warm session, local[2], each case in turn. The median of the rounds counts.
 """
 
 import argparse
@@ -9,8 +9,10 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.process import adopt_orphans, spent_so_far
@@ -18,6 +20,8 @@ from benchmarks.segments import SEEDS, grown
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SEGMENT_MIB = 64
+WARM_UP = 2
+"""Rounds in which the JVM still compiles."""
 
 
 def session(folder: Path, more: dict[str, str]) -> Any:
@@ -117,28 +121,28 @@ def drain(frame: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--millions", type=float, default=5, help="of records")
-    parser.add_argument("--rounds", type=int, default=4, help="of which the first is left out")
+    parser.add_argument("--rounds", type=int, default=9, help="of which the first two are left out")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     given = parser.parse_args()
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as name:
         spark = session(Path(name), dict(setting.split("=", 1) for setting in given.conf))
         cases = Cases(spark, Path(name), given.millions)
-        best: dict[str, tuple[float, float]] = {}
-        for turn in range(max(given.rounds, 2)):
+        rounds: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for turn in range(max(given.rounds, WARM_UP + 1)):
             for case in ("write_parquet", *dict.fromkeys(name for pair in PAIRS for name in pair)):
                 seconds, used = taken(getattr(cases, case))
-                if turn:
-                    before = best.get(case, (seconds, used))
-                    best[case] = min(before[0], seconds), min(before[1], used)
+                if turn >= WARM_UP:
+                    rounds[case].append((seconds, used))
                 print(f"{case:>20} {seconds:6.2f} s {used:6.2f} s of the processor", flush=True)
         spark.stop()
+    middle = {case: tuple(map(median, zip(*times, strict=True))) for case, times in rounds.items()}
     for case, other in PAIRS:
-        wall, used = (mine / theirs for mine, theirs in zip(best[case], best[other], strict=True))
+        wall, used = (mine / theirs for mine, theirs in zip(middle[case], middle[other], strict=True))
         print(f"{case:>20} : {other:<15} {wall:5.2f} {used:5.2f} of the processor")
     for case, other in PAIRS:
-        saved = best[case][1] - best[other][1]
-        print(f"{case:>20} : Parquet pays after {best['write_parquet'][1] / saved:.1f} queries")
+        saved = middle[case][1] - middle[other][1]
+        print(f"{case:>20} : Parquet pays after {middle['write_parquet'][1] / saved:.1f} queries")
 
 
 def taken(case: Callable[[], object]) -> tuple[float, float]:

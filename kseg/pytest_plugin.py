@@ -18,7 +18,7 @@ _SEVERITIES = ("error", "warning")
 _SHOWN = 20
 
 
-class LogDirectory:
+class KsegLog:
     """A log directory at ``path``, to which a test writes records."""
 
     def __init__(self, path: Path) -> None:
@@ -43,11 +43,11 @@ class LogDirectory:
 
 
 @pytest.fixture
-def kseg_log(tmp_path: Path) -> LogDirectory:
+def kseg_log(tmp_path: Path) -> KsegLog:
     """A temporary, empty log directory: ``kseg_log.writer("orders-0")``, ``kseg_log.path``."""
     path = tmp_path / "kafka-logs"
     path.mkdir()
-    return LogDirectory(path)
+    return KsegLog(path)
 
 
 @pytest.fixture

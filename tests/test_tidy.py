@@ -26,6 +26,8 @@ MAX_BYTES = 1 << 20
 BANNED_MODULES = {"utils", "util", "helpers", "helper", "common", "misc"}
 BROAD = re.compile(r"\bexcept[\s(\\]*(:|(Base)?Exception\b)")
 """Finds the text of each handler that `is_silent` may judge."""
+SAME_THING = {"Batch", "Damage", "Plan", "Progress", "Record"}
+"""Names of classes that two rooms share, because one offers what the other has: to Python, or as a protocol."""
 MACHINE_PATH = re.compile(r"(?<![\w.$}~-])/(work|tmp|home|root|Users)(/|\b)")
 
 
@@ -99,6 +101,17 @@ def test_files_end_with_one_newline() -> None:
 def test_modules_are_named_after_what_they_hold() -> None:
     assert [path for path in FILES if path.endswith(".py") and Path(path).stem in BANNED_MODULES] == []
     assert [path for path in FILES if BANNED_MODULES & set(Path(path).parts)] == []
+
+
+def test_a_name_of_a_class_means_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path)
+    shared = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert {name: paths for name, paths in shared.items() if name not in SAME_THING} == {}
+    assert SAME_THING <= shared.keys()
 
 
 def test_only_commands_and_output_print() -> None:

@@ -10,7 +10,7 @@ from kseg.api.argument_types import checked
 from kseg.api.log import raise_damage
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import need_pyarrow, record_batch, schema
-from kseg.export.scanning import DamageLog, Part, PartReader, ScanRequest, grouped, parts_of_scan
+from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
 from kseg.runtime.cores import usable_cores
 from kseg.stores.stored_object import shown
 
@@ -33,7 +33,7 @@ class Scan:
     columns: tuple[str, ...]
     _request: ScanRequest = field(repr=False)
     _skips_damage: bool = field(repr=False)
-    _parts: tuple[Part, ...] | None = field(default=None, repr=False)
+    _parts: tuple[ScanPart, ...] | None = field(default=None, repr=False)
 
     @property
     def schema(self) -> "pyarrow.Schema":
@@ -80,7 +80,7 @@ class Scan:
             parts = parts_of_scan(request, size) if self._parts is None else ((0, part) for part in self._parts)
             return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]
 
-    def _changed(self, columns: tuple[str, ...], parts: tuple[Part, ...] | None) -> "Scan":
+    def _changed(self, columns: tuple[str, ...], parts: tuple[ScanPart, ...] | None) -> "Scan":
         return type(self)(columns, self._request, self._skips_damage, parts)
 
     def to_arrow(self) -> "pyarrow.Table":

@@ -16,7 +16,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording, Reporter
 from kseg.changes.driver.run import MakePlanner, Outcome, check_unchanged, run
 from kseg.errors import KsegError, StoppedHalfwayError
-from kseg.output.changes.reporter import SummaryPrinter, recorded_json
+from kseg.output.changes.reporter import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
@@ -24,7 +24,7 @@ from kseg.stores.no_follow import resolved
 
 Run = Callable[[bool, Reporter], Outcome]
 """Runs a command: dry or not, reporting to a reporter."""
-Summaries = Callable[[Sink, Notices], SummaryPrinter]
+Summaries = Callable[[Sink, Notices], ChangeSummaryPrinter]
 
 
 class Action(NamedTuple):

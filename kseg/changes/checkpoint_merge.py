@@ -4,7 +4,7 @@ from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 
-Offsets = dict[tuple[str, int], int]
+OffsetsByPartition = dict[tuple[str, int], int]
 
 
 def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
@@ -35,7 +35,7 @@ def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
     return build_offset_checkpoint(OffsetCheckpoint(*partition, offset) for partition, offset in merged.items())
 
 
-def _offsets(content: bytes) -> Offsets | None:
+def _offsets(content: bytes) -> OffsetsByPartition | None:
     items = list(read_offset_checkpoint(content))
     if problems_of(items):
         return None

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kseg.cleaner.log import SNAPSHOT, Segment, segments_between
+from kseg.cleaner.log import SNAPSHOT, CleanerSegment, segments_between
 from kseg.cleaner.reading import windows
 from kseg.errors import PathError
 from kseg.kernel.layout.headers import CONTROL
@@ -60,7 +60,7 @@ class Producers:
 
 
 def read_producers(
-    directory: str, segments: Sequence[Segment], now_ms: int, expiration_ms: int, buffers: Buffers
+    directory: str, segments: Sequence[CleanerSegment], now_ms: int, expiration_ms: int, buffers: Buffers
 ) -> Producers:
     """Reads the producer state. Raises DamagedError if the log is not intact up to its end."""
     entries, start = _newest_snapshot(directory)

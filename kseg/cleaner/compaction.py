@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from kseg.changes.plan import Plan
 from kseg.changes.staging import Staging
 from kseg.cleaner.active_producers import Producers, read_producers
-from kseg.cleaner.disk_space import Need, SpaceTaken, bound, counted, file_bytes
-from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, Segment, read_segments, segments_between
+from kseg.cleaner.disk_space import SpaceNeeded, SpaceTaken, bound, counted, file_bytes
+from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, CleanerSegment, read_segments, segments_between
 from kseg.cleaner.ranges import Checkpoints, CleanableRange, cleanable_range, log_limits
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
@@ -65,7 +65,8 @@ class Compaction:
 
 
 RoundMaker = Callable[
-    [Sequence[Segment], CleanableRange, Producers, CleanerSettings, Callable[[], str] | None, Watcher | None], Round
+    [Sequence[CleanerSegment], CleanableRange, Producers, CleanerSettings, Callable[[], str] | None, Watcher | None],
+    Round,
 ]
 
 
@@ -80,7 +81,7 @@ class Compactor:
         staging: Staging | None,
         commits_each: bool = False,
         watcher: Watcher | None = None,
-        has_space: Callable[[Need], bool] = lambda _: True,
+        has_space: Callable[[SpaceNeeded], bool] = lambda _: True,
         rounds: RoundMaker = Round,
         writes_ahead: bool = False,
     ) -> None:
@@ -94,7 +95,7 @@ class Compactor:
         self._rounds, self._frees_each = rounds, commits_each and not writes_ahead
         self._checkpoints, self._settings, self._staging = checkpoints, settings, staging
         self._directory, self._commits_each = directory, commits_each
-        self._segments: list[Segment] = []
+        self._segments: list[CleanerSegment] = []
         self._taken = SpaceTaken(self._frees_each)
         self._has_committed = False
         self.result = Compaction(directory)
@@ -221,7 +222,7 @@ class Compactor:
                 suffix: os.path.join(self._directory, f"{segment.base_offset:020d}{suffix}") for suffix in segment.paths
             }
 
-    def _final_groups(self, original: list[Segment]) -> list[CleanedGroup]:
+    def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
         """Returns groups from the original segments to those of the last round."""
         if self.result.rounds == 1:
             return self.result.groups

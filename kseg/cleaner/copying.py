@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.filtering import WindowFilter
-from kseg.cleaner.log import Segment
+from kseg.cleaner.log import CleanerSegment
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
-from kseg.cleaner.workers import Workers
+from kseg.cleaner.workers import CleaningThreads
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts
 from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON
@@ -37,7 +37,7 @@ class GroupCopier:
         settings: CleanerSettings,
         end: int,
         legacy_horizon_ms: int,
-        workers: Workers,
+        workers: CleaningThreads,
         advance: Callable[[int], None] = lambda _: None,
         transactions: CleanedTransactions | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class GroupCopier:
     def transactions(self) -> CleanedTransactions:
         return self._transactions
 
-    def copy(self, segment: Segment, writer: SegmentWriter, buffers: Buffers) -> None:
+    def copy(self, segment: CleanerSegment, writer: SegmentWriter, buffers: Buffers) -> None:
         """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
         window_filter = WindowFilter(self._map, self._settings, segment.mtime_ms > self._legacy_horizon_ms)
         for window in windows(segment.path, buffers):

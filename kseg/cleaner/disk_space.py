@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import Segment
+from kseg.cleaner.log import CleanerSegment
 from kseg.cleaner.settings import CleanerSettings
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.stores.regular_files import open_regular
@@ -22,8 +22,8 @@ _LEGACY_GROWTH, _GROWTH = 3, 1.25
 class Group(Protocol):
     """Segments that are cleaned into one; see `kseg.cleaner.rounds.CleanedGroup`."""
 
-    sources: list[Segment]
-    segment: Segment
+    sources: list[CleanerSegment]
+    segment: CleanerSegment
 
     @property
     def is_copy(self) -> bool:
@@ -31,7 +31,7 @@ class Group(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class SpaceNeeded:
     """Upper bounds in bytes: ``here`` for new files next to the old ones, ``elsewhere`` for old files kept there.
 
     ``is_counted``: computed by a pass over the log, not estimated from file sizes.
@@ -63,17 +63,17 @@ class SpaceTaken:
             if self._frees_each:
                 self._now -= before
 
-    def subtract(self, segments: Iterable[Segment]) -> None:
+    def subtract(self, segments: Iterable[CleanerSegment]) -> None:
         """Subtracts the new files of an earlier round, which a later round has replaced."""
         self._now -= sum(map(file_bytes, segments))
 
 
-def file_bytes(segment: Segment) -> int:
+def file_bytes(segment: CleanerSegment) -> int:
     """Returns the size of all of a segment's files."""
     return sum(segment.sizes.values())
 
 
-def bound(segments: Sequence[Segment], end: int, settings: CleanerSettings, frees_each: bool) -> Need:
+def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings, frees_each: bool) -> SpaceNeeded:
     """Returns an upper bound without reading records: all of them survive and grow by the maximum.
 
     ``end``: the end of the dirty range; ``frees_each``: see `SpaceTaken`.
@@ -84,10 +84,12 @@ def bound(segments: Sequence[Segment], end: int, settings: CleanerSettings, free
     if settings.until_clean and not frees_each:
         here += largest  # the next round begins before the files of the previous one are removed
     grows = not settings.keeps_format and any(map(_is_legacy, segments))
-    return Need(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
+    return SpaceNeeded(round(here * (_LEGACY_GROWTH if grows else _GROWTH)), total)
 
 
-def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: bool, frees_each: bool) -> Need:
+def counted(
+    groups: Iterable[Group], unread: Sequence[CleanerSegment], until_clean: bool, frees_each: bool
+) -> SpaceNeeded:
     """Returns the need found by a pass without writing.
 
     ``unread``: dirty segments left to later rounds; ``frees_each``: see `SpaceTaken`.
@@ -97,13 +99,13 @@ def counted(groups: Iterable[Group], unread: Sequence[Segment], until_clean: boo
         taken.add(group)
         largest = max(largest, file_bytes(group.segment))
     if not unread or not until_clean:
-        return Need(taken.peak, taken.replaced, True)
+        return SpaceNeeded(taken.peak, taken.replaced, True)
     rest = [file_bytes(segment) for segment in unread]
     more = max(rest) if frees_each else sum(rest) + max(largest, *rest)
-    return Need(round(taken.peak + more * _GROWTH), taken.replaced + sum(rest), True)
+    return SpaceNeeded(round(taken.peak + more * _GROWTH), taken.replaced + sum(rest), True)
 
 
-def _is_legacy(segment: Segment) -> bool:
+def _is_legacy(segment: CleanerSegment) -> bool:
     with open_regular(segment.path) as stream:
         head = stream.read(ENTRY_MAGIC + 1)
     return len(head) > ENTRY_MAGIC and head[ENTRY_MAGIC] < MAGIC_V2

@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
-from kseg.cleaner.log import INDEX, TIME_INDEX, Segment
+from kseg.cleaner.log import INDEX, TIME_INDEX, CleanerSegment
 from kseg.cleaner.settings import CleanerSettings
 from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.segment.writer import LARGEST_DELTA
 
 
-def group_segments(segments: Sequence[Segment], end: int, settings: CleanerSettings) -> list[list[Segment]]:
+def group_segments(
+    segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings
+) -> list[list[CleanerSegment]]:
     """Groups adjacent segments, oldest first, as long as they fit in one; ``end`` is the end of the dirty range."""
-    groups: list[list[Segment]] = []
+    groups: list[list[CleanerSegment]] = []
     for i, segment in enumerate(segments):
         last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1
         if groups and _fits(groups[-1], segment, last_offset, settings):
@@ -20,7 +22,9 @@ def group_segments(segments: Sequence[Segment], end: int, settings: CleanerSetti
     return groups
 
 
-def _fits(group: Sequence[Segment], segment: Segment, last_offset: int, settings: CleanerSettings) -> bool:
+def _fits(
+    group: Sequence[CleanerSegment], segment: CleanerSegment, last_offset: int, settings: CleanerSettings
+) -> bool:
     together = [*group, segment]
     return (
         sum(part.size for part in together) <= settings.segment_bytes
@@ -30,6 +34,6 @@ def _fits(group: Sequence[Segment], segment: Segment, last_offset: int, settings
     )
 
 
-def _entry_bytes(group: Sequence[Segment], suffix: str, width: int) -> int:
+def _entry_bytes(group: Sequence[CleanerSegment], suffix: str, width: int) -> int:
     """Returns the size of all whole entries, of ``width`` bytes each, in an index of the segments."""
     return sum(part.side_bytes(suffix) // width * width for part in group)

@@ -19,7 +19,7 @@ SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 @dataclass(slots=True)
-class Segment:
+class CleanerSegment:
     """``paths`` and ``sizes`` (in bytes) of the segment's files, by suffix."""
 
     base_offset: int
@@ -77,7 +77,7 @@ def _content(path: str) -> bytes:
         raise PathError(f"{path}: {error.strerror}") from error
 
 
-def read_segments(directory: str) -> list[Segment]:
+def read_segments(directory: str) -> list[CleanerSegment]:
     """Returns the segments of a partition by base offset.
 
     Raises UnsupportedError for logs that cannot be cleaned: segments of 0.7, the cluster metadata log, and a log with
@@ -99,13 +99,13 @@ def read_segments(directory: str) -> list[Segment]:
         paths = {suffix: stem + suffix for suffix in SUFFIXES if trees.lexists(stem + suffix)}
         try:
             sizes = {suffix: trees.status(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
-            found.append(Segment(file.base_offset, trees.status(file.path).st_mtime_ns, paths, sizes))
+            found.append(CleanerSegment(file.base_offset, trees.status(file.path).st_mtime_ns, paths, sizes))
         except OSError as error:
             raise PathError(f"{file.path}: {error.strerror}") from error
     return found
 
 
-def segments_between(segments: Sequence[Segment], start: int, end: int) -> list[Segment]:
+def segments_between(segments: Sequence[CleanerSegment], start: int, end: int) -> list[CleanerSegment]:
     """Returns the segments that may hold offsets of ``start`` and above, and begin below ``end``
     (LogSegments.values)."""
     if start >= end:
@@ -114,7 +114,7 @@ def segments_between(segments: Sequence[Segment], start: int, end: int) -> list[
     return [segment for segment in segments[first:] if segment.base_offset < end]
 
 
-def aborted_between(segments: Sequence[Segment], start: int, upper: int) -> list[AbortedTxn]:
+def aborted_between(segments: Sequence[CleanerSegment], start: int, upper: int) -> list[AbortedTxn]:
     """Returns the aborted transactions with offsets in [start, upper) (UnifiedLog.collectAbortedTransactions)."""
     found = []
     for segment in segments_between(segments, start, 1 << 63):

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from kseg.cleaner.key_reading import Hashes, read_keys
-from kseg.cleaner.log import TRANSACTION_INDEX, Segment, aborted_between, segments_between
+from kseg.cleaner.log import TRANSACTION_INDEX, CleanerSegment, aborted_between, segments_between
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
-from kseg.cleaner.workers import Workers
+from kseg.cleaner.workers import CleaningThreads
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.stores.buffers import Buffers
 
@@ -22,7 +22,7 @@ class MapBuilder:
         self,
         offset_map: OffsetMap,
         start: int,
-        workers: Workers,
+        workers: CleaningThreads,
         advance: Callable[[int], None] = lambda _: None,
         transactions: CleanedTransactions | None = None,
     ) -> None:
@@ -31,7 +31,7 @@ class MapBuilder:
         self._map, self._start, self._workers = offset_map, start, workers
         self._transactions = transactions or CleanedTransactions()
 
-    def build(self, segments: Sequence[Segment], end: int, buffers: Buffers) -> int:
+    def build(self, segments: Sequence[CleanerSegment], end: int, buffers: Buffers) -> int:
         """Returns the first offset that is not in the map. Raises DamagedError."""
         dirty = segments_between(segments, self._start, end)
         with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
@@ -43,7 +43,7 @@ class MapBuilder:
             self._map.latest_offset = max(behind - 1, self._map.latest_offset)
         return self._map.latest_offset + 1
 
-    def take(self, segment: Segment, buffers: Buffers) -> bool:
+    def take(self, segment: CleanerSegment, buffers: Buffers) -> bool:
         """Adds a segment; returns False if the map is full. Raises DamagedError."""
         for window in windows(segment.path, buffers):
             if not self._take(window):

@@ -12,7 +12,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
-from kseg.cleaner.disk_space import Need
+from kseg.cleaner.disk_space import SpaceNeeded
 from kseg.cleaner.memory import default_memory_bytes
 from kseg.cleaner.options import CompactOptions
 from kseg.cleaner.ranges import Checkpoints
@@ -171,7 +171,7 @@ class CompactionPlanner(Planner):
         if partition is not None and compactor.result.end is not None:
             self._ends[partition] = compactor.result.end
         if is_dry and compactor.result.rounds:
-            space.warn_if_refused(Need(compactor.result.peak_bytes, compactor.replaced_bytes, True))
+            space.warn_if_refused(SpaceNeeded(compactor.result.peak_bytes, compactor.replaced_bytes, True))
         self._report(compactor.result, time.monotonic() - began)
 
     def _checkpoints(self, directory: str, known: Known) -> Checkpoints:

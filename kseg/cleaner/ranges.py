@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.log import Segment, segments_between
+from kseg.cleaner.log import CleanerSegment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
 from kseg.formats import message_set, record_batch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
@@ -88,7 +88,7 @@ def log_limits(known: Checkpoints, first_base: int, producers: Producers, heeds_
 
 
 def cleanable_range(
-    segments: Sequence[Segment], checkpoint: int | None, limits: LogLimits, settings: CleanerSettings
+    segments: Sequence[CleanerSegment], checkpoint: int | None, limits: LogLimits, settings: CleanerSettings
 ) -> CleanableRange:
     """Returns the range of a log that has at least one segment."""
     start = limits.start if checkpoint is None or not limits.start <= checkpoint <= limits.end else checkpoint
@@ -131,7 +131,7 @@ def _lag(largest_ms: int, settings: CleanerSettings) -> str:
     return f"its newest record is {age}, min.compaction.lag.ms is {show_span(settings.min_lag_ms)}"
 
 
-def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSettings) -> None:
+def _judge(found: CleanableRange, dirty: Sequence[CleanerSegment], settings: CleanerSettings) -> None:
     """Decides whether cleaning is due: dirty enough, or too old (LogCleanerManager.grabFilthiestCompactedLog)."""
     if found.dirty_bytes + found.clean_bytes == 0 or (found.end <= found.start and found.dirty_bytes == 0):
         return
@@ -147,12 +147,12 @@ def _judge(found: CleanableRange, dirty: Sequence[Segment], settings: CleanerSet
         found.stops.append(Stop(RATIO, f"dirty {found.ratio:.0%} of {least}", text))
 
 
-def _oldest(dirty: Sequence[Segment]) -> int | None:
+def _oldest(dirty: Sequence[CleanerSegment]) -> int | None:
     """Returns the least timestamp of the first batches of dirty segments, in ms; None if they have none."""
     return min((stamp for stamp in map(_first_timestamp, dirty) if stamp > 0), default=None)
 
 
-def _first_timestamp(segment: Segment) -> int:
+def _first_timestamp(segment: CleanerSegment) -> int:
     """Returns the largest timestamp of the first batch, in ms; -1 if there is none."""
     with open_regular(segment.path) as stream:
         head = stream.read(record_batch.HEADER_BYTES)

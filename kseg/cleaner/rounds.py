@@ -9,14 +9,14 @@ from typing import Protocol
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.copying import GroupCopier
 from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import LOG, TRANSACTION_INDEX, Segment, aborted_between, segments_between
+from kseg.cleaner.log import LOG, TRANSACTION_INDEX, CleanerSegment, aborted_between, segments_between
 from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.ranges import CleanableRange
 from kseg.cleaner.reading import windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions
-from kseg.cleaner.workers import Workers
+from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import UnsupportedError
 from kseg.segment.record_count import RecordCounter
 from kseg.segment.writer import SegmentWriter
@@ -34,8 +34,8 @@ class CleanedGroup:
     ``counts``: `GroupCopier.counts` of this group.
     """
 
-    sources: list[Segment]
-    segment: Segment
+    sources: list[CleanerSegment]
+    segment: CleanerSegment
     counts: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -66,7 +66,7 @@ class Round:
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[CleanerSegment],
         found: CleanableRange,
         producers: Producers,
         settings: CleanerSettings,
@@ -94,14 +94,14 @@ class Round:
         advance = self._watched()
         for segment in self._with_aborted:
             segment.aborted()  # now: the caller may replace files while groups are made
-        with closing(Workers(settings.jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
+        with closing(CleaningThreads(settings.jobs)) as workers, closing(self._map(workers, advance)) as offset_map:
             copier = self.copier(offset_map, workers, advance)
             for group in self.grouped():
                 yield self.clean(group, copier, self._make_folder() if self._make_folder else None)
 
     def survey(self) -> None:
         """Finds ``end`` and ``keys`` without cleaning. Raises DamagedError, OSError."""
-        with closing(Workers(self._settings.jobs)) as workers:
+        with closing(CleaningThreads(self._settings.jobs)) as workers:
             self._map(workers, lambda _: None).close()
 
     def check_the_rest(self) -> None:
@@ -112,7 +112,7 @@ class Round:
                 for _ in windows(segment.path, self._buffers):
                     pass
 
-    def _map(self, workers: Workers, advance: Callable[[int], None]) -> OffsetMap:
+    def _map(self, workers: CleaningThreads, advance: Callable[[int], None]) -> OffsetMap:
         """Builds the offset map of the dirty part, or of as much as fits."""
         found = self._range
         offset_map = OffsetMap(self._settings.memory_bytes, self._expected_keys())
@@ -128,7 +128,7 @@ class Round:
     def copier(
         self,
         offset_map: OffsetMap,
-        workers: Workers,
+        workers: CleaningThreads,
         advance: Callable[[int], None],
         transactions: CleanedTransactions | None = None,
     ) -> GroupCopier:
@@ -138,7 +138,7 @@ class Round:
         horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
         return GroupCopier(offset_map, self._producers, settings, found.end, horizon, workers, advance, transactions)
 
-    def grouped(self) -> list[list[Segment]]:
+    def grouped(self) -> list[list[CleanerSegment]]:
         """Returns the groups of segments that are cleaned into one, once ``end`` is known."""
         return group_segments(segments_between(self._segments, 0, self.end), self._range.end, self._settings)
 
@@ -151,7 +151,7 @@ class Round:
         watcher.total = sum(segment.size for segment in [*dirty, *whole])
         return watcher.advance
 
-    def clean(self, group: list[Segment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
+    def clean(self, group: list[CleanerSegment], copier: GroupCopier, folder: str | None) -> CleanedGroup:
         """Cleans a group into one segment in ``folder``. Raises DamagedError, UnsupportedError, OSError."""
         before = copier.counts
         writer = SegmentWriter(folder, group[0].base_offset, self._settings.interval_bytes)
@@ -166,12 +166,12 @@ class Round:
             ) from error
         finally:
             writer.discard()
-        segment = Segment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
+        segment = CleanerSegment(group[0].base_offset, group[-1].mtime_ns, written.paths, written.sizes)
         counts = copier.counts
         counts.subtract(before)
         return CleanedGroup(group, segment, counts)
 
-    def aborted_in(self, source: Segment) -> list[AbortedTxn]:
+    def aborted_in(self, source: CleanerSegment) -> list[AbortedTxn]:
         """Returns the aborted transactions with data in a segment."""
         return aborted_between(self._with_aborted, source.base_offset, self._behind[source.base_offset])
 

@@ -5,7 +5,7 @@ import os
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Reporter
-from kseg.cleaner.disk_space import Need
+from kseg.cleaner.disk_space import SpaceNeeded
 from kseg.errors import KsegError
 from kseg.quantities import shown_bytes
 
@@ -33,7 +33,7 @@ class SpaceCheck:
             raise KsegError(f"{path}: is no directory; nothing was changed")
         return path if os.stat(path).st_dev != os.stat(self._directory).st_dev else None
 
-    def has_space(self, need: Need) -> bool:
+    def has_space(self, need: SpaceNeeded) -> bool:
         """Whether the space is enough. Raises KsegError if the need was counted and it is not."""
         free = free_bytes(self._output or self._directory)
         lack = self._lack(need, free)
@@ -49,12 +49,12 @@ class SpaceCheck:
             self._reporter.detail(line)
         return True
 
-    def warn_if_refused(self, need: Need) -> None:
+    def warn_if_refused(self, need: SpaceNeeded) -> None:
         """Warns, after a dry run, if the compaction would be refused."""
         if lack := self._lack(need, free_bytes(self._directory)):
             self._reporter.warning(f"{self._directory}: it would be refused: {lack}")
 
-    def _lack(self, need: Need, free: int) -> str:
+    def _lack(self, need: SpaceNeeded, free: int) -> str:
         """Returns why the space is not enough, "" if it is."""
         if need.here + MARGIN_BYTES > free:
             each = ""

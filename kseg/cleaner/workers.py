@@ -16,7 +16,7 @@ LARGE_BYTES = 4 << 20
 T = TypeVar("T")
 
 
-class Workers:
+class CleaningThreads:
     """``buffers``: the buffers of the only thread if `is_alone`; otherwise each thread has its own."""
 
     def __init__(self, jobs: int) -> None:

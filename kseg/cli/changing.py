@@ -13,7 +13,7 @@ from kseg.changes.plan import Plan
 from kseg.cli.archives import report_problems
 from kseg.errors import RequestError
 from kseg.output.changes.plans import plan_printer
-from kseg.output.changes.reporter import ChangeReporter, SummaryPrinter
+from kseg.output.changes.reporter import ChangeReporter, ChangeSummaryPrinter
 from kseg.output.notices import Notices
 from kseg.output.presentation import Presentation
 from kseg.output.sink import Sink, open_report, open_sink
@@ -54,7 +54,7 @@ def run_change(
     make_planner: MakePlanner,
     change: ChangeOptions,
     presentation: Presentation,
-    summaries: Callable[[Sink, Notices], SummaryPrinter] | None = None,
+    summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None = None,
     counts_only: bool = False,
 ) -> Outcome:
     """Runs the planner over the paths, and prints its plans, or only their totals (``counts_only``).
@@ -74,7 +74,7 @@ def _run_change(
     make_planner: MakePlanner,
     change: ChangeOptions,
     presentation: Presentation,
-    summaries: Callable[[Sink, Notices], SummaryPrinter] | None,
+    summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None,
     counts_only: bool,
 ) -> Outcome:
     notices = presentation.notices()

@@ -18,9 +18,9 @@ from kseg.output.changes.rebuilds import LeftOutRow, RebuildFacts, RebuildPrinte
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import RecoverOptions
-from kseg.recovery.remote.rebuild import Outcome, Output, Rebuild
+from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition
 from kseg.recovery.remote.request import RemoteRequest
-from kseg.recovery.remote.selection import LeftOut
+from kseg.recovery.remote.selection import UnusedSegment
 from kseg.runtime.cores import usable_cores
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import private_keys
@@ -132,7 +132,7 @@ def _output(request: RemoteRequest, change: ChangeOptions) -> AbstractContextMan
     return resumable_store_output(UrlObjects(request.output), current_spool().directory, request.facts)
 
 
-def _show(outcome: Outcome, output: str, printer: RebuildPrinter, failures: Failures) -> None:
+def _show(outcome: RebuiltPartition, output: str, printer: RebuildPrinter, failures: Failures) -> None:
     directory = os.path.join(output, outcome.name)
     if outcome.error is not None:
         failures.add(outcome.error, directory)
@@ -151,5 +151,5 @@ def _show(outcome: Outcome, output: str, printer: RebuildPrinter, failures: Fail
     printer.show(row)
 
 
-def _left_out(found: Iterable[LeftOut]) -> list[LeftOutRow]:
+def _left_out(found: Iterable[UnusedSegment]) -> list[LeftOutRow]:
     return [LeftOutRow(left.path, left.first_offset, left.last_offset, left.reason) for left in found]

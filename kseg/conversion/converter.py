@@ -13,7 +13,7 @@ from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.losses import Losses
 from kseg.conversion.plain_runs import PlainRun
 from kseg.conversion.recoding import Refused, checked, recompressed
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.errors import UnsupportedError
 from kseg.formats.compressing import Target, target_of
 from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
@@ -43,7 +43,7 @@ class Converter:
     Raises Refused for a damaged batch; functions returned by ``add`` raise it, too.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ConversionRequest) -> None:
         self._request = request
         self._magic = request.magic
         self.losses = Losses(request.magic, request.committed_only, request.target is not None)

@@ -1,7 +1,7 @@
 """Checks that the output of a conversion fits on the disk: by an estimate, and if that is too large, by a dry run."""
 
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.conversion.rewriting import rewrite
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
@@ -10,7 +10,9 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 """Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
 
 
-def check_space(path: str, name: str, files: list[SegmentFile], directory: str | None, request: Request) -> None:
+def check_space(
+    path: str, name: str, files: list[SegmentFile], directory: str | None, request: ConversionRequest
+) -> None:
     """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``.
 
     The other arguments are those of `rewrite`, whose errors can be raised, too.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.new_records import NewRecord, rows_of
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.conversion.side_files import make_side_files
 from kseg.errors import DamageError, KsegError
 from kseg.export.json_lines import BatchLine, DamageLine, Line, RecordLine
@@ -26,7 +26,7 @@ _LEADER_EPOCH = 0
 class Import:
     """Partitions by name. ``folder(name)``: the folder for a partition, None to count only."""
 
-    def __init__(self, request: Request, folder: Callable[[str], str | None]) -> None:
+    def __init__(self, request: ConversionRequest, folder: Callable[[str], str | None]) -> None:
         self._request, self._folder = request, folder
         self.partitions: dict[str, NewPartition] = {}
         self.skipped: list[str] = []
@@ -82,7 +82,7 @@ class Import:
 class NewPartition:
     """One partition. ``files``: names and sizes of the files, after `finish`."""
 
-    def __init__(self, name: str, request: Request, folder: str | None) -> None:
+    def __init__(self, name: str, request: ConversionRequest, folder: str | None) -> None:
         self.name, self.folder = name, folder
         self.files: dict[str, int] = {}
         self.records = 0

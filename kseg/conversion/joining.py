@@ -5,18 +5,18 @@ If an effect crosses the end of a segment, it is not; then the partition must be
 
 from kseg.conversion.losses import Losses
 from kseg.conversion.partition import Converted, ConvertedSegment, finished
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.segment.files import SegmentFile
 
 
-def is_divisible(files: list[SegmentFile], request: Request) -> bool:
+def is_divisible(files: list[SegmentFile], request: ConversionRequest) -> bool:
     """Whether segments can be converted independently: segment boundaries stay, and all base offsets are known."""
     is_known = all(file.kind == ".log" and file.base_offset is not None for file in files)
     return len(files) > 1 and is_known and request.segment_bytes is None
 
 
 def joined(
-    name: str, files: list[SegmentFile], request: Request, converted: list[ConvertedSegment]
+    name: str, files: list[SegmentFile], request: ConversionRequest, converted: list[ConvertedSegment]
 ) -> Converted | None:
     """Returns the partition of these segments; None if they depend on each other. Raises LossError."""
     whole = Converted(Losses(request.magic, request.committed_only, request.target is not None))

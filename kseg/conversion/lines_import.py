@@ -12,14 +12,14 @@ from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
 from kseg.conversion.importing import Import
 from kseg.conversion.new_partitions import plan_of_new
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.export.json_lines import JsonLines
 from kseg.stores.source import STANDARD_INPUT
 
 
 def import_lines(
-    paths: Sequence[str], output: str, request: Request, change: ChangeOptions, messages: Messages
+    paths: Sequence[str], output: str, request: ConversionRequest, change: ChangeOptions, messages: Messages
 ) -> list[Plan]:
     """Writes partitions below ``output``, or in a dry run only counts. Returns a plan for each. Raises KsegError."""
     is_dry = change.is_dry

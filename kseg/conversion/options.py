@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.errors import RequestError
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
@@ -60,10 +60,10 @@ class ConvertOptions:
         return self.codec is not None and ":" in self.codec
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ConversionRequest:
         """The options as a request."""
         header = self.position_header
-        return Request(
+        return ConversionRequest(
             magic=FORMATS.get(self.form or ""),
             target=self.target,
             has_level=self.has_level,

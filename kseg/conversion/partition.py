@@ -11,10 +11,10 @@ from kseg.conversion.grouping import Build
 from kseg.conversion.losses import Losses
 from kseg.conversion.plain_runs import plain_run
 from kseg.conversion.recoding import BatchLocation, Refusal, Refused, recode, refused_at
-from kseg.conversion.request import LossError, Request
+from kseg.conversion.request import ConversionRequest, LossError
 from kseg.errors import DamageError, KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
-from kseg.kernel.codecs.recoding import Selection
+from kseg.kernel.codecs.recoding import BatchSelection
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_WIDTH
 from kseg.runtime.pipeline import Pipeline
 from kseg.segment.batches import Batch, Message, RecordBatch
@@ -56,7 +56,7 @@ class Converted:
         return sum(segment.sizes[".log"] for segment in self.segments)
 
 
-def convert_segments(name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
+def convert_segments(name: str, files: list[SegmentFile], request: ConversionRequest, folder: str | None) -> Converted:
     """Writes the segments ``files`` of the partition ``name`` to ``folder``; without a folder, only counts.
 
     Raises DamageError, LossError; then the caller removes the folder.
@@ -74,7 +74,7 @@ def check_kinds(name: str, files: list[SegmentFile]) -> None:
         raise UnsupportedError(f"{name}: has segments of 0.7 beside later ones")
 
 
-def transactions_of(files: list[SegmentFile], request: Request) -> Transactions | None:
+def transactions_of(files: list[SegmentFile], request: ConversionRequest) -> Transactions | None:
     """Returns the transactions of a partition if the conversion of its segments depends on them."""
     return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.committed_only else None
 
@@ -94,7 +94,7 @@ class ConvertedSegment:
 
 
 def convert_segment(
-    name: str, file: SegmentFile, request: Request, folder: str | None, transactions: Transactions | None
+    name: str, file: SegmentFile, request: ConversionRequest, folder: str | None, transactions: Transactions | None
 ) -> ConvertedSegment:
     """Converts one of several segments (`kseg.conversion.joining`). Raises DamageError."""
     with Pipeline(request.jobs) as pipeline:
@@ -105,7 +105,9 @@ def convert_segment(
     )
 
 
-def finished(name: str, files: list[SegmentFile], request: Request, found: Converted, has_changed: bool) -> Converted:
+def finished(
+    name: str, files: list[SegmentFile], request: ConversionRequest, found: Converted, has_changed: bool
+) -> Converted:
     """Completes the result of all segments. Raises LossError for losses that were not allowed."""
     found.gaps.sort()
     if found.losses and not request.is_lossy:
@@ -128,7 +130,7 @@ class _Conversion:
         self,
         name: str,
         files: list[SegmentFile],
-        request: Request,
+        request: ConversionRequest,
         folder: str | None,
         pipeline: Pipeline,
         transactions: Transactions | None = None,
@@ -208,7 +210,7 @@ class _Conversion:
         if target is None or not self._takes_runs:
             return first
         buffer, rows, origin, stop = self._window(reader, run, first)
-        selection = Selection(self.next_offset)
+        selection = BatchSelection(self.next_offset)
         kept = -1 if self._request.has_level and target.codec else target.codec
         end = selection.select(buffer, rows, first, stop, kept, RECODED_BYTES)
         if end > first:

@@ -13,7 +13,7 @@ from kseg.changes.staging import staging
 from kseg.conversion.disk_space import check_space
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.conversion.rewriting import Conversion, Rewritten, copy_owner, plan_rewriting, rewrite, segments_of
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
@@ -76,7 +76,7 @@ class Requests:
             options.interval_bytes, KnownTopics(), IntervalMessages(messages.warning, messages.detail)
         )
 
-    def of(self, directory: str | None) -> Request:
+    def of(self, directory: str | None) -> ConversionRequest:
         request = self._options.request
         return request if directory is None else replace(request, interval_bytes=self._intervals.of(directory))
 

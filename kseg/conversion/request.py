@@ -9,7 +9,7 @@ from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ConversionRequest:
     """The options. ``magic`` and ``target``: None keeps those of each batch.
 
     ``has_level``: a compression level was given, so that batches with the same codec are recompressed, too.

@@ -9,7 +9,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
 from kseg.conversion.partition import Converted, convert_segments
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.conversion.side_files import DERIVED, SNAPSHOT, carried_files, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.limits import MAX_ROOT_FILE_BYTES
@@ -24,7 +24,7 @@ MAX_GAPS = 10_000
 _UNFINISHED = (".cleaned", ".swap")
 
 
-Conversion = Callable[[str, list[SegmentFile], Request, str | None], Converted]
+Conversion = Callable[[str, list[SegmentFile], ConversionRequest, str | None], Converted]
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ def rewrite(
     name: str,
     files: list[SegmentFile],
     directory: str | None,
-    request: Request,
+    request: ConversionRequest,
     folder: str | None,
     convert: Conversion = convert_segments,
 ) -> Rewritten:

@@ -17,7 +17,7 @@ _LEADER_EPOCH = 0
 """Leader epoch of all records: the first epoch of a partition."""
 
 
-class OffsetRange(NamedTuple):
+class PartitionRange(NamedTuple):
     """A range of a partition: its segments, and the missing offsets between its records."""
 
     segments: list[WrittenSegment]
@@ -75,7 +75,7 @@ class RowsWriter:
                 following = offset + 1
         self.next_offset = offsets[-1] + 1
 
-    def finish(self, base_offset: int = 0) -> OffsetRange:
+    def finish(self, base_offset: int = 0) -> PartitionRange:
         """Ends the last segment. ``base_offset``: of the only segment if there is no record."""
         try:
             writer = self._begun(base_offset)
@@ -83,7 +83,7 @@ class RowsWriter:
                 writer.append(build())
         except ValueError as error:
             raise KsegError(f"{self._name}: {error}") from error
-        return OffsetRange(writer.finish(), self._gaps)
+        return PartitionRange(writer.finish(), self._gaps)
 
     def discard(self) -> None:
         """Closes open files; the caller removes the folder."""
@@ -91,7 +91,7 @@ class RowsWriter:
             self._writer.discard()
 
 
-def write_side_files(folder: str, whole: OffsetRange) -> None:
+def write_side_files(folder: str, whole: PartitionRange) -> None:
     """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
     epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, whole.segments[0].base_offset)])
     Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)

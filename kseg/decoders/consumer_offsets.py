@@ -11,7 +11,7 @@ from typing import Any
 from kseg.decoders.coordinator import CoordinatorDecoder
 from kseg.decoders.schemas.consumer_offsets import ASSIGNMENT, KEYS, SUBSCRIPTION, VALUES
 from kseg.formats.program import Switch
-from kseg.formats.schema import Message, MessageError
+from kseg.formats.schema import MessageError, MessageSchema
 
 GROUP_METADATA = 2
 CONSUMER_PROTOCOL = "consumer"
@@ -33,7 +33,7 @@ def _expand_members(record_type: int, fields: dict[str, Any]) -> None:
             member[name] = _expanded(message, member[name])
 
 
-def _expanded(message: Message, encoded: str) -> Any:
+def _expanded(message: MessageSchema, encoded: str) -> Any:
     # Clients define these bytes: if they are not of the expected protocol, they stay base64 text.
     data = base64.b64decode(encoded)
     if len(data) < _VERSION.size:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable
 from kseg.formats.program import Program, Switch, coordinator_program
-from kseg.formats.schema import Message, MessageError, json_text
+from kseg.formats.schema import MessageError, MessageSchema, json_text
 
 TOMBSTONE = "<DELETE>"
 
@@ -28,8 +28,8 @@ class CoordinatorDecoder:
 
     def __init__(
         self,
-        keys: Mapping[int, Message],
-        values: Mapping[int, Message],
+        keys: Mapping[int, MessageSchema],
+        values: Mapping[int, MessageSchema],
         refine: Callable[[int, dict[str, Any]], None] | None = None,
         switch: Switch | None = None,
     ):
@@ -90,7 +90,7 @@ def _prefix(data: bytes, name: str) -> int:
     return int(number)
 
 
-def _message(message: Message, data: bytes, version: int, name: str) -> dict[str, Any]:
+def _message(message: MessageSchema, data: bytes, version: int, name: str) -> dict[str, Any]:
     try:
         fields, _end = message.read(data, version, _PREFIX.size)
     except MessageError as error:

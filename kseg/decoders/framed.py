@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kseg.formats.schema import INT16_MAX, Message, MessageError, Wire
+from kseg.formats.schema import INT16_MAX, MessageError, MessageSchema, Wire
 
 FRAME_VERSION = 1
 
@@ -23,7 +23,7 @@ class FramedRecord(NamedTuple):
     fields: dict[str, Any]
 
 
-def read_framed(data: bytes | None, records: Mapping[int, Message]) -> FramedRecord:
+def read_framed(data: bytes | None, records: Mapping[int, MessageSchema]) -> FramedRecord:
     """Reads the record in `data`. Raises MessageError with the text of Kafka's MetadataParseException."""
     if data is None:
         raise MessageError("Error while reading frame version")
@@ -51,7 +51,7 @@ def read_framed(data: bytes | None, records: Mapping[int, Message]) -> FramedRec
     return FramedRecord(api_key, version, fields)
 
 
-def type_name(message: Message) -> str:
+def type_name(message: MessageSchema) -> str:
     """Returns the constant of Kafka's MetadataRecordType: TOPIC_RECORD for ``TopicRecord``."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", message.name).upper()
 

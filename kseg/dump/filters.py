@@ -76,9 +76,9 @@ class Filters:
         self.restart()
         if self.selection.offsets is None and self.selection.times is None:
             return
-        from kseg.segment.seek import Start, seek_offset, seek_time
+        from kseg.segment.seek import StartPosition, seek_offset, seek_time
 
-        starts: list[Start] = []
+        starts: list[StartPosition] = []
         if self.selection.offsets is not None:
             starts.append(seek_offset(reader, file, self.selection.offsets[0]))
         if self.selection.times is not None:

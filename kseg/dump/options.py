@@ -12,7 +12,7 @@ from kseg.stores.remote.choice import RemoteChoice
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target
 
-Range = tuple[int, int]
+InclusiveRange = tuple[int, int]
 """First and last, both inclusive."""
 
 TEXT, JSON, TABLE = "text", "json", "table"
@@ -41,8 +41,8 @@ class DumpOptions:
     value_format: str | None = None
     redact: bool = False
 
-    offsets: Range | None = None
-    times: Range | None = None
+    offsets: InclusiveRange | None = None
+    times: InclusiveRange | None = None
     key: bytes | None = None
     key_pattern: re.Pattern[bytes] | None = None
     grep: re.Pattern[bytes] | None = None
@@ -64,7 +64,7 @@ class DumpOptions:
     """The time for ages; None means the newest timestamp, for the cleaner's backlog in a summary the current time."""
 
     as_hex: bool = False
-    positions: Range | None = None
+    positions: InclusiveRange | None = None
     summary: bool = False
     sort: str | None = None
     """The field that sorts the table of partitions."""

@@ -26,7 +26,7 @@ def text_of(rendered: Rendered) -> bytes:
     return zlib.decompress(rendered.text)
 
 
-class Renderer(Protocol):
+class SegmentRenderer(Protocol):
     """Renders segments in other processes."""
 
     def rendered(self, file: SegmentFile) -> list[Rendered] | None:
@@ -34,5 +34,5 @@ class Renderer(Protocol):
         ...
 
 
-RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Renderer]
+RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], SegmentRenderer]
 """Creates the renderer of segments. Each comes with a flag: whether a broker is still writing to it."""

@@ -16,7 +16,7 @@ from kseg.formats.rows import Rows, Scratch
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.notices import Notices, on_one_line, put_line
-from kseg.output.printer import Span, Style
+from kseg.output.printer import Style
 from kseg.output.progress import pieces
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink
@@ -26,6 +26,7 @@ from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -409,11 +410,11 @@ class Dump:
         stable = self.transactions.last_stable_offset
         return (stable is not None and batch.last_offset >= stable) or self.transactions.is_aborted(batch)
 
-    def _spans(self, rows: Rows) -> list[Span]:
+    def _spans(self, rows: Rows) -> list[RowSpan]:
         spans = self.filters.selection.spans(rows)
         if self.left is None:
             return spans
-        kept: list[Span] = []
+        kept: list[RowSpan] = []
         for first, stop in spans:
             stop = min(stop, first + self.left)
             if stop > first:

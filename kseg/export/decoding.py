@@ -41,7 +41,7 @@ class LeftOut(NamedTuple):
 ReportLeftOut = Callable[[LeftOut], None]
 
 
-class Decoder:
+class ColumnDecoder:
     """Fills ``chunks`` with the records of runs. ``report`` is called for each skipped range, in order.
 
     ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted; ``key``: only records with

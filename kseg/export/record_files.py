@@ -8,7 +8,7 @@ from kseg.errors import DamageError
 from kseg.export.chunk import NAMES, Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
-from kseg.export.tables import Output, TableWriter, check_codec, prepare_pyarrow
+from kseg.export.tables import TableOutput, TableWriter, check_codec, prepare_pyarrow
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.cores import usable_cores
 from kseg.segment.files import SegmentFile
@@ -49,7 +49,7 @@ class ExportOptions:
             prepare_pyarrow()
 
 
-def export_records(options: ExportOptions, output: Output, warn: Callable[[str], None]) -> None:
+def export_records(options: ExportOptions, output: TableOutput, warn: Callable[[str], None]) -> None:
     """Writes all records. ``warn`` receives the damage that is left out. Raises DamageError, KsegError."""
     reading = _Reading(options, warn)
     if options.is_text:
@@ -101,7 +101,7 @@ class _Reading:
             self._warn(f"{self._left_out - _MAX_DAMAGES} more damaged ranges are left out")
 
 
-def _as_csv(reading: _Reading, output: Output) -> None:
+def _as_csv(reading: _Reading, output: TableOutput) -> None:
     from kseg.export.csv_lines import FIRST_LINE, csv_lines
 
     output.write(FIRST_LINE)
@@ -110,7 +110,7 @@ def _as_csv(reading: _Reading, output: Output) -> None:
             output.write_view(csv_lines(chunk, file.topic, file.partition))
 
 
-def _as_table(reading: _Reading, output: Output, options: ExportOptions) -> None:
+def _as_table(reading: _Reading, output: TableOutput, options: ExportOptions) -> None:
     from kseg.export.arrow import COLUMNS, record_batch, schema
 
     wanted = schema(COLUMNS)

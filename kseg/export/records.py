@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import ALL_TIMES, Decoder, LeftOut, ReportLeftOut
+from kseg.export.decoding import ALL_TIMES, ColumnDecoder, LeftOut, ReportLeftOut
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
@@ -21,7 +21,7 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import seek_offset, seek_time
 from kseg.segment.slices import Slice, runs_of
 from kseg.segment.stop import OffsetStop
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
 
@@ -99,17 +99,17 @@ class RecordColumns:
         """Whether every byte of the segment is read, for records of all transactions."""
         return self._transactions is None and self._last_offset == LAST_OFFSET and self._sought() == Slice()
 
-    def _surveyed(self, decoder: Decoder) -> Iterator[Chunk]:
+    def _surveyed(self, decoder: ColumnDecoder) -> Iterator[Chunk]:
         """Yields the chunks of a pass over checksums and headers, which is faster than one over a mapped file."""
         for item in SegmentSurvey(self._reader, FULL, self._jobs, Buffers(self._reader.scratch.max_batch_bytes)):
             if isinstance(item, Damage):
                 self._report(LeftOut(*item))
-            elif isinstance(item, Headers):
+            elif isinstance(item, HeaderRows):
                 yield from decoder.take_headers(item.rows, item.count)
         yield from decoder.rest()
 
-    def _prefetched(self, plain: Decoder) -> Iterator[Chunk]:
-        prefetcher: ChunkPrefetcher[Decoder, Chunk] = ChunkPrefetcher(self._jobs, self._another_decoder)
+    def _prefetched(self, plain: ColumnDecoder) -> Iterator[Chunk]:
+        prefetcher: ChunkPrefetcher[ColumnDecoder, Chunk] = ChunkPrefetcher(self._jobs, self._another_decoder)
         with prefetcher:
             for item in self._items():
                 if isinstance(item, LeftOut):
@@ -123,11 +123,11 @@ class RecordColumns:
             yield from plain.rest()
             yield from prefetcher.rest()
 
-    def _another_decoder(self, report: ReportLeftOut) -> Decoder:
+    def _another_decoder(self, report: ReportLeftOut) -> ColumnDecoder:
         return self._decoder(Scratch(self._reader.scratch.max_batch_bytes), self._chunks.another(), report)
 
-    def _decoder(self, scratch: Scratch, chunks: Chunks, report: ReportLeftOut) -> Decoder:
-        return Decoder(self._reader, scratch, chunks, report, self._wanted, self._is_all, self._key)
+    def _decoder(self, scratch: Scratch, chunks: Chunks, report: ReportLeftOut) -> ColumnDecoder:
+        return ColumnDecoder(self._reader, scratch, chunks, report, self._wanted, self._is_all, self._key)
 
     def _items(self) -> Iterator[Run | LeftOut]:
         stop = OffsetStop(self._last_offset)
@@ -169,7 +169,7 @@ def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: 
     return part if start == part.start else part._replace(start=start, is_certain=False)
 
 
-def _all_chunks(decoder: Decoder, run: Run) -> Iterator[Chunk]:
+def _all_chunks(decoder: ColumnDecoder, run: Run) -> Iterator[Chunk]:
     yield from decoder.take(run)
     yield from decoder.rest()
 

@@ -77,7 +77,7 @@ class Offsets(NamedTuple):
     last: int = LAST_OFFSET
 
 
-class Part(NamedTuple):
+class ScanPart(NamedTuple):
     """A part of a segment. ``transactions``: those of its partition, if only committed records are requested.
 
     ``offsets``: the range to read of its partition, within that of the request.
@@ -89,7 +89,7 @@ class Part(NamedTuple):
     offsets: Offsets = Offsets()
 
 
-def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Iterator[tuple[int, Part]]:
+def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Iterator[tuple[int, ScanPart]]:
     """Yields the parts of all segments that can contain matches, in order, each with its size in bytes.
 
     ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. Raises PathError, or
@@ -100,7 +100,7 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
             yield from _parts_of_place(place, request, slice_bytes)
 
 
-def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, Part]]:
+def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, ScanPart]]:
     if trees.isdir(place) and not request.keeps(segment_file(os.path.join(place, "0.log"))):
         return
     files = [file for file in readable_segments_at(place) if request.keeps(file)]
@@ -110,7 +110,7 @@ def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -
         transactions = Transactions.of_segments(logs_around(place), Scratch(request.max_batch_bytes))
     for file in chosen:
         for size, part in _slices(file, slice_bytes):
-            yield size, Part(file, part, transactions, _offsets(file))
+            yield size, ScanPart(file, part, transactions, _offsets(file))
 
 
 def _offsets(file: SegmentFile) -> Offsets:
@@ -182,7 +182,7 @@ class PartReader:
         self._report, self._jobs, self._chunk_bytes = report, jobs, chunk_bytes
         self._scratch = Scratch(request.max_batch_bytes)
 
-    def chunks_of(self, parts: Iterable[Part]) -> Iterator["PartChunk"]:
+    def chunks_of(self, parts: Iterable[ScanPart]) -> Iterator["PartChunk"]:
         """Yields the chunks of all parts in order. Threads decode ahead: parts of large segments, or whole ones."""
         prefetcher: ChunkPrefetcher[PartReader, PartChunk] = ChunkPrefetcher(self._jobs, self._another)
         opened: deque[Source] = deque(maxlen=self._jobs + 2)  # more than the prefetcher holds
@@ -212,7 +212,7 @@ class PartReader:
             self._request, self._columns, self._scale, lambda _, left_out: report(left_out), 1, self._chunk_bytes
         )
 
-    def chunks(self, part: Part, source: Source | None = None) -> Iterator[Chunk]:
+    def chunks(self, part: ScanPart, source: Source | None = None) -> Iterator[Chunk]:
         """Yields the chunks of a part. ``source``: its segment, if it is open already."""
         if source is None:
             with open_source(part.file.path) as opened:
@@ -236,7 +236,7 @@ class PartReader:
 class PartChunk(NamedTuple):
     """A chunk, and the part that it is from."""
 
-    part: Part
+    part: ScanPart
     chunk: Chunk
 
     @property
@@ -244,7 +244,7 @@ class PartChunk(NamedTuple):
         return self.chunk.size
 
 
-def _chunks_in(reader: PartReader, part: Part, source: Source) -> Iterator[PartChunk]:
+def _chunks_in(reader: PartReader, part: ScanPart, source: Source) -> Iterator[PartChunk]:
     with source:
         for chunk in reader.chunks(part, source):
             yield PartChunk(part, chunk)

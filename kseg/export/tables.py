@@ -36,7 +36,7 @@ def check_codec(form: str, codec: str | None) -> None:
         raise UnsupportedError(f"{form} has no {codec}: {', '.join(_CODECS[form])}")
 
 
-class Output(Protocol):
+class TableOutput(Protocol):
     """A sequential output."""
 
     def write(self, data: bytes) -> None: ...
@@ -47,7 +47,7 @@ class Output(Protocol):
 class _Stream(io.RawIOBase):
     """Wraps an output as the file object that pyarrow writes to. After an error, writes are discarded."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: TableOutput) -> None:
         self._output = output
         self._position = 0
         self.is_abandoned = False
@@ -105,7 +105,7 @@ class TableWriter:
     codec's default.
     """
 
-    def __init__(self, output: Output, form: str, schema: Any, codec: str | None, level: int | None) -> None:
+    def __init__(self, output: TableOutput, form: str, schema: Any, codec: str | None, level: int | None) -> None:
         check_codec(form, codec)
         self._stream = _Stream(output)
         name = codec or _DEFAULTS[form]

@@ -28,7 +28,7 @@ import zlib
 from functools import lru_cache
 
 from kseg.formats.byte_types import BytesLike
-from kseg.formats.decompressed import DecompressionError, Output, Remarks, over, reason, undecodable
+from kseg.formats.decompressed import DecompressedBytes, DecompressionError, Remarks, over, reason, undecodable
 from kseg.formats.zstd_stream import unzstd
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -63,12 +63,12 @@ def decompress(codec: int, payload: BytesLike, magic: int, ceiling: int, remarks
     _check_codec(codec, magic)
     view = memoryview(payload)
     if codec == GZIP:
-        return _gunzip(view, Output(ceiling, remarks))
+        return _gunzip(view, DecompressedBytes(ceiling, remarks))
     if codec == SNAPPY:
-        return _unsnappy(view, Output(ceiling, remarks))
+        return _unsnappy(view, DecompressedBytes(ceiling, remarks))
     if codec == LZ4:
-        return _unlz4(view, Output(ceiling, remarks), verify_header=magic != 0)
-    return unzstd(view, Output(ceiling, remarks))
+        return _unlz4(view, DecompressedBytes(ceiling, remarks), verify_header=magic != 0)
+    return unzstd(view, DecompressedBytes(ceiling, remarks))
 
 
 def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
@@ -81,7 +81,7 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     if codec == GZIP:
         _gzip_body(view, 0)
     elif codec == SNAPPY and not _is_xerial(view):
-        _unsnappy_block(view, Output(ceiling))
+        _unsnappy_block(view, DecompressedBytes(ceiling))
     elif codec == LZ4:
         _lz4_descriptor(view, verify_header=True)
 
@@ -115,7 +115,7 @@ _MIN_LATER_MEMBER_BYTES = 19
 """GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
 
-def _gunzip(view: memoryview, out: Output) -> bytes | bytearray:
+def _gunzip(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
     position = _gzip_body(view, 0)
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
@@ -163,7 +163,7 @@ def _after_zero_byte(view: memoryview, position: int) -> int:
     raise undecodable("gzip: stream ends in a member header")
 
 
-def _inflate_member(view: memoryview, position: int, out: Output, window: int) -> int:
+def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, window: int) -> int:
     """Appends the member whose deflate stream starts at `position` to `out`; returns the position after its trailer."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
@@ -201,7 +201,7 @@ def _is_xerial(view: memoryview) -> bool:
     return len(view) >= _XERIAL_HEADER and bytes(view[:8]) == _XERIAL_MAGIC
 
 
-def _unsnappy(view: memoryview, out: Output) -> BytesLike:
+def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
     if not _is_xerial(view):
         return _unsnappy_block(view, out)
     position = _XERIAL_HEADER
@@ -232,7 +232,7 @@ def _unsnappy(view: memoryview, out: Output) -> BytesLike:
     return out.whole()
 
 
-def _unsnappy_block(block: memoryview, out: Output) -> bytes:
+def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
     import snappy
 
     claimed = _snappy_size(block)
@@ -264,7 +264,7 @@ _LZ4_STEP = 1 << 20
 _CONTENT_CHECKSUM, _CONTENT_SIZE = 0x04, 0x08
 
 
-def _unlz4(view: memoryview, out: Output, verify_header: bool) -> bytes | bytearray:
+def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> bytes | bytearray:
     """Decompresses the frame after replacing its header with a generated one.
 
     The stored header may be deliberately wrong (KAFKA-3160). Two of its fields bind the library but not Kafka: the

@@ -27,7 +27,7 @@ from kseg.formats.control_types import (
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
 )
-from kseg.formats.schema import UNDERFLOW, ZERO_UUID, Message, MessageError, json_text
+from kseg.formats.schema import UNDERFLOW, ZERO_UUID, MessageError, MessageSchema, json_text
 
 NAMES = (
     "ABORT",
@@ -43,15 +43,15 @@ UNKNOWN = "UNKNOWN"
 _KEY = struct.Struct(">hh")
 _END_TXN_MARKER = struct.Struct(">hi")
 _MESSAGES = {
-    LEADER_CHANGE: Message(
+    LEADER_CHANGE: MessageSchema(
         "LeaderChangeMessage",
         "version:i16, leaderId:i32, voters:[]{voterId:i32, voterDirectoryId:uuid(v1+)},"
         " grantingVoters:[]{voterId:i32, voterDirectoryId:uuid(v1+)}",
     ),
-    SNAPSHOT_HEADER: Message("SnapshotHeaderRecord", "version:i16, lastContainedLogTimestamp:i64"),
-    SNAPSHOT_FOOTER: Message("SnapshotFooterRecord", "version:i16"),
-    KRAFT_VERSION: Message("KRaftVersionRecord", "version:i16, kRaftVersion:i16"),
-    KRAFT_VOTERS: Message(
+    SNAPSHOT_HEADER: MessageSchema("SnapshotHeaderRecord", "version:i16, lastContainedLogTimestamp:i64"),
+    SNAPSHOT_FOOTER: MessageSchema("SnapshotFooterRecord", "version:i16"),
+    KRAFT_VERSION: MessageSchema("KRaftVersionRecord", "version:i16, kRaftVersion:i16"),
+    KRAFT_VOTERS: MessageSchema(
         "VotersRecord",
         "version:i16, voters:[]{voterId:i32, voterDirectoryId:uuid, endpoints:[]{name:str, host:str, port:u16},"
         " kRaftVersionFeature:{minSupportedVersion:i16, maxSupportedVersion:i16}}",

@@ -29,7 +29,7 @@ def reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-class Output:
+class DecompressedBytes:
     """The decompressed bytes. `size` is their number; exceeding `ceiling` raises DecompressionError.
 
     Ignored trailing bytes are reported in `remarks`, if given.

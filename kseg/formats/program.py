@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kseg.formats.schema import Field, Message, json_text
+from kseg.formats.schema import Field, MessageSchema, json_text
 from kseg.kernel.render import schema as kernel
 from kseg.kernel.render.framings import COORDINATOR, FRAMED, TABLES
 
@@ -38,15 +38,15 @@ class Switch(NamedTuple):
     record_type: int
     field: str
     text: str
-    messages: Mapping[str, Message]
+    messages: Mapping[str, MessageSchema]
 
 
-class UnfitError(Exception):
+class UnrenderableError(Exception):
     """Raised for a message that the kernel cannot render: floats, and tags with large numbers."""
 
 
 def coordinator_program(
-    keys: Mapping[int, Message], values: Mapping[int, Message], switch: Switch | None = None
+    keys: Mapping[int, MessageSchema], values: Mapping[int, MessageSchema], switch: Switch | None = None
 ) -> Program:
     """Compiles the messages of a coordinator's records; see `kseg.decoders.coordinator`."""
     maker = _Maker(COORDINATOR, keys, values.values())
@@ -61,7 +61,7 @@ def coordinator_program(
     return maker.program()
 
 
-def framed_program(records: Mapping[int, Message], names: Mapping[int, str]) -> Program:
+def framed_program(records: Mapping[int, MessageSchema], names: Mapping[int, str]) -> Program:
     """Compiles records in the framing of `kseg.decoders.framed`; ``names`` are their type names."""
     maker = _Maker(FRAMED, records, records.values())
     for record_type, message in records.items():
@@ -72,7 +72,7 @@ def framed_program(records: Mapping[int, Message], names: Mapping[int, str]) -> 
 
 
 class _Maker:
-    def __init__(self, framing: int, types: Iterable[int], values: Iterable[Message]) -> None:
+    def __init__(self, framing: int, types: Iterable[int], values: Iterable[MessageSchema]) -> None:
         self._types = 1 + max(types)
         self._versions = 1 + max(message.highest for message in values)
         self.code = [framing, self._types, self._versions, *[0] * (self._types * (1 + self._versions))]
@@ -89,12 +89,12 @@ class _Maker:
     def value_place(self, record_type: int, version: int) -> int:
         return TABLES + self._types + record_type * self._versions + version
 
-    def message(self, message: Message, version: int, lead: str, switch: Switch | None = None) -> int:
+    def message(self, message: MessageSchema, version: int, lead: str, switch: Switch | None = None) -> int:
         """Returns the index of a message; 0 if the kernel cannot render it."""
         is_flexible = message.flexible is not None and version >= message.flexible
         try:
             struct = self._struct(message.fields, version, is_flexible, switch)
-        except UnfitError:
+        except UnrenderableError:
             return 0
         return self._append([self._text(lead), len(lead), struct, is_flexible])
 
@@ -129,7 +129,7 @@ class _Maker:
         elif switch and each.name in switch.messages:
             kind, struct = "protocol", self._versions_of(switch.messages[each.name])
         if kind not in _KINDS or (each.tag or 0) >= kernel.TAGS:
-            raise UnfitError(each.name)
+            raise UnrenderableError(each.name)
         flags = (
             kernel.IS_ARRAY * each.is_array
             + kernel.IS_NULLABLE * each.is_nullable
@@ -142,7 +142,7 @@ class _Maker:
             default, weight = self._text(json_text(each.default)), len(json_text(each.default))
         return [_KINDS[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]
 
-    def _versions_of(self, message: Message) -> int:
+    def _versions_of(self, message: MessageSchema) -> int:
         """Returns the index of the table of a non-flexible message's structs, one per version from 0 on."""
         structs = [self._struct(message.fields, version, False, None) for version in range(message.highest + 1)]
         return self._append([len(structs), *structs])

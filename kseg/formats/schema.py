@@ -75,7 +75,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageSchema:
     """One message: versions `lowest` to `highest`, flexible from version `flexible` on (None: never)."""
 
     name: str
@@ -257,7 +257,7 @@ def _layout(fields: tuple[Field, ...], version: int) -> _Layout:
 class _MessageReader(Wire):
     """Reads the fields of one version of one message."""
 
-    def __init__(self, data: bytes, position: int, message: Message, version: int):
+    def __init__(self, data: bytes, position: int, message: MessageSchema, version: int):
         super().__init__(data, position)
         self.message = message
         self.version = version
@@ -389,7 +389,7 @@ _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n
 
 
 def json_text(value: Any) -> str:
-    """Formats `value` (from `Message.read`) as Jackson writes a JsonNode: no spaces, no escapes above U+001F."""
+    """Formats `value` (from `MessageSchema.read`) as Jackson writes a JsonNode: no spaces, no escapes above U+001F."""
     text = _ENCODER.encode(value)
     return _json_text(value) if _DIFFERS.search(text) else text
 

@@ -30,7 +30,7 @@ _SIZE = Struct(">i")
 _CRC = Struct(">I")
 
 
-class MessageHeader(NamedTuple):
+class V07Header(NamedTuple):
     """The fields before the payload; ``attributes`` is 0 for magic 0, which has none."""
 
     size: int
@@ -43,13 +43,13 @@ class MessageHeader(NamedTuple):
         return self.attributes & V07_CODEC
 
 
-def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
+def parse_header(data: BytesLike, position: int = 0) -> V07Header:
     """Reads the entry at ``position``; 9 bytes must exist (10 if its magic is not 0)."""
     (size,) = _SIZE.unpack(data[position : position + 4])
     magic = data[position + 4]
     attributes = data[position + 5] if magic else 0
     at = position + 5 + bool(magic)
-    return MessageHeader(size, magic, attributes, *_CRC.unpack(data[at : at + 4]))
+    return V07Header(size, magic, attributes, *_CRC.unpack(data[at : at + 4]))
 
 
 def read_rows(data: BytesLike, offset: int, scratch: Scratch, remarks: Remarks | None = None) -> Iterator[Rows]:

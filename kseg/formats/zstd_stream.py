@@ -11,7 +11,7 @@ import threading
 from struct import Struct
 from typing import Any
 
-from kseg.formats.decompressed import DecompressionError, Output, over, reason, undecodable
+from kseg.formats.decompressed import DecompressedBytes, DecompressionError, over, reason, undecodable
 
 _UINT32_LE = Struct("<I").unpack_from
 
@@ -29,7 +29,7 @@ read."""
 _of_thread = threading.local()
 
 
-def unzstd(view: memoryview, out: Output) -> bytes | bytearray:
+def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
     """Decompresses all frames of a stream into ``out``. Raises DecompressionError."""
     position = 0
     while position < len(view):
@@ -61,7 +61,7 @@ def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | N
     return _zstd_frame(view, position)
 
 
-def _check_trailing(view: memoryview, position: int, out: Output, refusal: str) -> None:
+def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, refusal: str) -> None:
     """Handles trailing bytes as Kafka's reader does: it ignores a truncated frame, and fails at anything else."""
     import zstandard
 

@@ -27,7 +27,7 @@ class Candidate(NamedTuple, Generic[T]):
     epochs: Lineage
 
 
-class Piece(NamedTuple, Generic[T]):
+class SegmentOffsets(NamedTuple, Generic[T]):
     """Offsets ``first`` to ``last`` of a segment."""
 
     candidate: Candidate[T]
@@ -39,7 +39,7 @@ class Piece(NamedTuple, Generic[T]):
         return self.first <= self.candidate.start_offset and self.last >= self.candidate.end_offset
 
 
-class Hole(NamedTuple):
+class MissingOffsets(NamedTuple):
     """Offsets that no segment holds."""
 
     first: int
@@ -50,8 +50,8 @@ class LiveSegments(NamedTuple, Generic[T]):
     """``pieces`` by offset. ``abandoned``: segments that hold records of leaders outside the lineage. ``superseded``:
     segments whose offsets are all taken from other segments."""
 
-    pieces: list[Piece[T]]
-    holes: list[Hole]
+    pieces: list[SegmentOffsets[T]]
+    holes: list[MissingOffsets]
     abandoned: list[Candidate[T]]
     superseded: list[Candidate[T]]
 
@@ -68,13 +68,13 @@ def lineage_of(candidates: Iterable[Candidate[T]]) -> Lineage:
 
 def live_segments(candidates: Sequence[Candidate[T]], lineage: Lineage, log_start: int = 0) -> LiveSegments[T]:
     """Chooses segments for all offsets of the lineage from ``log_start`` on."""
-    usable: list[Piece[T]] = []
+    usable: list[SegmentOffsets[T]] = []
     abandoned: list[Candidate[T]] = []
     for candidate in candidates:
         ranges = _in_lineage(candidate, lineage)
         if sum(last - first + 1 for first, last in ranges) < candidate.end_offset - candidate.start_offset + 1:
             abandoned.append(candidate)
-        usable += [Piece(candidate, first, last) for first, last in ranges if last >= log_start]
+        usable += [SegmentOffsets(candidate, first, last) for first, last in ranges if last >= log_start]
     pieces, holes = _covering(usable)
     used = {id(piece.candidate) for piece in pieces}
     lost = {id(candidate) for candidate in abandoned}
@@ -127,12 +127,12 @@ def epochs_within(epochs: Lineage, start: int, end: int) -> list[tuple[int, int,
     return found
 
 
-def _covering(usable: list[Piece[T]]) -> tuple[list[Piece[T]], list[Hole]]:
+def _covering(usable: list[SegmentOffsets[T]]) -> tuple[list[SegmentOffsets[T]], list[MissingOffsets]]:
     """Covers all offsets with as few pieces as possible, each cut to begin where the one before ends."""
-    pieces: list[Piece[T]] = []
-    holes: list[Hole] = []
+    pieces: list[SegmentOffsets[T]] = []
+    holes: list[MissingOffsets] = []
     waiting = sorted(usable, key=lambda piece: piece.first, reverse=True)
-    open_pieces: list[Piece[T]] = []
+    open_pieces: list[SegmentOffsets[T]] = []
     offset = waiting[-1].first if waiting else 0
     while waiting or open_pieces:
         while waiting and waiting[-1].first <= offset:
@@ -140,7 +140,7 @@ def _covering(usable: list[Piece[T]]) -> tuple[list[Piece[T]], list[Hole]]:
         open_pieces = [piece for piece in open_pieces if piece.last >= offset]
         if not open_pieces:
             if waiting:
-                holes.append(Hole(offset, waiting[-1].first - 1))
+                holes.append(MissingOffsets(offset, waiting[-1].first - 1))
                 offset = waiting[-1].first
             continue
         best = max(open_pieces, key=lambda piece: (piece.last, piece.first == offset, piece.candidate.end_offset))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kseg.logdir.server_properties import ServerProperties
 
 METADATA_PARTITION = METADATA_TOPIC + "-0"
-Offsets = dict[tuple[str, int], int]
+OffsetsByPartition = dict[tuple[str, int], int]
 
 
 @dataclass
@@ -50,7 +50,7 @@ class LogDirectory:
     files: frozenset[str]
     directories: tuple[str, ...]
     meta: MetaProperties | None = None
-    offsets: dict[str, Offsets] = field(default_factory=dict)
+    offsets: dict[str, OffsetsByPartition] = field(default_factory=dict)
     problems: dict[str, list[SideFileProblem]] = field(default_factory=dict)
     topics: "TopicSettings | None" = None
     server: "ServerProperties | None" = None
@@ -194,7 +194,7 @@ def _read_offsets(directory: LogDirectory, name: str) -> None:
     directory.offsets[name] = offsets
 
 
-def plain_offsets(data: bytes) -> Offsets | None:
+def plain_offsets(data: bytes) -> OffsetsByPartition | None:
     """Parses a well-formed checkpoint at once; returns None for any other, which `read_offset_checkpoint` then
     reads."""
     try:

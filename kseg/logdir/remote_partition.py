@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.logdir.lineage import Candidate, Hole, Lineage, Piece, lineage_of, live_segments
+from kseg.logdir.lineage import Candidate, Lineage, MissingOffsets, SegmentOffsets, lineage_of, live_segments
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
@@ -33,8 +33,8 @@ class LivePartition(NamedTuple):
     ``log_start``: the log start offset when the newest segment was copied.
     """
 
-    pieces: list[Piece[RemoteSegment]]
-    holes: list[Hole]
+    pieces: list[SegmentOffsets[RemoteSegment]]
+    holes: list[MissingOffsets]
     unusable: list[Unusable]
     lineage: Lineage
     log_start: int

@@ -31,7 +31,7 @@ from kseg.stores.remote.segment import RemoteSegment, SegmentObjects
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition, storage_in
 from kseg.stores.source import Source
-from kseg.stores.trees import DIRECTORY, FILE, Node, Problem, Tree
+from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node, Tree
 from kseg.stores.virtual_files import VirtualFile, VirtualSideFile
 
 _log = logging.getLogger("kseg")
@@ -62,7 +62,7 @@ class RemoteTree:
 
     def __init__(self, store: Objects, keys: PrivateKeys) -> None:
         self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
-        self.problems: list[Problem] = []
+        self.problems: list[ArchiveProblem] = []
         self.keys = keys
         self._store = store
         self._lock = RLock()

@@ -16,13 +16,14 @@ from kseg.logdir.partitions import Partitions
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped, display_width
-from kseg.output.printer import Printer, Span, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.quantities import shown_time
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 from kseg.segment.times import show_span
 
 COLUMNS = (
@@ -102,7 +103,7 @@ class CommittedOffsetsPrinter(Printer):
         for i in range(run.count):
             self.batch(reader.batch(run, i, keep=False))
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         if not batch.is_valid:
             self._wrong_batches += 1  # its contents cannot be trusted
             self.errors += 1

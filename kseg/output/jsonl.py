@@ -11,10 +11,11 @@ from kseg.formats.json_values import bytes_value, encode, name_value, unset
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.render.lines import CONTENTS, DEEP
-from kseg.output.printer import Printer, Span, all_rows
+from kseg.output.printer import Printer, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
+from kseg.segment.selection import RowSpan
 
 
 class JsonLinesPrinter(Printer):
@@ -36,7 +37,7 @@ class JsonLinesPrinter(Printer):
         flags = DEEP * (self.style.deep or self._program is not None) | CONTENTS * self.style.contents
         self._renderer.show(flags, context, self._program)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._put(encode(self._batch_object(batch, problems)) + b"\n")
@@ -137,7 +138,7 @@ class JsonLinesPrinter(Printer):
         """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
         self._renderer.written -= count
 
-    def _records_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:
+    def _records_07(self, batch: Message07, spans: Callable[[Rows], list[RowSpan]]) -> None:
         held: dict[str, Any] | None = None
         try:
             for rows in batch.rows():

@@ -15,11 +15,12 @@ from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_MET
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Span, all_rows, frame_row
+from kseg.output.printer import Printer, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import MIN_SIZE
+from kseg.segment.selection import RowSpan
 
 
 class KafkaTextPrinter(Printer):
@@ -48,7 +49,7 @@ class KafkaTextPrinter(Printer):
         elif file.base_offset is not None:
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         self.errors += not batch.is_valid
         if isinstance(batch, Message07):
             self._batch_07(batch, spans or all_rows)
@@ -129,7 +130,7 @@ class KafkaTextPrinter(Printer):
         name = name_bytes(self._file.name, self.style.escape)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 
-    def _batch_07(self, batch: Message07, spans: Callable[[Rows], list[Span]]) -> None:
+    def _batch_07(self, batch: Message07, spans: Callable[[Rows], list[RowSpan]]) -> None:
         header = batch.header
         self._put(
             b"offset: %d position: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %s\n"

@@ -26,7 +26,7 @@ SERIAL_BYTES = 1 << 20
 
 TASKS_PER_THREAD = 4
 
-Task = Callable[[Printer], None]
+PrintPart = Callable[[Printer], None]
 
 
 class TurnSink(Sink):
@@ -68,7 +68,7 @@ class ParallelPrinter:
         self._jobs = jobs
         self._printers = [make(sink)]
         self._threads: list[Thread] = []
-        self._tasks: SimpleQueue[tuple[Task, SegmentFile | None, Any, Any]]
+        self._tasks: SimpleQueue[tuple[PrintPart, SegmentFile | None, Any, Any]]
         self._slots = Semaphore(jobs * TASKS_PER_THREAD)
         self._last: Any = Lock()
         self._file: SegmentFile | None = None
@@ -130,7 +130,7 @@ class ParallelPrinter:
         if self._failure is not None:
             raise self._failure
 
-    def _submit(self, task: Task, size: int) -> None:
+    def _submit(self, task: PrintPart, size: int) -> None:
         if not self._threads and self._rendered < SERIAL_BYTES:
             self._rendered += size
             task(self._printers[0])

@@ -17,11 +17,10 @@ from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 
 FRAMES_EXPANDED = 64
 """Largest number of compressed batches that are decompressed at the same time."""
-
-Span = tuple[int, int]
 
 
 class Style(NamedTuple):
@@ -84,7 +83,7 @@ class Printer:
     def attend(self, reader: SegmentReader) -> None:
         """Selects the reader of the following items; they belong to the file begun last."""
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         """Prints one batch. ``spans`` selects the rows (first, stop) of the records to print, None: all."""
         raise NotImplementedError
 
@@ -224,7 +223,7 @@ class Printer:
                 self._out = bytearray(OUTPUT_BYTES)
 
 
-def all_rows(rows: Rows) -> list[Span]:
+def all_rows(rows: Rows) -> list[RowSpan]:
     return [(0, rows.count)]
 
 

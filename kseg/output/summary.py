@@ -8,7 +8,7 @@ from kseg.formats.compressing import Target
 from kseg.formats.json_values import encode, name_value
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.paint import Paint
-from kseg.output.printer import Printer, Span, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.output.summary_text import summary_lines
 from kseg.segment.batches import Batch
@@ -16,7 +16,8 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
-from kseg.segment.summary import Cardinality, Distribution, Form, Summary
+from kseg.segment.selection import RowSpan
+from kseg.segment.summary import Cardinality, Distribution, Form, LogSummary
 
 if TYPE_CHECKING:
     from kseg.output.fleet_table import FleetTable
@@ -57,7 +58,7 @@ class SummaryPrinter(Printer):
         self._directory: str | None = None
         self._paths: list[str] = []
         self._is_whole = False
-        self._summary = Summary(scratch)
+        self._summary = LogSummary(scratch)
         self._recompressions: list[Recompression] = []
         self._is_first = True
         self.is_of_directory = False
@@ -70,7 +71,7 @@ class SummaryPrinter(Printer):
             self._end_directory()
         if self._directory is None:
             self._directory, self._damaged = directory, None
-            self._summary = Summary(self.scratch)
+            self._summary = LogSummary(self.scratch)
             self._recompressions = [
                 Recompression(target, self.scratch.max_batch_bytes, self._jobs, self._sample)
                 for target in self._targets
@@ -88,7 +89,7 @@ class SummaryPrinter(Printer):
                 self._recompress(reader.batch(run, i, keep=False))
         self._count_problems(problems)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         """Counts the whole batch; ``spans`` is ignored."""
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size
@@ -159,7 +160,7 @@ class SummaryPrinter(Printer):
         return self._damaged[1] if self._damaged is not None and self._damaged[0] != self._paths[-1] else ""
 
 
-def summary_object(summary: Summary, path: str, savings: Sequence[Saving] = ()) -> dict[str, Any]:
+def summary_object(summary: LogSummary, path: str, savings: Sequence[Saving] = ()) -> dict[str, Any]:
     """Returns the summary as JSON: sizes in bytes, times in ms since the epoch, absent values null."""
     count = summary.counters()
     first, last = (count["first_offset"], count["last_offset"]) if count["has_offset"] else (None, None)

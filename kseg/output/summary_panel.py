@@ -10,13 +10,13 @@ from kseg.output.paint import Paint
 from kseg.output.summary_text import Fact, cleaner_facts, savings_lines, summary_facts, summary_size
 from kseg.quantities import shown_bytes
 from kseg.segment.recompression import Saving
-from kseg.segment.summary import Form, Summary
+from kseg.segment.summary import Form, LogSummary
 
 _BAR_WIDTH = 16
 
 
 def summary_panel(
-    summary: Summary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
+    summary: LogSummary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
 ) -> str:
     """Returns the panel as text; ``cleaner``: see `cleaner_facts`.
 

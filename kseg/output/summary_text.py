@@ -7,7 +7,7 @@ from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint
 from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.recompression import Saving
-from kseg.segment.summary import Distribution, Form, Summary
+from kseg.segment.summary import Distribution, Form, LogSummary
 from kseg.segment.times import show_span
 
 _LABEL_WIDTH = 20
@@ -23,7 +23,7 @@ class Fact(NamedTuple):
 
 
 def summary_lines(
-    summary: Summary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
+    summary: LogSummary, path: str, savings: Sequence[Saving], paint: Paint, cleaner: dict[str, Any] | None = None
 ) -> list[str]:
     """Returns the summary as text, at most 80 columns wide except for the path. ``cleaner``: see `cleaner_facts`."""
     counted, contained = summary_facts(summary)
@@ -39,13 +39,13 @@ def cleaner_facts(cleaner: dict[str, Any] | None) -> list[Fact]:
     return [] if cleaner is None else [Fact("log cleaner", "", on_one_line(cleaner["state"]))]
 
 
-def summary_size(summary: Summary) -> str:
+def summary_size(summary: LogSummary) -> str:
     """Returns the number of files, if there are several, and their size."""
     files = "" if summary.files == 1 else f"{summary.files} files, "
     return f"{files}{shown_bytes(summary.bytes)} ({summary.bytes:,} bytes)"
 
 
-def summary_facts(summary: Summary) -> tuple[list[Fact], list[Fact]]:
+def summary_facts(summary: LogSummary) -> tuple[list[Fact], list[Fact]]:
     """Returns the facts above the table of formats (batches, records), and those below it."""
     count = summary.counters()
     counted = [Fact("batches", f"{count['batches']:,}", _sizes(summary.distribution("batch_sizes"), shown_bytes))]
@@ -95,7 +95,7 @@ def _form_lines(forms: list[Form]) -> list[str]:
     return [*lines, ""]
 
 
-def _content_facts(summary: Summary, count: dict[str, int]) -> list[Fact]:
+def _content_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
     if not count["records"]:
         return []
     keys = summary.distinct_keys()
@@ -128,7 +128,7 @@ def _offset_facts(count: dict[str, int]) -> list[Fact]:
     return facts
 
 
-def _producer_facts(summary: Summary, count: dict[str, int]) -> list[Fact]:
+def _producer_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
     if not count["with_producer"]:
         return []
     producers = summary.distinct_producers()

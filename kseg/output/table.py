@@ -15,13 +15,14 @@ from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped, display_width
-from kseg.output.printer import Printer, Span, Style, all_rows
+from kseg.output.printer import Printer, Style, all_rows
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 from kseg.segment.times import show_span
 
 FIRST_ROWS = 200
@@ -48,7 +49,7 @@ COLUMNS = (
 
 
 @dataclass(slots=True)
-class Totals:
+class TableTotals:
     """The totals of the footer."""
 
     batches: int = 0
@@ -83,7 +84,7 @@ class Totals:
             self.largest_horizon = ms if self.largest_horizon is None else max(self.largest_horizon, ms)
 
 
-Row = tuple[dict[str, str] | None, str, str | None]
+TableRow = tuple[dict[str, str] | None, str, str | None]
 """Cells of a batch by title, or None; a complete line instead; the color of the line, None: that of each cell."""
 
 
@@ -97,8 +98,8 @@ class TablePrinter(Printer):
         self._paint = paint or Paint()
         self._width = max(width, 40)
         self._columns: Columns | None = None
-        self._rows: list[Row] = []
-        self._totals = Totals()
+        self._rows: list[TableRow] = []
+        self._totals = TableTotals()
         self._files = 0
 
     def begin(self, file: SegmentFile) -> None:
@@ -110,7 +111,7 @@ class TablePrinter(Printer):
         for i in range(run.count):
             self.batch(reader.batch(run, i, keep=False))
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._count(batch, bool(problems))
@@ -191,7 +192,7 @@ class TablePrinter(Printer):
         """Returns the time, in seconds precision if the line is short."""
         return shown_time(ms) if self._width >= MIN_WIDE_WIDTH else shown_time(ms)[:19]
 
-    def _records(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None) -> None:
+    def _records(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None) -> None:
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
         try:
             for rows in batch.rows():
@@ -220,7 +221,7 @@ class TablePrinter(Printer):
             (None, f"{self._paint(head, 'bright_black')}  {clipped(on_one_line(rest[:_PREVIEW_BYTES]), width)}", color)
         )
 
-    def _add(self, row: Row) -> None:
+    def _add(self, row: TableRow) -> None:
         if self._columns:
             self._put_row(row)
             return
@@ -242,7 +243,7 @@ class TablePrinter(Printer):
         for row in rows:
             self._put_row(row)
 
-    def _put_row(self, row: Row) -> None:
+    def _put_row(self, row: TableRow) -> None:
         found, line, color = row
         if found is not None and self._columns is not None:
             self._put_line(self._columns.line(found, self._paint, color))

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 from kseg.formats.rows import Rows
 from kseg.output.committed_offsets import CommittedOffsetsPrinter
-from kseg.output.printer import Printer, Span, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.table import TablePrinter
 from kseg.segment.batches import Batch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 
 
 class TopicTables:
@@ -42,7 +43,7 @@ class TopicTables:
     def run(self, reader: SegmentReader, run: Run) -> None:
         self._of_file.run(reader, run)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         self._of_file.batch(batch, spans)
 
     def damage(self, damage: Damage) -> None:

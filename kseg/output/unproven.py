@@ -5,9 +5,10 @@ from collections.abc import Callable
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.output.jsonl import JsonLinesPrinter
-from kseg.output.printer import Span, Style
+from kseg.output.printer import Style
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
+from kseg.segment.selection import RowSpan
 
 _MARK = b',"proven":false}\n'
 
@@ -26,7 +27,7 @@ class UnprovenRecords(JsonLinesPrinter):
     def count(self) -> int:
         return self._marking.count
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         try:
             for rows in batch.rows():
                 # A damaged batch may have the control flag set by mistake.

@@ -9,7 +9,7 @@ from kseg.changes.driver.reporter import Messages
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import TopicPartition
 from kseg.logdir.topic_selection import Topics
-from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
+from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
 from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.moved_directories import DirectoryRestore, is_moved, plan_restores
@@ -56,7 +56,7 @@ class Overrides:
         displaced = {os.path.join(os.path.dirname(each.path), each.name) for each in found if each.displaced}
         return [path for path in paths if path not in failed and path not in displaced]
 
-    def start(self, path: str, start: Start, ids: TopicIds) -> Start:
+    def start(self, path: str, start: BrokerStart, ids: TopicIds) -> BrokerStart:
         """Returns the start of a partition with its new name, log start, and restored segments. ``ids``: those of its
         log directory. Raises PathError."""
         options, name = self._options, self.name_of(path)
@@ -78,7 +78,9 @@ class Overrides:
         self._starts[path] = log_start, first_base
         return replace(start, log_start_offset=log_start)
 
-    def _with_deleted(self, path: str, start: Start, log_start: int, first_base: int) -> tuple[Start, int, int]:
+    def _with_deleted(
+        self, path: str, start: BrokerStart, log_start: int, first_base: int
+    ) -> tuple[BrokerStart, int, int]:
         found = deleted_segments(path)
         for file, reason in found.skipped[:_MAX_LISTED]:
             self._messages.warning(f"{file}: not restored: {reason}")

@@ -18,7 +18,7 @@ from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
-from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, Start
+from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.facts import facts
 from kseg.recovery.messages import RecoveryMessages
 from kseg.recovery.node_files import node_file_problems
@@ -64,7 +64,9 @@ class RecoveryPlanner(Planner):
         is_sequential = self._jobs == 1 or options.is_salvage
         self.at_once = 1 if is_sequential else min(CHANGES_EACH * self._jobs, MAX_CHANGES)
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
-        self._start = Start(now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs)
+        self._start = BrokerStart(
+            now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs
+        )
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._intervals = IntervalMessages(reporter.warning, reporter.detail)
         self._compacted, self._topics = CompactedTopics(), Topics(server=options.server)
@@ -100,7 +102,7 @@ class RecoveryPlanner(Planner):
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
         epochs = EPOCHS_REPAIRED if self._options.rebuilds_epochs else EPOCHS_KEPT
         ids = self._topic_ids(directory)
-        tasks: list[tuple[str, Start]] = []
+        tasks: list[tuple[str, BrokerStart]] = []
         for path in paths:
             with self.failures.of(path):
                 tasks.append((path, self._start_of(path, root, ids, epochs)))
@@ -133,7 +135,7 @@ class RecoveryPlanner(Planner):
     def _topic_ids(self, root: str) -> TopicIds:
         return TopicIds(root, self._overrides.destination.given_id, lambda topic: self._topics.topic_id(root, topic))
 
-    def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> Start:
+    def _start_of(self, directory: str, root: Root, ids: TopicIds, epochs: int) -> BrokerStart:
         key, start = partition_of(directory), replace(self._start, epochs=epochs, topic_ids=ids)
         if key is not None and key[0] == METADATA_TOPIC:
             return start
@@ -146,7 +148,7 @@ class RecoveryPlanner(Planner):
         )
         return self._overrides.start(directory, start, ids)
 
-    def _recoveries(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
+    def _recoveries(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
         """Plans partitions as a broker. An unreadable one is added to the failures.
 
         Raises KsegError for the first partition that a broker would refuse: changing the others would remove the clean
@@ -164,7 +166,7 @@ class RecoveryPlanner(Planner):
                     plans.append(self._reported(outcome))
         return plans
 
-    def _salvages(self, tasks: list[tuple[str, Start]]) -> list[Plan]:
+    def _salvages(self, tasks: list[tuple[str, BrokerStart]]) -> list[Plan]:
         """Salvages partitions. An unreadable or refused one is added to the failures."""
         plans = []
         with self._progress(tasks) as progress:
@@ -178,11 +180,11 @@ class RecoveryPlanner(Planner):
                 _advance(progress, directory)
         return plans
 
-    def _progress(self, tasks: list[tuple[str, Start]]) -> Progress:
+    def _progress(self, tasks: list[tuple[str, BrokerStart]]) -> Progress:
         """Returns the progress over the bytes of all partitions, each counted when its plan is made."""
         return self.reporter.progress([directory for directory, _ in tasks])
 
-    def _plan(self, directory: str, start: Start) -> Plan:
+    def _plan(self, directory: str, start: BrokerStart) -> Plan:
         if self._options.is_salvage:
             return self._reported(self._salvage(directory, start))
         return self._reported(plan_partition(directory, start))
@@ -201,7 +203,7 @@ class RecoveryPlanner(Planner):
             self._overrides.add(found.directory, found.next_offset)
         return found.plan
 
-    def _salvage(self, directory: str, start: Start) -> "Salvage":
+    def _salvage(self, directory: str, start: BrokerStart) -> "Salvage":
         from kseg.recovery.salvage.rejected_batches import Dropping
         from kseg.recovery.salvage.salvage import plan_salvage  # mode broker starts without it
 
@@ -225,7 +227,7 @@ def check_one_topic(paths: Iterable[str], problem: str) -> None:
         raise RequestError(f"--topic-id and --as: {problem}")
 
 
-def with_known_interval(start: Start, topics: KnownTopics, partition: str) -> Start:
+def with_known_interval(start: BrokerStart, topics: KnownTopics, partition: str) -> BrokerStart:
     """Returns the start with the index.interval.bytes of the partition's topic, if it has none and that is known."""
     if start.interval_bytes is not None:
         return start

@@ -11,7 +11,7 @@ from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.options import ReindexOptions
 from kseg.recovery.planner import with_known_interval
 from kseg.recovery.workspace import Workspace
@@ -27,7 +27,9 @@ class ReindexPlanner(Planner):
 
     def __init__(self, options: ReindexOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
-        self._start = Start(interval_bytes=options.interval_bytes, era=options.era, jobs=options.jobs or usable_cores())
+        self._start = BrokerStart(
+            interval_bytes=options.interval_bytes, era=options.era, jobs=options.jobs or usable_cores()
+        )
         self._with_snapshots, self._chosen = options.with_snapshots, Topics(options.topics)
         self._intervals, self._topics = IntervalMessages(reporter.warning, reporter.detail), KnownTopics()
 

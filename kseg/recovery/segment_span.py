@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.recovery.broker.epoch_cache import EpochChanges
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, BatchProblem, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, BatchProblem, HeaderRows, SegmentSurvey
 from kseg.sidefiles.leader_epochs import EpochEntry
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import open_source
@@ -27,7 +27,7 @@ def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
     with open_source(path) as source:
         reader = SegmentReader(source, scratch=buffers.scratch, scan_options=SegmentSurvey.scan_options(level))
         for item in SegmentSurvey(reader, level, buffers=buffers):
-            if isinstance(item, Headers):
+            if isinstance(item, HeaderRows):
                 if level >= FULL:
                     states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
                     span.is_intact &= all(state & CRC_RIGHT for state in states)

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kseg.formats.rows import Scratch, UndecodableError
-from kseg.retention.partition_log import Segment
-from kseg.retention.partition_plan import Request, Retention
+from kseg.retention.partition_log import RetentionSegment
+from kseg.retention.partition_plan import Retention, RetentionRequest
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import seek_offset
@@ -16,7 +16,7 @@ WALK_BATCHES = 1 << 12
 
 
 @dataclass(slots=True)
-class Verdict:
+class SegmentExplanation:
     """Why a segment is deleted or kept. ``last_offset`` is the last offset that it may hold.
 
     ``rule`` is the rule that deletes the segment, "" if it is kept. ``record_offset`` is the offset of the first record
@@ -28,7 +28,7 @@ class Verdict:
     kept in any case: "", "high watermark", "empty" or "keep-active".
     """
 
-    segment: Segment
+    segment: RetentionSegment
     last_offset: int
     rule: str = ""
     record_offset: int | None = None
@@ -39,14 +39,14 @@ class Verdict:
     held: str = ""
 
 
-def explain(found: Retention, request: Request) -> Iterator[Verdict]:
+def explain(found: Retention, request: RetentionRequest) -> Iterator[SegmentExplanation]:
     """Yields the verdicts, oldest segment first. Raises PathError if a segment cannot be read."""
     segments, limits = found.log.segments, request.limits
     gone = len(found.selection.why)
     left_bytes, held_bytes, blocker = sum(segment.size for segment in segments[gone:]), 0, None
     for i, segment in enumerate(segments):
         upper = segments[i + 1].base_offset if i + 1 < len(segments) else found.log.end_offset
-        verdict = Verdict(segment, upper - 1, record_offset=deciding_record(segment))
+        verdict = SegmentExplanation(segment, upper - 1, record_offset=deciding_record(segment))
         verdict.is_future = segment.largest.timestamp > request.now_ms
         if i < gone:
             verdict.rule = found.selection.why[i]
@@ -70,7 +70,7 @@ def explain(found: Retention, request: Request) -> Iterator[Verdict]:
         yield verdict
 
 
-def first_in_future(found: Retention, request: Request) -> Segment | None:
+def first_in_future(found: Retention, request: RetentionRequest) -> RetentionSegment | None:
     """Returns the oldest segment that is kept only because its timestamp is in the future."""
     if not request.limits.deletes or request.limits.retention_ms < 0:
         return None
@@ -78,7 +78,7 @@ def first_in_future(found: Retention, request: Request) -> Segment | None:
     return next((segment for segment in left if segment.largest.timestamp > request.now_ms), None)
 
 
-def deciding_record(segment: Segment) -> int | None:
+def deciding_record(segment: RetentionSegment) -> int | None:
     """Returns the offset of the first record with the largest timestamp in the batch that the time index names."""
     entry = segment.largest
     if entry.offset is None:

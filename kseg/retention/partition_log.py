@@ -15,7 +15,7 @@ from kseg.stores import trees
 from kseg.stores.source import open_source
 
 
-class Segment(NamedTuple):
+class RetentionSegment(NamedTuple):
     """``stem``: the name without suffix; ``size`` of the .log or .kafka file in bytes."""
 
     file: SegmentFile
@@ -35,7 +35,7 @@ class PartitionLog:
 
     directory: str
     names: frozenset[str]
-    segments: tuple[Segment, ...]
+    segments: tuple[RetentionSegment, ...]
     end_offset: int
     damaged_at: int | None = None
 
@@ -64,7 +64,7 @@ def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
     return PartitionLog(directory, names, tuple(found), end, damaged_at)
 
 
-def _segment(file: SegmentFile, rules: RetentionRules) -> Segment:
+def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     base = file.base_offset
     if base is None or file.name != f"{base:020d}{file.kind}":
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
@@ -72,10 +72,10 @@ def _segment(file: SegmentFile, rules: RetentionRules) -> Segment:
         size = trees.status(file.path).st_size
     except OSError as error:
         raise PathError(f"{file.path}: {error.strerror}") from error
-    return Segment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
+    return RetentionSegment(file, base, size, largest_timestamp(file.path, base, rules.has_time_index))
 
 
-def _end(last: Segment, rules: RetentionRules) -> tuple[int, int | None]:
+def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None]:
     """Returns the offset after the last intact batch, and the position of damage after the last index entry."""
     if rules.is_07:
         return last.base_offset + last.size, None

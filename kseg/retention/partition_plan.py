@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
 from kseg.releases.retention import LOG_START, SIZE, RetentionRules
-from kseg.retention.partition_log import PartitionLog, Segment, read_log
-from kseg.retention.selection import Limits, LogState, Selection, Span, select
+from kseg.retention.partition_log import PartitionLog, RetentionSegment, read_log
+from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select
 from kseg.segment.files import segment_file
 from kseg.segment.times import show_span
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
@@ -34,7 +34,7 @@ class KnownOffsets(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RetentionRequest:
     """The retention to apply. ``log_start_offset``: records below it are deleted, as by DeleteRecords. ``frees``: files
     are removed instead of renamed."""
 
@@ -52,13 +52,13 @@ class Retention:
 
     log: PartitionLog
     state: LogState
-    selection: Selection
+    selection: Deletions
     plan: Plan
 
     @property
-    def left(self) -> tuple[Span, ...]:
+    def left(self) -> tuple[AgedSegment, ...]:
         """The segments after the plan."""
-        return self.state.spans[len(self.selection.why) :] or (Span(self.log.end_offset, 0, 0),)
+        return self.state.spans[len(self.selection.why) :] or (AgedSegment(self.log.end_offset, 0, 0),)
 
     @property
     def first_base(self) -> int:
@@ -66,7 +66,7 @@ class Retention:
         return self.left[0].base_offset
 
 
-def retain(directory: str, known: KnownOffsets, request: Request) -> Retention:
+def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Retention:
     """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
     log = read_log(directory, request.rules)
     state = _state(log, known, request)
@@ -89,7 +89,7 @@ def _loaded_start(log: PartitionLog, known: KnownOffsets) -> int:
     return max(log.segments[0].base_offset, known.log_start_offset or 0)
 
 
-def _state(log: PartitionLog, known: KnownOffsets, request: Request) -> LogState:
+def _state(log: PartitionLog, known: KnownOffsets, request: RetentionRequest) -> LogState:
     start, end = log.segments[0].base_offset, log.end_offset
     watermark = end
     if request.rules.has_log_start:
@@ -106,7 +106,7 @@ def _state(log: PartitionLog, known: KnownOffsets, request: Request) -> LogState
                 what = "high watermark" if watermark < end else "log end"
                 raise KsegError(f"{log.directory}: --log-start-offset {wanted} is above the {what}, {watermark}")
             start = max(start, wanted)
-    spans = tuple(Span(segment.base_offset, segment.size, segment.largest.timestamp) for segment in log.segments)
+    spans = tuple(AgedSegment(segment.base_offset, segment.size, segment.largest.timestamp) for segment in log.segments)
     return LogState(spans, start, watermark, end)
 
 
@@ -150,7 +150,7 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         plan.write(LEADER_EPOCHS, [build_leader_epochs(cut)], f"the log now begins at offset {start_offset}")
 
 
-def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Request) -> None:
+def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: RetentionRequest) -> None:
     segment, rules = log.segments[i], request.rules
     renames = rules.renames and not request.frees
     removed = Removed(0, segment.size, "", *_offsets(log, i))
@@ -187,7 +187,7 @@ def _remove(plan: Plan, name: str, reason: str, renames: bool, removed: list[Rem
     plan.rename(name, name + DELETED, reason, removed or (), keeps=True)
 
 
-def _reason(rule: str, segment: Segment, state: LogState, request: Request) -> str:
+def _reason(rule: str, segment: RetentionSegment, state: LogState, request: RetentionRequest) -> str:
     if rule == LOG_START:
         return f"below the log start offset {state.log_start_offset}"
     if rule == SIZE:

@@ -17,9 +17,9 @@ from kseg.retention.amounts import Amounts, amounts
 from kseg.retention.explanation import explain, first_in_future
 from kseg.retention.log_starts import LogStart, with_log_starts
 from kseg.retention.options import RetainOptions
-from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
 from kseg.retention.rows import partition_row, segment_row
-from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, Settings, settings_of
+from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, PartitionLimits, settings_of
 from kseg.segment.files import list_segments, own_partitions
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS
 
@@ -112,7 +112,7 @@ class RetentionPlanner(Planner):
         self._starts = {}
         return plan
 
-    def _settings(self, directory: str) -> Settings:
+    def _settings(self, directory: str) -> PartitionLimits:
         topic = (topic_partition_of(directory) or (None, 0))[0]
         try:
             found = settings_of(topic, self._topics.lookup(directory), self._asked, self._options.server)
@@ -121,7 +121,7 @@ class RetentionPlanner(Planner):
         self._check_settings(directory, found)
         return found
 
-    def _check_settings(self, directory: str, found: Settings) -> None:
+    def _check_settings(self, directory: str, found: PartitionLimits) -> None:
         """Warns of settings that delete nothing: each once in a run."""
         unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
         is_asked = self._options.log_start_offset is not None or self._asked != Asked()
@@ -140,13 +140,13 @@ class RetentionPlanner(Planner):
             self.reporter.warning(f"{line}: {place}" if place else line)
             self._warned.add(line)
 
-    def _plan(self, directory: str, known: Known, settings: Settings) -> Plan:
+    def _plan(self, directory: str, known: Known, settings: PartitionLimits) -> Plan:
         place, root = topic_partition_of(directory), os.path.dirname(os.path.abspath(directory))
         offsets = KnownOffsets()
         if place is not None and self._rules.has_log_start:
             both = (checkpoint_offset(root, name, known, place) for name in (LOG_STARTS, HIGH_WATERMARKS))
             offsets = KnownOffsets(*both)
-        request = Request(
+        request = RetentionRequest(
             settings.limits,
             self._rules,
             self._now_ms,

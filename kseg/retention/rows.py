@@ -5,12 +5,12 @@ from typing import Any
 from kseg.logdir.known_topics import POLICY
 from kseg.releases.retention import LOG_START
 from kseg.retention.amounts import Amounts
-from kseg.retention.explanation import Verdict
+from kseg.retention.explanation import SegmentExplanation
 from kseg.retention.partition_plan import Retention
-from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, Settings
+from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, PartitionLimits
 
 
-def partition_row(found: Retention, settings: Settings, now_ms: int, amount: Amounts | None) -> dict[str, Any]:
+def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amount: Amounts | None) -> dict[str, Any]:
     """Returns the object of type ``retention``; ``amount`` if segments are deleted."""
     records = amount.records if amount else None
     return {
@@ -35,7 +35,7 @@ def partition_row(found: Retention, settings: Settings, now_ms: int, amount: Amo
     }
 
 
-def segment_row(verdict: Verdict, records: int | None) -> dict[str, Any]:
+def segment_row(verdict: SegmentExplanation, records: int | None) -> dict[str, Any]:
     """Returns the object of type ``segmentRetention``."""
     segment = verdict.segment
     return {

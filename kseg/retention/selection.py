@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from kseg.releases.retention import LOG_START, SIZE, RetentionRules
 
-Predicate = Callable[["Span", "Span | None"], bool]
+Predicate = Callable[["AgedSegment", "AgedSegment | None"], bool]
 
 
-class Span(NamedTuple):
+class AgedSegment(NamedTuple):
     """One segment: ``size`` of its .log in bytes, ``largest_ms`` the timestamp that decides its age."""
 
     base_offset: int
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 class LogState:
     """The broker's state of the log when retention runs; ``spans`` are sorted by base offset."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[AgedSegment, ...]
     log_start_offset: int
     high_watermark: int
     end_offset: int
@@ -41,7 +41,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Deletions:
     """``why``: the rule for each deleted segment, oldest first. ``rolls``: all are deleted, so an empty one is
     created."""
 
@@ -52,7 +52,7 @@ class Selection:
 
 def select(
     state: LogState, limits: Limits, rules: RetentionRules, now_ms: int, keeps_active: bool = False
-) -> Selection:
+) -> Deletions:
     """Applies the rules. ``keeps_active``: the last segment is never deleted."""
     left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
     for rule in rules.order:
@@ -66,11 +66,11 @@ def select(
             continue
         if count == len(left):
             rolls = True
-            left.append(Span(state.end_offset, 0, now_ms))
+            left.append(AgedSegment(state.end_offset, 0, now_ms))
         why += [rule] * count
         left = left[count:]
         log_start = max(log_start, left[0].base_offset)
-    return Selection(tuple(why), rolls, log_start)
+    return Deletions(tuple(why), rolls, log_start)
 
 
 def _applies(rule: str, limits: Limits, rules: RetentionRules) -> bool:
@@ -79,7 +79,7 @@ def _applies(rule: str, limits: Limits, rules: RetentionRules) -> bool:
     return limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
 
 
-def _predicate(rule: str, left: list[Span], limits: Limits, log_start: int, now_ms: int) -> Predicate:
+def _predicate(rule: str, left: list[AgedSegment], limits: Limits, log_start: int, now_ms: int) -> Predicate:
     if rule == LOG_START:
         return lambda _, following: following is not None and following.base_offset <= log_start
     if rule == SIZE:
@@ -93,14 +93,14 @@ class _TooMuch:
     def __init__(self, excess_bytes: int) -> None:
         self._excess_bytes = excess_bytes
 
-    def __call__(self, span: Span, _following: Span | None) -> bool:
+    def __call__(self, span: AgedSegment, _following: AgedSegment | None) -> bool:
         if self._excess_bytes < span.size:
             return False
         self._excess_bytes -= span.size
         return True
 
 
-def _deletable(left: list[Span], holds: Predicate, state: LogState, rules: RetentionRules) -> int:
+def _deletable(left: list[AgedSegment], holds: Predicate, state: LogState, rules: RetentionRules) -> int:
     """Returns the number of segments to delete, from the oldest on."""
     for i, span in enumerate(left):
         following = left[i + 1] if i + 1 < len(left) else None

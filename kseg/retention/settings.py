@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PartitionLimits:
     """The limits. ``refusal``: why the partition is skipped, "" if it is not.
 
     ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), SERVER (the broker's own
@@ -41,7 +41,9 @@ class Settings:
     refusal: str = ""
 
 
-def settings_of(topic: str | None, lookup: Lookup, asked: Asked, server: ServerProperties | None = None) -> Settings:
+def settings_of(
+    topic: str | None, lookup: Lookup, asked: Asked, server: ServerProperties | None = None
+) -> PartitionLimits:
     """Returns the settings. Raises KsegError for a malformed one."""
     sources: dict[str, str] = {}
     policy, sources[POLICY] = _chosen(POLICY, asked.policy, lookup, server)
@@ -52,7 +54,7 @@ def settings_of(topic: str | None, lookup: Lookup, asked: Asked, server: ServerP
         text, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
         found.append(-1 if text is None else _number(name, text))
     limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
-    return Settings(limits, policy, sources, _refusal(topic, lookup))
+    return PartitionLimits(limits, policy, sources, _refusal(topic, lookup))
 
 
 def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperties | None) -> tuple[str | None, str]:

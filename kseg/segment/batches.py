@@ -242,13 +242,13 @@ class Message07(Batch):
     """An entry of a 0.6 or 0.7 file; offsets are byte positions, counted from ``file_base``, the file's name."""
 
     __slots__ = ("_header", "file_base")
-    _header: v07.MessageHeader
+    _header: v07.V07Header
     file_base: int
 
     largest_magic = 1
 
     @property
-    def header(self) -> v07.MessageHeader:
+    def header(self) -> v07.V07Header:
         if not hasattr(self, "_header"):
             self._header = v07.parse_header(self.data)
         return self._header

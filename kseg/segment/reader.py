@@ -36,7 +36,7 @@ from kseg.segment.damage import describe
 from kseg.segment.items import Damage
 from kseg.stores.holes import NEAR_BYTES, next_data
 from kseg.stores.source import Source
-from kseg.stores.unreadable import Range, named, overlapping
+from kseg.stores.unreadable import UnreadableRange, named, overlapping
 
 _FRAMES_AHEAD = 64
 
@@ -81,12 +81,12 @@ class Run:
         return Run(rows, self.count)
 
 
-def unreadable(ranges: list[Range], position: int, end: int) -> Damage:
+def unreadable(ranges: list[UnreadableRange], position: int, end: int) -> Damage:
     """Returns the damage that covers ``[position, end)`` and overlaps the unreadable ``ranges``."""
     return Damage(UNREADABLE, position, end - position, named(overlapping(ranges, position, end)))
 
 
-def around(item: "Run | Damage", ranges: list[Range]) -> Iterator["Run | Damage"]:
+def around(item: "Run | Damage", ranges: list[UnreadableRange]) -> Iterator["Run | Damage"]:
     """Yields the item, with frames or damage that overlap the unreadable ``ranges`` as damage."""
     if not overlapping(ranges, item.position, item.end):
         yield item
@@ -96,7 +96,7 @@ def around(item: "Run | Damage", ranges: list[Range]) -> Iterator["Run | Damage"
         yield from _around_frames(item, ranges)
 
 
-def _around_frames(run: Run, ranges: list[Range]) -> Iterator[Run | Damage]:
+def _around_frames(run: Run, ranges: list[UnreadableRange]) -> Iterator[Run | Damage]:
     first = 0
     for i in range(run.count):
         frame = run.part(i, i + 1)

@@ -37,7 +37,7 @@ _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 
 
-class Start(NamedTuple):
+class StartPosition(NamedTuple):
     """A position in the .log at which to start. ``is_scan``: it is the file's start, because no index was usable.
 
     ``reason`` explains a scan or lists rejected entries, for users; "" otherwise.
@@ -86,42 +86,42 @@ def index_path(file: SegmentFile, suffix: str) -> str:
     return file.path.removesuffix(file.leftover).removesuffix(file.kind) + suffix + file.leftover
 
 
-def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> Start:
+def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartPosition:
     """Finds the start for the first record with this offset or a higher one. Never raises for a bad index."""
     with _open_entries(file, ".index", _OFFSET_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
-            return Start(0, True, entries)
+            return StartPosition(0, True, entries)
         base = file.base_offset or 0
         nearest = entries.last_that(lambda entry: base + entry[0] <= offset)
         skipped = 0
         for i in _back_from(nearest):
             entry = entries.at(i)
             if entry is not None and _points_to_batch(reader, base, entry, offset):
-                return Start(entry[1], False, _rejected_text(skipped, ".index"))
+                return StartPosition(entry[1], False, _rejected_text(skipped, ".index"))
             skipped += 1
     if skipped:
-        return Start(0, True, f"no entry of the .index tried fits the .log (entries tried: {skipped})")
-    return Start(0, False, "")
+        return StartPosition(0, True, f"no entry of the .index tried fits the .log (entries tried: {skipped})")
+    return StartPosition(0, False, "")
 
 
-def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start:
+def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> StartPosition:
     """Finds the start for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
     with _open_entries(file, ".timeindex", _TIME_ENTRY, reader.era_07) as entries:
         if isinstance(entries, str):
-            return Start(0, True, entries)
+            return StartPosition(0, True, entries)
         skipped = 0
         for i in _back_from(entries.last_that(lambda entry: entry[0] < timestamp)):
             entry = entries.at(i)
             if entry is not None and entry[0] < timestamp:  # timestamps need not rise in a wrong index
                 batch = _batch_of_time_entry(reader, file, entry)
                 if isinstance(batch, str):
-                    return Start(0, True, batch)
+                    return StartPosition(0, True, batch)
                 if batch is not None:
-                    return Start(batch.end, False, _rejected_text(skipped, ".timeindex"))
+                    return StartPosition(batch.end, False, _rejected_text(skipped, ".timeindex"))
             skipped += 1
     if skipped:
-        return Start(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {skipped})")
-    return Start(0, False, "")
+        return StartPosition(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {skipped})")
+    return StartPosition(0, False, "")
 
 
 def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> int | None:
@@ -155,7 +155,7 @@ def _leads_to(reader: SegmentReader, position: int, end: int) -> bool:
     return position == end
 
 
-class Span(NamedTuple):
+class ByteSpan(NamedTuple):
     """Bytes of a .log, ``start`` to ``end``. A reader that wants to be certain of ``start`` reads from ``before``."""
 
     start: int
@@ -163,7 +163,7 @@ class Span(NamedTuple):
     before: int = 0
 
 
-def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: int, earliest_ms: int = 0) -> Span:
+def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: int, earliest_ms: int = 0) -> ByteSpan:
     """Returns the bytes with wanted records, by the indexes alone: they are not compared with the .log.
 
     ``size``: that of the .log, which is returned whole without an index.
@@ -177,24 +177,24 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
                     first_offset = max(first_offset, base + entry[1])
     with _open_entries(file, ".index", _OFFSET_ENTRY) as entries:
         if isinstance(entries, str):
-            return Span(0, size)
+            return ByteSpan(0, size)
         first = entries.last_that(lambda entry: base + entry[0] <= first_offset)
         # An entry may be the last offset of an append, which ends at the next entry; readers look at batches behind it.
         behind = entries.at(entries.last_that(lambda entry: base + entry[0] <= last_offset) + BATCHES_BEHIND + 1)
-        return Span(
+        return ByteSpan(
             _position(entries, first), size if behind is None else min(behind[1], size),
             _position(entries, first - CHAINED),
         )  # fmt: skip
 
 
-def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> Span:
+def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> ByteSpan:
     """Returns the bytes of all batches that begin in ``[start, end)``, by the .index alone; without it, all bytes."""
     with _open_entries(file, ".index", _OFFSET_ENTRY) as entries:
         if isinstance(entries, str):
-            return Span(0, size)
+            return ByteSpan(0, size)
         first = entries.last_that(lambda entry: entry[1] <= start)
         behind = entries.at(entries.last_that(lambda entry: entry[1] < end) + 1)
-        return Span(
+        return ByteSpan(
             _position(entries, first), size if behind is None else min(behind[1], size),
             _position(entries, first - CHAINED),
         )  # fmt: skip

@@ -15,7 +15,7 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.segment.batches import Batch, Message, RecordBatch
 
-Span = tuple[int, int]
+RowSpan = tuple[int, int]
 """Rows from first to stop, stop excluded."""
 
 
@@ -78,7 +78,7 @@ class Selection:
         except UndecodableError:
             return True
 
-    def spans(self, rows: Rows) -> list[Span]:
+    def spans(self, rows: Rows) -> list[RowSpan]:
         """Returns the matching rows, in order, of a batch for which `may_hold` is true."""
         wanted: list[int] | range = range(rows.count)
         if self.key is not None:
@@ -156,10 +156,10 @@ def _bytes_of(rows: Rows) -> bytes:
     return bytes(rows.payload[rows.rows[ROW_KEY] : end])
 
 
-def _as_spans(wanted: list[int] | range) -> list[Span]:
+def _as_spans(wanted: list[int] | range) -> list[RowSpan]:
     if isinstance(wanted, range):
         return [(wanted.start, wanted.stop)]
-    spans: list[Span] = []
+    spans: list[RowSpan] = []
     for i in wanted:
         if spans and spans[-1][1] == i:
             spans[-1] = (spans[-1][0], i + 1)

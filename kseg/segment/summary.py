@@ -72,7 +72,7 @@ class Cardinality:
     is_exact: bool
 
 
-class Summary:
+class LogSummary:
     """Counts the items of any number of segments: `add_file`, then `add_run` and `add_damage` in any order.
 
     The records of a batch with a wrong CRC are not counted. Of an undecodable batch, those from the first unreadable

@@ -46,7 +46,7 @@ QUICK, FULL, DEEP = 0, 1, 2
 
 
 @dataclass(slots=True)
-class Headers:
+class HeaderRows:
     """``count`` adjacent batches as rows of BATCH_* columns (`kseg.kernel.layout.rows`)."""
 
     rows: memoryview
@@ -64,7 +64,7 @@ class BatchProblem:
     message: str
 
 
-Item = Headers | Damage | BatchProblem
+Item = HeaderRows | Damage | BatchProblem
 
 
 class SegmentSurvey:
@@ -102,7 +102,7 @@ class SegmentSurvey:
     def _proven(self, proven: ProvenBatches) -> Iterator[Item]:
         """Yields the proven batches at the start, and leaves the rest of the file to a reader of only that."""
         for rows, count in proven.headers():
-            yield from self._recorded([Headers(rows, count)])
+            yield from self._recorded([HeaderRows(rows, count)])
         self.position = proven.end
         self.source = self.reader.source = self.source.behind_proven()
 
@@ -136,13 +136,13 @@ class SegmentSurvey:
             self.position = reached
             for item in self._recorded(items):
                 yield item
-                if pool is not None and isinstance(item, Headers):
+                if pool is not None and isinstance(item, HeaderRows):
                     pool.give_back(item.rows)
 
     def _recorded(self, items: list[Item]) -> list[Item]:
         """Returns the items, after recording their last batch."""
         for item in items:
-            if isinstance(item, Headers):
+            if isinstance(item, HeaderRows):
                 self._last_batch = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_POSITION]
         return items
 
@@ -159,7 +159,7 @@ class SegmentSurvey:
                 continue
             rows = reader.headers(item)
             found = opener.open(rows, item.count, lambda i, run=item: reader.batch(run, i, keep=False))
-            yield Headers(rows, item.count)
+            yield HeaderRows(rows, item.count)
             yield from found
         self.position = reader.end
 
@@ -223,7 +223,7 @@ class _Part:
 
     def __iter__(self) -> Iterator[list[Item]]:
         for rows, count, unproven in _up_to_disk_error(self._windows.headers(self._rows)):
-            yield [Headers(rows, count), *(self._open(rows, unproven) if unproven is not None else ())]
+            yield [HeaderRows(rows, count), *(self._open(rows, unproven) if unproven is not None else ())]
 
     def _open(self, rows: memoryview, unproven: Unproven) -> list[BatchProblem]:
         window, frame_rows, count, origin = unproven

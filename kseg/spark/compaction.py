@@ -21,7 +21,7 @@ from uuid import uuid4
 from kseg import __version__
 from kseg.changes.disk import Disk
 from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.log import Segment, aborted_between, segments_between
+from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
 from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap, new_secret
 from kseg.cleaner.ranges import CleanableRange
@@ -29,7 +29,7 @@ from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.traces import Trace, read_trace
 from kseg.cleaner.transactions import CleanedTransactions
-from kseg.cleaner.workers import Workers
+from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_hash
 from kseg.spark.jobs import Failure, collected, failure_of, run
@@ -64,7 +64,7 @@ class _Shared:
     cannot be merged.
     """
 
-    segments: list[Segment]
+    segments: list[CleanerSegment]
     cleanable: CleanableRange
     producers: Producers
     settings: CleanerSettings
@@ -114,7 +114,7 @@ class _Result(NamedTuple):
     """The result of a group. ``map_failure``: why the map could not be built, with the index of the segment."""
 
     number: int
-    segment: Segment | None
+    segment: CleanerSegment | None
     counts: Counter[str]
     keys: int
     failure: Failure | None
@@ -126,7 +126,7 @@ class SparkRound(Round):
 
     def __init__(
         self,
-        segments: Sequence[Segment],
+        segments: Sequence[CleanerSegment],
         found: CleanableRange,
         producers: Producers,
         settings: CleanerSettings,
@@ -159,7 +159,7 @@ class SparkRound(Round):
                 raise (result.failure or Failure("a task returned no segment", KsegError.exit_status)).error()
             yield CleanedGroup(group, result.segment, result.counts)
 
-    def _traces(self, segments: list[Segment], first_dirty: int) -> dict[int, Trace]:
+    def _traces(self, segments: list[CleanerSegment], first_dirty: int) -> dict[int, Trace]:
         """Returns traces by base offset. An unreadable segment in the clean section is reported when it is cleaned
         again.
         """
@@ -172,7 +172,9 @@ class SparkRound(Round):
             found[segment.base_offset] = trace
         return found
 
-    def _share(self, groups: list[list[Segment]], sources: list[Segment], first_dirty: Segment) -> _Shared:
+    def _share(
+        self, groups: list[list[CleanerSegment]], sources: list[CleanerSegment], first_dirty: CleanerSegment
+    ) -> _Shared:
         secret, size = new_secret(), sum(segment.size for segment in sources)
         parallelism = self._spark.sparkContext.defaultParallelism
         return _Shared(
@@ -182,7 +184,7 @@ class SparkRound(Round):
             self._spark.sparkContext.accumulator(0),
         )  # fmt: skip
 
-    def _scans(self, sources: list[Segment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
+    def _scans(self, sources: list[CleanerSegment], traces: dict[int, Trace], first_dirty: int) -> list[_Scan]:
         """Tracks transactions as `MapBuilder` does, from the dirty section on."""
         found, known = self._range, CleanedTransactions()
         known.add(aborted_between(self._with_aborted, found.start, found.end))
@@ -194,7 +196,7 @@ class SparkRound(Round):
                 trace.follow(known)
         return scans
 
-    def _group_tasks(self, groups: list[list[Segment]], traces: dict[int, Trace]) -> list[_GroupTask]:
+    def _group_tasks(self, groups: list[list[CleanerSegment]], traces: dict[int, Trace]) -> list[_GroupTask]:
         """Tracks transactions as `GroupCopier` does, from the oldest segment on."""
         known, tasks, first = CleanedTransactions(), [], 0
         for group in groups:
@@ -243,7 +245,7 @@ class _ReadKeys:
 
     def __call__(self, scans: Iterable[_Scan]) -> Iterator[tuple[int, tuple[int, Entries | Failure]]]:
         self.shared.check_kseg()
-        buffers, workers = Buffers(), Workers(_JOBS)
+        buffers, workers = Buffers(), CleaningThreads(_JOBS)
         for scan in scans:
             try:
                 shares = self._shares(scan, buffers, workers)
@@ -256,7 +258,7 @@ class _ReadKeys:
                 if share:
                     yield bucket, (scan.segment, share)
 
-    def _shares(self, scan: _Scan, buffers: Buffers, workers: Workers) -> list[Entries]:
+    def _shares(self, scan: _Scan, buffers: Buffers, workers: CleaningThreads) -> list[Entries]:
         segment, shared = self.shared.segments[scan.segment], self.shared
         keys = segment.size // 32 + _MIN_KEYS
         keys = keys if scan.records is None else min(keys, scan.records + 1)
@@ -328,7 +330,7 @@ class _Clean:
         else:
             yield _Result(number, segment, counts, keys, None, min(map_failures, default=None))
 
-    def _cleaned(self, task: _GroupTask, entries: list[memoryview]) -> tuple[Segment, Counter[str]]:
+    def _cleaned(self, task: _GroupTask, entries: list[memoryview]) -> tuple[CleanerSegment, Counter[str]]:
         shared = self.shared
         one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
         part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
@@ -339,7 +341,7 @@ class _Clean:
             part.latest_offset = shared.latest
             if folder is not None:
                 Disk().make_directory(folder)
-            copier = one.copier(part, Workers(_JOBS), shared.done.add, pickle.loads(task.transactions))
+            copier = one.copier(part, CleaningThreads(_JOBS), shared.done.add, pickle.loads(task.transactions))
             group = one.clean(shared.segments[task.first : task.stop], copier, folder)
         except BaseException:
             if folder is not None:

@@ -19,7 +19,7 @@ from kseg.conversion.partition import (
     convert_segments,
     transactions_of,
 )
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions
@@ -31,7 +31,7 @@ class _Job(NamedTuple):
     """The request shared by all tasks of a partition."""
 
     name: str
-    request: Request
+    request: ConversionRequest
     folder: str | None
     transactions: Transactions | None
 
@@ -42,7 +42,9 @@ class SparkConversion:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def __call__(self, name: str, files: list[SegmentFile], request: Request, folder: str | None) -> Converted:
+    def __call__(
+        self, name: str, files: list[SegmentFile], request: ConversionRequest, folder: str | None
+    ) -> Converted:
         """Raises KsegError, OSError as the local engine does."""
         check_kinds(name, files)
         if any(file.path == STANDARD_INPUT for file in files):

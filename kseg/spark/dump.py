@@ -27,7 +27,7 @@ WAVE_BYTES = 64 << 20
 """Bytes of segments in progress at the same time."""
 
 
-class Part(NamedTuple):
+class DumpPart(NamedTuple):
     """Part of a segment; ``is_live`` as in `kseg.segment.reader`."""
 
     file: SegmentFile
@@ -61,8 +61,8 @@ class SparkRenderer:
         self._spark = spark
         self._work = _Render(replace(options, jobs=1, quiet=True, verbose=False, output=None), is_terminal)
         self._parts = _parts(files, is_cut=not options.is_07)
-        self._next: Part | None = next(self._parts, None)
-        self._done: deque[tuple[Part, Rendered]] = deque()
+        self._next: DumpPart | None = next(self._parts, None)
+        self._done: deque[tuple[DumpPart, Rendered]] = deque()
 
     def rendered(self, file: SegmentFile) -> list[Rendered] | None:
         """Returns the text of the parts of the file; None if it is not read by Spark.
@@ -82,7 +82,7 @@ class SparkRenderer:
         return found or None
 
     def _wave(self) -> None:
-        wave: list[Part] = []
+        wave: list[DumpPart] = []
         left = WAVE_BYTES
         while self._next is not None and left > 0:
             wave.append(self._next)
@@ -91,7 +91,7 @@ class SparkRenderer:
         self._done.extend(zip(wave, jobs.run(self._spark, wave, self._work), strict=True))
 
 
-def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[Part]:
+def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[DumpPart]:
     """Yields the parts of files, or complete files if they must not be split."""
     for file, is_live in files:
         if not file.is_segment or file.path == STANDARD_INPUT:
@@ -101,7 +101,7 @@ def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[
         except OSError:
             size = 0  # the task reports the error
         for part in slices(size, PART_BYTES) if is_cut and file.kind == ".log" else [Slice()]:
-            yield Part(file, is_live, part)
+            yield DumpPart(file, is_live, part)
 
 
 class _Render:
@@ -111,14 +111,14 @@ class _Render:
         self._options = options
         self._is_terminal = is_terminal
 
-    def __call__(self, parts: Iterable[Part]) -> Iterator[Rendered]:
+    def __call__(self, parts: Iterable[DumpPart]) -> Iterator[Rendered]:
         for part in parts:
             try:
                 yield self._one(part)
             except KsegError as error:
                 yield Rendered(failure=str(error))
 
-    def _one(self, part: Part) -> Rendered:
+    def _one(self, part: DumpPart) -> Rendered:
         sink = TextSink(self._is_terminal)
         dump = Dump(sink, replace(self._options, paths=(part.file.path,)))
         with open_source(part.file.path) as source:

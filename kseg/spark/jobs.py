@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 from kseg.errors import KsegError
 from kseg.spark.reasons import reason_of
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directory_tree import Outcome, PartitionChecker, Task, judge_task
+from kseg.verification.directories.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,7 +19,7 @@ R = TypeVar("R")
 TASKS_PER_CORE = 4
 POLL_SECONDS = 0.2
 
-Judged = tuple[list[Finding], Outcome, list[tuple[str, str, int]]]
+Judged = tuple[list[Finding], CheckedPartition, list[tuple[str, str, int]]]
 """Findings of a partition, its outcome, and the result of `Report.unshown`."""
 
 
@@ -93,8 +93,8 @@ def judging(spark: Any) -> PartitionChecker:
     """Returns the function with which `kseg.verification.path_check.judge_path` verifies partitions on Spark."""
 
     def check_partitions(
-        tasks: list[Task], settings: Settings, report: Report, progress: Progress
-    ) -> Iterator[Outcome]:
+        tasks: list[Task], settings: CheckSettings, report: Report, progress: Advance
+    ) -> Iterator[CheckedPartition]:
         done, reported = spark.sparkContext.accumulator(0), 0
 
         def watch() -> None:
@@ -115,7 +115,7 @@ def judging(spark: Any) -> PartitionChecker:
 class _Judge:
     """Verifies partitions one after the other; ``done`` counts their bytes."""
 
-    def __init__(self, settings: Settings, ignored: frozenset[str], done: Any) -> None:
+    def __init__(self, settings: CheckSettings, ignored: frozenset[str], done: Any) -> None:
         self._settings = settings
         self._ignored = ignored
         self._done = done

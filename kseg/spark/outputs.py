@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
-from kseg.conversion.rows_writer import OffsetRange, write_side_files
+from kseg.conversion.rows_writer import PartitionRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
 from kseg.spark.storage import Storage
 from kseg.spark.stores import writable_file_system
@@ -33,7 +33,7 @@ _AT_A_TIME = 8
 """Partitions that are put into place at the same time in a store."""
 
 
-class Output(Protocol):
+class OutputDirectory(Protocol):
     """A log directory. `begin`, `put` and `remove` run on the driver, `new_attempt` in tasks."""
 
     root: str
@@ -44,7 +44,7 @@ class Output(Protocol):
     def new_attempt(self) -> "AttemptFolder":
         """Returns a new folder for an attempt of a task."""
 
-    def put(self, partitions: Mapping[str, OffsetRange]) -> None:
+    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
         """Puts staged segments into place. Raises KsegError; then nothing has changed."""
 
     def remove(self) -> None:
@@ -56,14 +56,14 @@ class AttemptFolder(Protocol):
 
     folder: str
 
-    def staged(self, partitions: dict[str, OffsetRange]) -> dict[str, OffsetRange]:
+    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
         """Returns the segments with the paths under which the driver finds them. Raises KsegError."""
 
     def discard(self) -> None:
         """Removes the folder."""
 
 
-def output_at(path: str, storage: Storage) -> Output:
+def output_at(path: str, storage: Storage) -> OutputDirectory:
     """Returns the log directory at a path or URL."""
     return StoreOutput(path, storage) if is_url(path) else LocalOutput(path)
 
@@ -98,7 +98,7 @@ class LocalOutput:
             ) from error
         return LocalAttempt(folder)
 
-    def put(self, partitions: Mapping[str, OffsetRange]) -> None:
+    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
         with (
             _parents_of(self.root),
             new_directories(self.root, takes_lock=True) as made,
@@ -106,7 +106,7 @@ class LocalOutput:
             for name, whole in partitions.items():
                 self._put(made, name, whole)
 
-    def _put(self, made: NewDirectories, name: str, whole: OffsetRange) -> None:
+    def _put(self, made: NewDirectories, name: str, whole: PartitionRange) -> None:
         folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
         for segment in whole.segments:
             for suffix, path in segment.paths.items():
@@ -134,7 +134,7 @@ class LocalAttempt:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    def staged(self, partitions: dict[str, OffsetRange]) -> dict[str, OffsetRange]:
+    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
         return partitions
 
     def discard(self) -> None:
@@ -197,7 +197,7 @@ class StoreOutput:
     def new_attempt(self) -> "StoreAttempt":
         return StoreAttempt(self, f"{self._staging}/{uuid4().hex}")
 
-    def upload(self, place: str, partitions: dict[str, OffsetRange]) -> None:
+    def upload(self, place: str, partitions: dict[str, PartitionRange]) -> None:
         """Uploads segments to a folder below the root, and sets their paths to those in the store."""
         with self._opened() as (system, root):
             for name, whole in partitions.items():
@@ -208,7 +208,7 @@ class StoreOutput:
                         os.unlink(path)
                         segment.paths[suffix] = target
 
-    def put(self, partitions: Mapping[str, OffsetRange]) -> None:
+    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
         with self._opened() as (system, root):
             for name in partitions:
                 self._check_new(system, root, name)
@@ -234,7 +234,7 @@ class StoreAttempt:
         self.folder = tempfile.mkdtemp(prefix="kseg-")
         self._output, self._place = output, place
 
-    def staged(self, partitions: dict[str, OffsetRange]) -> dict[str, OffsetRange]:
+    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
         self._output.upload(self._place, partitions)
         self.discard()
         return partitions
@@ -243,7 +243,7 @@ class StoreAttempt:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _put_stored(system: "FileSystem", folder: str, whole: OffsetRange) -> None:
+def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> None:
     """Copies staged segments to their partition: indexes first, because a reader opens them with the segment."""
     for segment in whole.segments:
         for suffix in sorted(segment.paths, key=lambda suffix: suffix == ".log"):

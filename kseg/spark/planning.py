@@ -17,7 +17,7 @@ from kseg.export.records import Wanted
 from kseg.export.scanning import grouped, live_segment_of, logs_around, matching, readable_segments_at
 from kseg.formats.rows import Scratch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
-from kseg.segment.seek import Span, index_path, indexed_span
+from kseg.segment.seek import ByteSpan, index_path, indexed_span
 from kseg.segment.slices import Slice
 from kseg.spark.committed import Tail, tail_of
 from kseg.spark.options import Options
@@ -38,7 +38,7 @@ _log = logging.getLogger("kseg.spark")
 Keep = Callable[[SegmentFile], bool]
 
 
-class Part(NamedTuple):
+class TaskPart(NamedTuple):
     """A part of a segment, and the first and last offset to read of it.
 
     ``tail``: that of its partition, if only committed records are requested. ``remote``: its segment in remote storage.
@@ -59,28 +59,28 @@ class Whole(NamedTuple):
     parts begin at multiples of it, because a store restores such blocks as a whole.
     """
 
-    part: Part
+    part: TaskPart
     size: int
     is_edge: bool
     is_divisible: bool
     block_bytes: int = 1
 
 
-def tasks_of(options: Options, keep: Keep) -> list[Sequence[Part]]:
+def tasks_of(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
     from kseg.spark.remote import remote_storage_at  # tasks need none of it
 
     with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
-        planner = Planner(options)
+        planner = SegmentSelector(options)
         found = threads.map(lambda place: _in_place(place, planner, keep), places(options.paths))
         return cut_into_tasks(list(chain.from_iterable(found)), options)
 
 
-def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]]:
+def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[TaskPart]]:
     """Returns the tasks that read these segments."""
     limit = options.task_bytes(sum(whole.size for whole in wholes))
     edges = [whole for whole in wholes if whole.is_edge and whole.is_divisible and whole.size > limit]
-    spans: dict[str, Span] = {}
+    spans: dict[str, ByteSpan] = {}
     if len(edges) <= MAX_INDEXED_SEGMENTS:
         with ThreadPoolExecutor(PLANNING_THREADS) as threads:
             found = threads.map(lambda whole: _span(whole, options), edges)
@@ -89,7 +89,7 @@ def cut_into_tasks(wholes: list[Whole], options: Options) -> list[Sequence[Part]
     return [list(chain.from_iterable(task)) for task in grouped(_inseparable(pieces), limit)]
 
 
-def _inseparable(pieces: list[tuple[int, Part]]) -> Iterator[tuple[int, list[Part]]]:
+def _inseparable(pieces: list[tuple[int, TaskPart]]) -> Iterator[tuple[int, list[TaskPart]]]:
     """Yields the parts of a tail as one, because each task would have to read all of it; others alone."""
     for tail, some in groupby(pieces, lambda piece: piece[1].tail if _is_in_tail(piece[1]) else None):
         if tail is None:
@@ -99,16 +99,16 @@ def _inseparable(pieces: list[tuple[int, Part]]) -> Iterator[tuple[int, list[Par
             yield sum(size for size, _ in parts), [part for _, part in parts]
 
 
-def _is_in_tail(part: Part) -> bool:
+def _is_in_tail(part: TaskPart) -> bool:
     return part.tail is not None and part.tail.has(part.file)
 
 
-def _span(whole: Whole, options: Options) -> Span:
+def _span(whole: Whole, options: Options) -> ByteSpan:
     part = whole.part
     return indexed_span(part.file, whole.size, part.first_offset, part.last_offset, options.earliest_ms)
 
 
-def _pieces(whole: Whole, span: Span | None, limit: int) -> Iterator[tuple[int, Part]]:
+def _pieces(whole: Whole, span: ByteSpan | None, limit: int) -> Iterator[tuple[int, TaskPart]]:
     """Yields the parts of a segment, each with the number of bytes to read of it. They are cut in the span."""
     start, end = (0, whole.size) if span is None else span[:2]
     part, wanted = whole.part, max(end - start, 0)
@@ -119,7 +119,7 @@ def _pieces(whole: Whole, span: Span | None, limit: int) -> Iterator[tuple[int, 
         yield wanted // (len(cuts) + 1), part._replace(slice=Slice(begin, stop))
 
 
-def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
+def _in_place(place: str, planner: "SegmentSelector", keep: Keep) -> list[Whole]:
     """Returns the segments of a file or partition directory."""
     try:
         is_directory = trees.isdir(place)
@@ -131,7 +131,7 @@ def _in_place(place: str, planner: "Planner", keep: Keep) -> list[Whole]:
         forget_listing(place)
 
 
-class Planner:
+class SegmentSelector:
     """Chooses the segments of partitions, and the offsets to read of them. Threads may share it.
 
     ``is_stream``: retention may have removed segments that were read before.
@@ -167,13 +167,13 @@ class Planner:
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
             is_divisible = file.kind == ".log" and (not is_in_store or trees.exists(index_path(file, ".index")))
-            part = Part(file, Slice(), first, last, tail)
+            part = TaskPart(file, Slice(), first, last, tail)
             if (remote := live_segment_of(file)) is not None:
                 yield self._remote_whole(part._replace(remote=remote), remote, is_edge)
             else:
                 yield Whole(part, size_of(file.path), is_edge, is_divisible)
 
-    def _remote_whole(self, part: Part, remote: "LiveSegment", is_edge: bool) -> Whole:
+    def _remote_whole(self, part: TaskPart, remote: "LiveSegment", is_edge: bool) -> Whole:
         if not self._options.ignores_log_start:
             part = part._replace(first_offset=max(part.first_offset, remote.log_start))
         return Whole(part, size_of(part.file.path), is_edge, remote.is_whole, remote.chunk_bytes)

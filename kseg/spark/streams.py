@@ -26,7 +26,7 @@ from kseg.segment.files import SegmentFile, list_segments, own_name, parse_parti
 from kseg.spark.modes.reading import record_batches
 from kseg.spark.options import Options
 from kseg.spark.paths import places
-from kseg.spark.planning import Planner, Whole, cut_into_tasks
+from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks
 from kseg.spark.positions import Positions
 from kseg.spark.stores import stores_at
 
@@ -120,7 +120,7 @@ class KsegStreamReader(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Returns the tasks for the segments between two offsets. Raises KsegError if some of them are gone."""
         before, after = progress_of(start), progress_of(end)
-        planner = Planner(self._options, is_stream=True)
+        planner = SegmentSelector(self._options, is_stream=True)
         wholes: list[Whole] = []
         with self.stores():
             for directory in sorted(after):

@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import OffsetRange, RowsWriter
+from kseg.conversion.rows_writer import PartitionRange, RowsWriter
 from kseg.errors import KsegError, text_of
 from kseg.export.arrow_rows import batchable_rows
 from kseg.segment.files import parse_partition_name
@@ -34,7 +34,7 @@ _SORT_HINT = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('off
 class Written(WriterCommitMessage):
     """The output of a task, by partition name."""
 
-    partitions: dict[str, OffsetRange] = field(default_factory=dict)
+    partitions: dict[str, PartitionRange] = field(default_factory=dict)
 
 
 class KsegWriter(DataSourceArrowWriter):
@@ -77,7 +77,7 @@ class KsegWriter(DataSourceArrowWriter):
 
     def _written(
         self, iterator: Iterator["pyarrow.RecordBatch"], folder: str, writers: dict[str, RowsWriter]
-    ) -> dict[str, OffsetRange]:
+    ) -> dict[str, PartitionRange]:
         for batch in iterator:
             for name, part in self._by_partition(batch):
                 if name not in writers:
@@ -116,7 +116,7 @@ class KsegWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         """Moves everything into place. Raises KsegError if several tasks have written the same offsets."""
         try:
-            found: dict[str, list[OffsetRange]] = defaultdict(list)
+            found: dict[str, list[PartitionRange]] = defaultdict(list)
             for message in messages:
                 for name, each in message.partitions.items() if message is not None else ():
                     found[name].append(each)
@@ -158,9 +158,9 @@ def _checked_names(schema: StructType) -> list[str]:
     return names
 
 
-def _joined(name: str, ranges: list[OffsetRange]) -> OffsetRange:
+def _joined(name: str, ranges: list[PartitionRange]) -> PartitionRange:
     """Returns the ranges of a partition as one. Raises KsegError if they overlap."""
-    whole = OffsetRange([], [])
+    whole = PartitionRange([], [])
     for segments, gaps in sorted(ranges, key=lambda each: each.segments[0].base_offset):
         base_offset = segments[0].base_offset
         next_offset = whole.segments[-1].next_offset if whole.segments else base_offset

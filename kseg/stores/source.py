@@ -20,7 +20,14 @@ from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.holes import end_of_data
 from kseg.stores.regular_files import is_expected_pipe, open_extent
-from kseg.stores.unreadable import Range, is_disk_error, read_all, read_around, unreadable_error, unreadable_ranges
+from kseg.stores.unreadable import (
+    UnreadableRange,
+    is_disk_error,
+    read_all,
+    read_around,
+    unreadable_error,
+    unreadable_ranges,
+)
 
 if TYPE_CHECKING:
     from kseg.stores.proven import ProvenBatches
@@ -103,7 +110,7 @@ class Source:
         self.size = extent.current_size() if size is None else size
         self._mapping: mmap.mmap | None = None
         self._buffer: memoryview | FileBytes | bytes | None = None
-        self.unreadable: list[Range] = []
+        self.unreadable: list[UnreadableRange] = []
         self._was_looked_through = False
 
     @property

@@ -27,7 +27,7 @@ class Node(NamedTuple):
     number: int = 0
 
 
-class Problem(NamedTuple):
+class ArchiveProblem(NamedTuple):
     """A problem of an archive: ``code`` of a finding, ``position`` in the archive's file, and a sentence.
 
     ``is_unread``: a member or the rest of the archive could not be read.
@@ -48,7 +48,7 @@ class Tree(Protocol):
     """Whether it is one file, which is searched to a greater depth than directories."""
     is_shared: bool
     """Whether forked processes can read it."""
-    problems: list[Problem]
+    problems: list[ArchiveProblem]
 
     def node(self, inner: str) -> Node | None:
         """Returns None if the path does not exist."""
@@ -66,7 +66,7 @@ class Tree(Protocol):
         """Closes the files of the tree; may be called again."""
 
 
-class Place(NamedTuple):
+class MountedPath(NamedTuple):
     """A path in a mounted tree."""
 
     tree: Tree
@@ -164,16 +164,16 @@ def forget_failures() -> None:
     _failures.clear()
 
 
-def find(path: str) -> Place | None:
+def find(path: str) -> MountedPath | None:
     """Returns the place of a path in a mounted or given tree, None for a path of the system."""
     if (given_tree := _given.get(path)) is not None:
-        return Place(given_tree, "", path)
+        return MountedPath(given_tree, "", path)
     if not _trees:
         return None
     for root, tree in _trees.items():
         if path.startswith(root) and path[len(root) : len(root) + 1] in ("", "/"):
             inner = path[len(root) :].strip("/")
-            return Place(tree, "" if inner in ("", ".") else os.path.normpath(inner), path)
+            return MountedPath(tree, "" if inner in ("", ".") else os.path.normpath(inner), path)
     return None
 
 
@@ -183,7 +183,7 @@ def root_of(path: str) -> Tree | None:
     return place.tree if place is not None and not place.inner else None
 
 
-def problems() -> Iterator[tuple[str, Problem]]:
+def problems() -> Iterator[tuple[str, ArchiveProblem]]:
     """Yields the problems of mounted archives, each with the archive's path."""
     for path, tree in list(_roots.items()):
         yield from ((path, problem) for problem in tree.problems)
@@ -194,16 +194,16 @@ def are_forkable() -> bool:
     return not _trees or (sys.platform == "linux" and all(tree.is_shared for tree in _trees.values()))
 
 
-class Entry:
+class TreeEntry:
     """An entry of a directory in a tree, like os.DirEntry."""
 
     __slots__ = ("_node", "_place", "name", "path")
 
-    def __init__(self, directory: Place, name: str, node: Node) -> None:
+    def __init__(self, directory: MountedPath, name: str, node: Node) -> None:
         self.name = name
         self.path = os.path.join(directory.path, name)
         self._node = node
-        self._place = Place(directory.tree, f"{directory.inner}/{name}".lstrip("/"), self.path)
+        self._place = MountedPath(directory.tree, f"{directory.inner}/{name}".lstrip("/"), self.path)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
         return self._node.kind == FILE
@@ -218,7 +218,7 @@ class Entry:
         return self._place.status()
 
 
-AnyEntry = os.DirEntry[str] | Entry
+AnyEntry = os.DirEntry[str] | TreeEntry
 
 
 def scandir(path: str) -> AbstractContextManager[Iterator[AnyEntry]]:
@@ -228,7 +228,7 @@ def scandir(path: str) -> AbstractContextManager[Iterator[AnyEntry]]:
         return os.scandir(path)
     if place.required().kind != DIRECTORY:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-    return nullcontext(Entry(place, name, node) for name, node in place.tree.nodes(place.inner))
+    return nullcontext(TreeEntry(place, name, node) for name, node in place.tree.nodes(place.inner))
 
 
 def listdir(path: str) -> list[str]:
@@ -239,7 +239,7 @@ def listdir(path: str) -> list[str]:
         return [entry.name for entry in entries]
 
 
-def _kind(place: Place) -> int:
+def _kind(place: MountedPath) -> int:
     try:
         found = place.node()
     except OSError:

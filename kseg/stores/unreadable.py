@@ -25,7 +25,7 @@ _DISK_ERRORS = {
 """Errors of file systems and block devices for lost bytes (Linux: blk_errors; EBADMSG and EUCLEAN for a failed checksum
 of their own)."""
 
-Range = tuple[int, int]
+UnreadableRange = tuple[int, int]
 """First byte, and the byte after the last."""
 
 
@@ -34,12 +34,12 @@ def is_disk_error(error: OSError) -> bool:
     return error.errno in _DISK_ERRORS
 
 
-def unreadable_ranges(extent: Extent, size: int) -> list[Range]:
+def unreadable_ranges(extent: Extent, size: int) -> list[UnreadableRange]:
     """Returns the unreadable ranges of the first ``size`` bytes, in order. Reads all but holes.
 
     Raises OSError for any failure other than the disk's.
     """
-    found: list[Range] = []
+    found: list[UnreadableRange] = []
     start = 0
     while start < size:
         data = next_data(extent, start, size)
@@ -51,7 +51,7 @@ def unreadable_ranges(extent: Extent, size: int) -> list[Range]:
     return found
 
 
-def unreadable_error(path: str, ranges: list[Range]) -> UnreadableError:
+def unreadable_error(path: str, ranges: list[UnreadableRange]) -> UnreadableError:
     """Returns an error that lists the ranges and names the commands that help."""
     return UnreadableError(
         f"{path}: {named(ranges)}; kseg recover --mode salvage keeps what can be read, --from-replica fills the rest"
@@ -68,7 +68,7 @@ def read_around(extent: Extent, start: int, stop: int) -> bytes:
     return b"".join(pieces)
 
 
-def overlapping(ranges: list[Range], start: int, stop: int) -> list[Range]:
+def overlapping(ranges: list[UnreadableRange], start: int, stop: int) -> list[UnreadableRange]:
     """Returns the parts of the sorted ranges that are in ``[start, stop)``."""
     found = []
     for i in range(bisect_right(ranges, start, key=itemgetter(1)), len(ranges)):
@@ -93,7 +93,7 @@ def read_all(extent: Extent, start: int, stop: int) -> bytes:
     return bytes(pieces)
 
 
-def named(ranges: list[Range]) -> str:
+def named(ranges: list[UnreadableRange]) -> str:
     """Returns a sentence about unreadable ranges."""
     count = sum(behind - first for first, behind in ranges)
     places = ", ".join(f"{first} to {behind - 1}" for first, behind in ranges[:_RANGES_NAMED])
@@ -101,14 +101,14 @@ def named(ranges: list[Range]) -> str:
     return f"{count} bytes could not be read (bytes {places}{more})"
 
 
-def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Range]]:
+def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[UnreadableRange]]:
     """Returns the bytes up to the end of the file, and the unreadable ranges, which are zeros."""
     try:
         return read_all(extent, start, stop), []
     except OSError as error:
         if not is_disk_error(error):
             raise
-    data, lost = bytearray(), list[Range]()
+    data, lost = bytearray(), list[UnreadableRange]()
     for first, behind in _pages(start, stop):
         page = _read_twice(extent, first, behind)
         if page is None:
@@ -120,7 +120,7 @@ def _read_piece(extent: Extent, start: int, stop: int) -> tuple[bytes, list[Rang
     return bytes(data), lost
 
 
-def _pages(start: int, stop: int) -> Iterator[Range]:
+def _pages(start: int, stop: int) -> Iterator[UnreadableRange]:
     while start < stop:
         behind = min(start - start % PAGE_BYTES + PAGE_BYTES, stop)
         yield start, behind
@@ -137,7 +137,7 @@ def _read_twice(extent: Extent, start: int, stop: int) -> bytes | None:
     return None
 
 
-def _note(found: list[Range], more: list[Range]) -> None:
+def _note(found: list[UnreadableRange], more: list[UnreadableRange]) -> None:
     """Appends ranges to the found ones, merging adjacent ones."""
     for first, behind in more:
         if found and found[-1][1] == first:

@@ -13,7 +13,7 @@ from kseg.stores.extent import Extent
 from kseg.stores.object_urls import Folder
 from kseg.stores.source import FileBytes, Source
 from kseg.stores.stored_object import StoredObject
-from kseg.stores.trees import DIRECTORY, FILE, Node, Problem
+from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node
 
 BLOCK_BYTES = 256 << 10
 """Least size of a request; mostly it has all bytes between two entries of an index."""
@@ -44,7 +44,7 @@ class UrlTree:
 
     def __init__(self, objects: ListedObjects, spool: Spool) -> None:
         self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
-        self.problems: list[Problem] = []
+        self.problems: list[ArchiveProblem] = []
         self._objects, self._spool = objects, spool
         self._folders: dict[str, dict[str, Node]] = {}
         self._infos: dict[str, Node | None] = {}

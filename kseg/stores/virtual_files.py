@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import PathError
 from kseg.stores.extent import Extent
-from kseg.stores.trees import FILE, Node, Problem
+from kseg.stores.trees import FILE, ArchiveProblem, Node
 
 if TYPE_CHECKING:
     from kseg.stores.source import Source
@@ -26,7 +26,7 @@ class VirtualFile:
 
     def __init__(self) -> None:
         self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
-        self.problems: list[Problem] = []
+        self.problems: list[ArchiveProblem] = []
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), inner)

@@ -1,10 +1,12 @@
 """Messages of consumers, producers and Kafka's tools."""
 
-from kseg.symptoms.symptom import CLIENT, HEX, SALVAGE_PLAN, TOOL, VERIFY, Step, Symptom
+from kseg.symptoms.symptom import CLIENT, HEX, SALVAGE_PLAN, TOOL, VERIFY, NextCommand, Symptom
 
-_EXPLAIN = Step("kseg retain --explain {partition}", "shows which segments are deleted when, and which record decides")
-_AROUND = Step("kseg dump --deep-iteration --offsets {offset} {partition}", "prints the batch with this offset")
-_UPGRADE = Step("kseg convert --to v2 --output NEW {partition}", "writes the log in format v2")
+_EXPLAIN = NextCommand(
+    "kseg retain --explain {partition}", "shows which segments are deleted when, and which record decides"
+)
+_AROUND = NextCommand("kseg dump --deep-iteration --offsets {offset} {partition}", "prints the batch with this offset")
+_UPGRADE = NextCommand("kseg convert --to v2 --output NEW {partition}", "writes the log in format v2")
 
 CLIENTS: tuple[Symptom, ...] = (
     Symptom(
@@ -25,7 +27,7 @@ CLIENTS: tuple[Symptom, ...] = (
         "after a crash or an unclean leader election.",
         (
             _EXPLAIN,
-            Step("kseg dump --summary {partition}", "shows the first and last offset, and their times"),
+            NextCommand("kseg dump --summary {partition}", "shows the first and last offset, and their times"),
             VERIFY,
         ),
         ("gap-truncated", "gap-unexplained", "segments-below-log-start"),
@@ -36,7 +38,7 @@ CLIENTS: tuple[Symptom, ...] = (
         "Truncated partition orders-0 detected with divergent offset X",
         (r"LogTruncationException", r"Truncated partitions? .*detected"),
         "The log was truncated below the consumer's position: records that it has read are no longer there.",
-        (VERIFY, Step("kseg verify --against REPLICA {partition}", "shows which replica has more records")),
+        (VERIFY, NextCommand("kseg verify --against REPLICA {partition}", "shows which replica has more records")),
         ("replicas-diverge", "gap-truncated"),
     ),
     Symptom(
@@ -69,8 +71,10 @@ CLIENTS: tuple[Symptom, ...] = (
         "A producer sends records without a key to a compacted topic. Records without a key that are already in the "
         "log are removed by the cleaner.",
         (
-            Step("kseg compact --dry-run {partition}", "counts the records without a key"),
-            Step("kseg verify --level deep {partition}", "decodes every record, and names the first without a key"),
+            NextCommand("kseg compact --dry-run {partition}", "counts the records without a key"),
+            NextCommand(
+                "kseg verify --level deep {partition}", "decodes every record, and names the first without a key"
+            ),
         ),
         ("record-without-key",),
     ),
@@ -104,7 +108,10 @@ CLIENTS: tuple[Symptom, ...] = (
         ),
         "A batch is larger than a limit: of the consumer (max.partition.fetch.bytes), or of the topic "
         "(max.message.bytes) where a producer gets the error.",
-        (_AROUND, Step("kseg dump --summary {partition}", "shows the largest batch, and how sizes are distributed")),
+        (
+            _AROUND,
+            NextCommand("kseg dump --summary {partition}", "shows the largest batch, and how sizes are distributed"),
+        ),
     ),
     Symptom(
         "timestamp-out-of-range",
@@ -132,7 +139,10 @@ CLIENTS: tuple[Symptom, ...] = (
         ),
         "The broker's state of an idempotent producer does not fit its batches: some were lost by a truncation, "
         "or a producer snapshot is wrong or missing.",
-        (VERIFY, Step("kseg reindex --snapshots {partition}", "rebuilds the producer snapshots from the batches")),
+        (
+            VERIFY,
+            NextCommand("kseg reindex --snapshots {partition}", "rebuilds the producer snapshots from the batches"),
+        ),
         ("producer-sequence-gap", "producer-snapshot-damaged", "producer-snapshot-mismatch"),
     ),
     Symptom(
@@ -149,7 +159,7 @@ CLIENTS: tuple[Symptom, ...] = (
         "A batch has a message format that the reader does not know: an old log that a new client or tool reads, or a "
         "damaged format byte.",
         (
-            Step("kseg dump --summary {partition}", "counts batches by format and codec"),
+            NextCommand("kseg dump --summary {partition}", "counts batches by format and codec"),
             VERIFY,
             _UPGRADE,
         ),
@@ -162,7 +172,7 @@ CLIENTS: tuple[Symptom, ...] = (
         (r"Found \d+ invalid bytes at the end of",),
         "kafka-dump-log.sh stops at a wrong length and counts everything after it as invalid. Valid batches often "
         "follow.",
-        (Step("kseg dump {file}", "continues after the damage"), VERIFY, SALVAGE_PLAN),
+        (NextCommand("kseg dump {file}", "continues after the damage"), VERIFY, SALVAGE_PLAN),
         ("bad-length", "truncated-batch", "nonsense-block", "zero-block"),
     ),
     Symptom(
@@ -176,7 +186,7 @@ CLIENTS: tuple[Symptom, ...] = (
             r"Index position does not match|Indexed offset: -?\d+, found log offset",
         ),
         "kafka-dump-log.sh finds an index that does not fit its log.",
-        (VERIFY, Step("kseg reindex --check {partition}", "compares all indexes with those of a broker")),
+        (VERIFY, NextCommand("kseg reindex --check {partition}", "compares all indexes with those of a broker")),
         ("index-misleads", "index-corrupt", "time-index-mismatch", "time-index-incomplete"),
     ),
     Symptom(

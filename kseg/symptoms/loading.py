@@ -1,8 +1,18 @@
 """Messages of a broker that loads its logs: indexes, segments, producer snapshots."""
 
-from kseg.symptoms.symptom import BROKER, HEX, REINDEX, REPLICA_PLAN, SALVAGE_PLAN, VERIFY, VERIFY_ALL, Step, Symptom
+from kseg.symptoms.symptom import (
+    BROKER,
+    HEX,
+    REINDEX,
+    REPLICA_PLAN,
+    SALVAGE_PLAN,
+    VERIFY,
+    VERIFY_ALL,
+    NextCommand,
+    Symptom,
+)
 
-_SNAPSHOTS = Step("kseg reindex --snapshots {partition}", "rebuilds the producer snapshots from the batches")
+_SNAPSHOTS = NextCommand("kseg reindex --snapshots {partition}", "rebuilds the producer snapshots from the batches")
 
 LOADING: tuple[Symptom, ...] = (
     Symptom(
@@ -90,7 +100,7 @@ LOADING: tuple[Symptom, ...] = (
         "A segment is damaged. The broker has truncated the log at this offset and has deleted every later segment. If "
         "no other replica has the records, work on a copy from before this start.",
         (
-            Step(
+            NextCommand(
                 "kseg dump --deep-iteration --offsets {offset}.. {partition}",
                 "prints the records from this offset on",
             ),
@@ -180,8 +190,8 @@ LOADING: tuple[Symptom, ...] = (
         "The broker was not shut down cleanly and now reads every segment above the recovery point. kseg recover does "
         "the same work faster while the broker is down, with the same result, and shows it first.",
         (
-            Step("kseg recover --dry-run {logdir}", "shows the changes of the recovery"),
-            Step("kseg recover {logdir}", "runs it; the broker then starts without a recovery"),
+            NextCommand("kseg recover --dry-run {logdir}", "shows the changes of the recovery"),
+            NextCommand("kseg recover {logdir}", "runs it; the broker then starts without a recovery"),
         ),
         ("unclean-shutdown",),
     ),
@@ -192,7 +202,7 @@ LOADING: tuple[Symptom, ...] = (
         (r"Found directory (?P<logdir>/.*)/[^/]+, '.*' is not in the form of topic-partition",),
         "A directory in log.dirs is not a partition, and the broker does not start. Move it elsewhere: usually it is "
         "lost+found of a file system, or a backup of a partition.",
-        (Step("kseg verify {logdir}", "lists everything in the log directory that is not Kafka's"),),
+        (NextCommand("kseg verify {logdir}", "lists everything in the log directory that is not Kafka's"),),
         ("broker-would-not-start",),
     ),
     Symptom(
@@ -204,7 +214,9 @@ LOADING: tuple[Symptom, ...] = (
         "not start until one of them is moved away.",
         (
             VERIFY,
-            Step("kseg verify --against OTHER {partition}", "compares the two: keep the one that has all records"),
+            NextCommand(
+                "kseg verify --against OTHER {partition}", "compares the two: keep the one that has all records"
+            ),
         ),
     ),
     Symptom(
@@ -235,7 +247,10 @@ LOADING: tuple[Symptom, ...] = (
         ),
         "The records of a batch cannot be decoded, though its frame is whole: its writer or a disk has damaged it. "
         "Consumers stop there.",
-        (Step("kseg verify --level deep {partition}", "decodes every record, and names the batch"), SALVAGE_PLAN),
+        (
+            NextCommand("kseg verify --level deep {partition}", "decodes every record, and names the batch"),
+            SALVAGE_PLAN,
+        ),
         ("undecodable-records", "count-mismatch", "inner-crc-mismatch"),
     ),
     Symptom(
@@ -250,7 +265,7 @@ LOADING: tuple[Symptom, ...] = (
         ),
         "A log could not be loaded, and the broker does not start. The text after the colon, or the lines before, "
         "name the file.",
-        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows the changes of a recovery")),
+        (VERIFY_ALL, NextCommand("kseg recover --dry-run {logdir}", "shows the changes of a recovery")),
         ("broker-would-not-start",),
         is_consequence=True,
     ),

@@ -1,8 +1,8 @@
 """Messages about checkpoints, topic ids, log directories and the metadata of a cluster."""
 
-from kseg.symptoms.symptom import BROKER, VERIFY, VERIFY_ALL, Step, Symptom
+from kseg.symptoms.symptom import BROKER, VERIFY, VERIFY_ALL, NextCommand, Symptom
 
-_REBUILD_EPOCHS = Step(
+_REBUILD_EPOCHS = NextCommand(
     "kseg recover --rebuild-epochs {partition}", "rebuilds leader-epoch-checkpoint from the headers of the batches"
 )
 _META = "kseg dump {logdir}/meta.properties"
@@ -35,8 +35,12 @@ METADATA: tuple[Symptom, ...] = (
         "partition.metadata, which holds the topic id, cannot be read. The broker takes the log directory offline.",
         (
             VERIFY,
-            Step("kseg recover --dry-run {partition}", "restores the id that other partitions of the topic have"),
-            Step("kseg recover --topic-id UUID {partition}", "writes the id that kafka-topics.sh --describe shows"),
+            NextCommand(
+                "kseg recover --dry-run {partition}", "restores the id that other partitions of the topic have"
+            ),
+            NextCommand(
+                "kseg recover --topic-id UUID {partition}", "writes the id that kafka-topics.sh --describe shows"
+            ),
         ),
         ("bad-partition-metadata",),
     ),
@@ -54,7 +58,7 @@ METADATA: tuple[Symptom, ...] = (
         ),
         "An offset checkpoint of the log directory cannot be read. Brokers since 1.0 take the log directory offline, "
         "or start from the oldest segment and recover everything.",
-        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows the new checkpoint")),
+        (VERIFY_ALL, NextCommand("kseg recover --dry-run {logdir}", "shows the new checkpoint")),
         ("unreadable-checkpoint",),
     ),
     Symptom(
@@ -82,7 +86,7 @@ METADATA: tuple[Symptom, ...] = (
         "the directory was copied from another cluster.",
         (
             VERIFY_ALL,
-            Step("kseg recover --topic-id UUID {partition}", "gives the partition the id of the current topic"),
+            NextCommand("kseg recover --topic-id UUID {partition}", "gives the partition the id of the current topic"),
         ),
         ("topic-id-mismatch", "no-partition-metadata"),
     ),
@@ -101,8 +105,10 @@ METADATA: tuple[Symptom, ...] = (
         "differs, or partition.metadata is missing. The broker renames the directory, and later deletes it.",
         (
             VERIFY_ALL,
-            Step("kseg recover --undelete {logdir}", "takes the directory back, with the id of the current topic"),
-            Step("kseg convert --to jsonl {partition}", "exports the records before they are deleted"),
+            NextCommand(
+                "kseg recover --undelete {logdir}", "takes the directory back, with the id of the current topic"
+            ),
+            NextCommand("kseg convert --to jsonl {partition}", "exports the records before they are deleted"),
         ),
         ("stray-directory", "no-partition-metadata", "topic-id-mismatch", "unknown-topic"),
     ),
@@ -114,9 +120,11 @@ METADATA: tuple[Symptom, ...] = (
         "The topic was deleted. The broker deletes the directory after file.delete.delay.ms, by default one minute, "
         "and at its next start: copy it, or stop the broker, at once.",
         (
-            Step("kseg recover --undelete --dry-run {logdir}", "shows the directories that can be taken back"),
-            Step("kseg recover --undelete --output NEW {logdir}", "writes them, with their own names, to a new place"),
-            Step("kseg convert --to jsonl -o FILE {partition}", "exports the records"),
+            NextCommand("kseg recover --undelete --dry-run {logdir}", "shows the directories that can be taken back"),
+            NextCommand(
+                "kseg recover --undelete --output NEW {logdir}", "writes them, with their own names, to a new place"
+            ),
+            NextCommand("kseg convert --to jsonl -o FILE {partition}", "exports the records"),
         ),
         ("delete-directory",),
     ),
@@ -138,7 +146,7 @@ METADATA: tuple[Symptom, ...] = (
         "meta.properties is missing or damaged: the disk is not mounted, log.dirs names another directory, or the file "
         "is lost. Do not format the directory again: kafka-storage.sh format with the old cluster id and node id "
         "writes this file and keeps the logs.",
-        (VERIFY_ALL, Step("kseg recover --dry-run {logdir}", "shows the partitions that are there")),
+        (VERIFY_ALL, NextCommand("kseg recover --dry-run {logdir}", "shows the partitions that are there")),
         ("bad-meta-properties",),
     ),
     Symptom(
@@ -154,8 +162,8 @@ METADATA: tuple[Symptom, ...] = (
         "The log directory belongs to another cluster: log.dirs, zookeeper.connect or the controllers' addresses are "
         "wrong, or the cluster was formatted again.",
         (
-            Step(_META, "prints the cluster id and node id of the directory"),
-            Step("kseg convert --to jsonl {logdir}", "exports the records, if the old cluster is lost"),
+            NextCommand(_META, "prints the cluster id and node id of the directory"),
+            NextCommand("kseg convert --to jsonl {logdir}", "exports the records, if the old cluster is lost"),
         ),
     ),
     Symptom(
@@ -169,7 +177,7 @@ METADATA: tuple[Symptom, ...] = (
             r"Duplicate directory ID",
         ),
         "The log directory belongs to another broker of the cluster: volumes were swapped, or a directory was copied.",
-        (Step(_META, "prints the node id and directory id of the directory"), VERIFY_ALL),
+        (NextCommand(_META, "prints the node id and directory id of the directory"), VERIFY_ALL),
     ),
     Symptom(
         "locked",
@@ -180,8 +188,8 @@ METADATA: tuple[Symptom, ...] = (
         "Another process has the log directory open: a second broker, one that is still stopping, or a kseg command. "
         "That the file .lock exists means nothing.",
         (
-            Step("kseg verify --live {logdir}", "checks the directory while a broker runs"),
-            Step("kseg undo --list {logdir}", "lists the changes of kseg, an interrupted one included"),
+            NextCommand("kseg verify --live {logdir}", "checks the directory while a broker runs"),
+            NextCommand("kseg undo --list {logdir}", "lists the changes of kseg, an interrupted one included"),
         ),
     ),
     Symptom(
@@ -191,7 +199,7 @@ METADATA: tuple[Symptom, ...] = (
         (r"Error while reading the Quorum status from the file",),
         "quorum-state of the metadata log is damaged. The node does not start. Its content is the last vote: on a node "
         "with other voters the file may be removed.",
-        (Step(f"kseg verify {_METADATA_LOG}", "checks the metadata log and its side files"),),
+        (NextCommand(f"kseg verify {_METADATA_LOG}", "checks the metadata log and its side files"),),
         ("bad-quorum-state",),
     ),
     Symptom(
@@ -208,9 +216,11 @@ METADATA: tuple[Symptom, ...] = (
         "A record of the cluster metadata log or of its snapshot cannot be applied. The node stops. Other controllers "
         "have the same log: a node of a quorum can fetch it into an empty directory.",
         (
-            Step(f"kseg verify {_METADATA_LOG}", "checks the metadata log and its snapshots"),
-            Step(f"kseg dump --decode auto --print-data-log --all {_METADATA_LOG}", "prints its records, decoded"),
-            Step(
+            NextCommand(f"kseg verify {_METADATA_LOG}", "checks the metadata log and its snapshots"),
+            NextCommand(
+                f"kseg dump --decode auto --print-data-log --all {_METADATA_LOG}", "prints its records, decoded"
+            ),
+            NextCommand(
                 f"kseg recover --from-replica REPLICA --dry-run {_METADATA_LOG}",
                 "takes damaged records from the metadata log of another controller",
             ),
@@ -225,17 +235,17 @@ METADATA: tuple[Symptom, ...] = (
         "The disk is full, and the broker takes the log directory offline. Do not delete .log files by hand: indexes, "
         "snapshots and checkpoints must fit the remaining segments.",
         (
-            Step("kseg dump --summary {logdir}", "shows which partitions are large"),
-            Step(
+            NextCommand("kseg dump --summary {logdir}", "shows which partitions are large"),
+            NextCommand(
                 "kseg retain --explain {logdir}",
                 "shows the segments that retention deletes, and why it keeps the others",
             ),
-            Step(
+            NextCommand(
                 "kseg retain --dry-run --retention-ms 1d --topic TOPIC {logdir}",
                 "shows the effect of a shorter retention; kept bytes use the same disk, so without --dry-run add "
                 "--no-quarantine, which frees the space at once and cannot be undone",
             ),
-            Step("kseg compact --dry-run {logdir}", "shows the effect of a compaction"),
+            NextCommand("kseg compact --dry-run {logdir}", "shows the effect of a compaction"),
         ),
     ),
     Symptom(
@@ -245,8 +255,10 @@ METADATA: tuple[Symptom, ...] = (
         (r"Input/output error", r"Read-only file system", r"Structure needs cleaning"),
         "The disk or its file system fails. First copy the readable files to another disk.",
         (
-            Step("kseg verify {logdir}", "reads around unreadable sectors, and names the batches that they hold"),
-            Step(
+            NextCommand(
+                "kseg verify {logdir}", "reads around unreadable sectors, and names the batches that they hold"
+            ),
+            NextCommand(
                 "kseg recover --mode salvage --output NEW {logdir}",
                 "writes everything that can be read to a new directory",
             ),
@@ -260,7 +272,7 @@ METADATA: tuple[Symptom, ...] = (
         (r"Map failed", r"Too many open files"),
         "The broker has more segments and indexes open than the system allows (vm.max_map_count, open files). Each "
         "segment needs two maps and one file.",
-        (Step("kseg dump --summary {logdir}", "counts the segments of each partition"),),
+        (NextCommand("kseg dump --summary {logdir}", "counts the segments of each partition"),),
     ),
     Symptom(
         "directory-offline",

@@ -1,9 +1,9 @@
 """Messages of a broker at work: replication, the log cleaner, coordinators, remote storage, transactions."""
 
-from kseg.symptoms.symptom import BROKER, REPLICA_PLAN, SALVAGE_PLAN, VERIFY, VERIFY_ALL, Step, Symptom
+from kseg.symptoms.symptom import BROKER, REPLICA_PLAN, SALVAGE_PLAN, VERIFY, VERIFY_ALL, NextCommand, Symptom
 
-_AGAINST = Step("kseg verify --against REPLICA {partition}", "lists the differences of the two replicas")
-_COMPACT_PLAN = Step("kseg compact --dry-run {partition}", "shows the effect of a compaction, and its obstacles")
+_AGAINST = NextCommand("kseg verify --against REPLICA {partition}", "lists the differences of the two replicas")
+_COMPACT_PLAN = NextCommand("kseg compact --dry-run {partition}", "shows the effect of a compaction, and its obstacles")
 
 RUNNING: tuple[Symptom, ...] = (
     Symptom(
@@ -29,7 +29,7 @@ RUNNING: tuple[Symptom, ...] = (
         (
             VERIFY,
             _COMPACT_PLAN,
-            Step("kseg compact {partition}", "compacts the log while the broker is down"),
+            NextCommand("kseg compact {partition}", "compacts the log while the broker is down"),
         ),
         ("cleaner-blocked", "cleaner-hides-damage", "crc-mismatch", "undecodable-records"),
     ),
@@ -42,11 +42,11 @@ RUNNING: tuple[Symptom, ...] = (
         "future, a cleanup.policy without delete, or a high watermark that does not move keeps a segment and all later "
         "ones, and the broker logs nothing.",
         (
-            Step(
+            NextCommand(
                 "kseg retain --explain {partition}",
                 "shows which segments are deleted when, and which record decides",
             ),
-            Step("kseg verify {partition}", "finds timestamps in the future"),
+            NextCommand("kseg verify {partition}", "finds timestamps in the future"),
         ),
         ("future-timestamp",),
     ),
@@ -73,7 +73,7 @@ RUNNING: tuple[Symptom, ...] = (
         "transactional producers of this partition cannot work.",
         (
             VERIFY,
-            Step("kseg dump --decode auto --print-data-log {partition}", "prints its records, decoded"),
+            NextCommand("kseg dump --decode auto --print-data-log {partition}", "prints its records, decoded"),
             SALVAGE_PLAN,
         ),
         ("crc-mismatch", "undecodable-records", "bad-length"),
@@ -94,7 +94,7 @@ RUNNING: tuple[Symptom, ...] = (
         "A transaction has no commit or abort marker. Consumers with isolation.level=read_committed stop before it, "
         "and the log cleaner too.",
         (
-            Step(
+            NextCommand(
                 "kseg dump --open-transactions {partition}",
                 "lists open transactions with their ids, and the command that aborts each on a live cluster",
             ),
@@ -110,7 +110,9 @@ RUNNING: tuple[Symptom, ...] = (
         "A follower truncates records that consumers may have read: the new leader lacked them. They are lost after an "
         "unclean leader election.",
         (
-            Step("kseg dump --deep-iteration --offsets {offset}.. {partition}", "prints the records from there on"),
+            NextCommand(
+                "kseg dump --deep-iteration --offsets {offset}.. {partition}", "prints the records from there on"
+            ),
             _AGAINST,
         ),
         ("replicas-diverge", "high-watermark-beyond-end"),
@@ -148,7 +150,7 @@ RUNNING: tuple[Symptom, ...] = (
         "directory, not at this broker's.",
         (
             VERIFY,
-            Step("kseg dump --deep-iteration --offsets {offset} {partition}", "prints the batch, on the leader"),
+            NextCommand("kseg dump --deep-iteration --offsets {offset} {partition}", "prints the batch, on the leader"),
             REPLICA_PLAN,
         ),
         ("crc-mismatch", "bad-length", "undecodable-records"),
@@ -196,7 +198,7 @@ RUNNING: tuple[Symptom, ...] = (
         ),
         "A segment could not be copied to remote storage, or not read from there. Until it is copied, local retention "
         "keeps it.",
-        (VERIFY, Step("kseg verify REMOTE", "checks the remote storage: orphans, unfinished copies, gaps")),
+        (VERIFY, NextCommand("kseg verify REMOTE", "checks the remote storage: orphans, unfinished copies, gaps")),
         ("index-corrupt", "transaction-index-damaged"),
     ),
 )

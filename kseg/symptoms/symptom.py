@@ -9,7 +9,7 @@ PLACEHOLDERS = ("{partition}", "{logdir}", "{file}", "{positions}", "{offset}")
 """``{positions}`` is a range of bytes from the position that a message names."""
 
 
-class Step(NamedTuple):
+class NextCommand(NamedTuple):
     """A command and its purpose. Words of ``command`` may hold one of PLACEHOLDERS, or a word in capitals: a choice."""
 
     command: str
@@ -29,20 +29,22 @@ class Symptom(NamedTuple):
     message: str
     patterns: tuple[str, ...]
     cause: str
-    steps: tuple[Step, ...]
+    steps: tuple[NextCommand, ...]
     findings: tuple[str, ...] = ()
     is_consequence: bool = False
 
 
-VERIFY = Step("kseg verify {partition}", "lists the damage, and the command that repairs it")
-VERIFY_ALL = Step("kseg verify {logdir}", "checks all partitions and checkpoint files, and lists the commands to run")
-SALVAGE_PLAN = Step(
+VERIFY = NextCommand("kseg verify {partition}", "lists the damage, and the command that repairs it")
+VERIFY_ALL = NextCommand(
+    "kseg verify {logdir}", "checks all partitions and checkpoint files, and lists the commands to run"
+)
+SALVAGE_PLAN = NextCommand(
     "kseg recover --mode salvage --dry-run {partition}",
     "shows the records that salvage keeps; without --dry-run it repairs, and kseg undo reverts it",
 )
-REPLICA_PLAN = Step(
+REPLICA_PLAN = NextCommand(
     "kseg recover --from-replica REPLICA --dry-run {partition}",
     "takes the missing records from a copy of another replica, where their histories agree",
 )
-REINDEX = Step("kseg reindex {partition}", "rebuilds the index files from the .log, as a broker does")
-HEX = Step("kseg dump --hex --position {positions} {file}", "shows the bytes at this place, field by field")
+REINDEX = NextCommand("kseg reindex {partition}", "rebuilds the index files from the .log, as a broker does")
+HEX = NextCommand("kseg dump --hex --position {positions} {file}", "shows the bytes at this place, field by field")

@@ -21,7 +21,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.segment.items import Damage
-from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
 from kseg.segment.times import DAY_MS, in_other_unit, show_span
 from kseg.verification.batch_facts import batch_facts
 from kseg.verification.compaction import is_scattered
@@ -31,7 +31,7 @@ from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 EVENT_LIMIT = 4096
 """Limit of events that one pass over headers returns."""
@@ -77,10 +77,10 @@ class BatchRule(Rule):
         self._gaps = Gaps(partition)
         self._old_messages = [0, 0]
         self._good = GoodOffsets(partition.level)
-        self._postponed: list[tuple[Segment, _Found, str]] = []
+        self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
         """Findings at the end of a segment that need an offset of the next one."""
 
-    def begin(self, segment: "Segment") -> None:
+    def begin(self, segment: "CheckedSegment") -> None:
         base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
         latest_ms = self.partition.now_ms + FUTURE_MS
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
@@ -90,7 +90,7 @@ class BatchRule(Rule):
             self._compare_with_previous(segment, base)
         self._was_damaged = self._overlaps = False
 
-    def _compare_with_previous(self, segment: "Segment", base: int) -> None:
+    def _compare_with_previous(self, segment: "CheckedSegment", base: int) -> None:
         """Compares the end of the previous segment with the base of this one."""
         if base <= self._last_offset:
             if not self._overlaps:
@@ -102,7 +102,7 @@ class BatchRule(Rule):
             code = TRUNCATED if self._was_damaged else None
             self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         self._good.take(headers)
         if chain.follow(headers.rows, headers.count, self._chain):
             for event in self._chain.written():
@@ -114,7 +114,7 @@ class BatchRule(Rule):
         if self._chain.sparse and segment.file.kind == ".log":
             self.partition.holds_gaps = True
 
-    def _overlap(self, segment: "Segment", headers: Headers, base: int) -> None:
+    def _overlap(self, segment: "CheckedSegment", headers: HeaderRows, base: int) -> None:
         """Reports the first batch that reaches into the next segment, which begins at ``base``."""
         if self._overlaps:
             return
@@ -128,7 +128,9 @@ class BatchRule(Rule):
                 self._found.append(_Found(position, size, "segments-overlap", offset, text, details=details))
                 return
 
-    def _event(self, segment: "Segment", headers: Headers, kind: int, row: int, a: int, b: int, c: int) -> None:
+    def _event(
+        self, segment: "CheckedSegment", headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int
+    ) -> None:
         self._shown[kind] += 1
         rows, at = headers.rows, row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
@@ -182,7 +184,7 @@ class BatchRule(Rule):
         """Number of intact batches of the segment so far."""
         return int(self._chain.v0 + self._chain.v1 + self._chain.v2)
 
-    def _reason(self, headers: Headers, row: int, missing: int, is_after_damage: int) -> str | None:
+    def _reason(self, headers: HeaderRows, row: int, missing: int, is_after_damage: int) -> str | None:
         """Returns the code of a gap if the log is compacted, or gap-truncated in any case."""
         if is_after_damage:
             return TRUNCATED
@@ -199,7 +201,7 @@ class BatchRule(Rule):
             return "gap-control"
         return None
 
-    def damage(self, segment: "Segment", damage: Damage) -> None:
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         self._chain.is_after_damage = True
         self._was_damaged = True
         if sum(found.code == damage.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
@@ -211,7 +213,7 @@ class BatchRule(Rule):
         found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
         self._found.append(found)
 
-    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
         if severity_of(problem.code) == ERROR:
             self._good.mark_bad(problem.position)
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
@@ -224,7 +226,7 @@ class BatchRule(Rule):
         found = _Found(problem.position, problem.size, problem.code, problem.offset, problem.message, details=details)
         self._found.append(found)
 
-    def _facts(self, segment: "Segment", position: int, size: int) -> Details:
+    def _facts(self, segment: "CheckedSegment", position: int, size: int) -> Details:
         if segment.source is None:
             return {}
         source = segment.source
@@ -238,13 +240,13 @@ class BatchRule(Rule):
             self._add(segment, found, text)
         self._postponed.clear()
 
-    def _add(self, segment: "Segment", found: _Found, text: str) -> None:
+    def _add(self, segment: "CheckedSegment", found: _Found, text: str) -> None:
         self.report.add(
             found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
             needs=found.needs,
         )  # fmt: skip
 
-    def end(self, segment: "Segment") -> None:
+    def end(self, segment: "CheckedSegment") -> None:
         state, total = self._chain, self._valid
         self._good.complete()
         if not self._good.are_waiting:
@@ -280,7 +282,7 @@ class BatchRule(Rule):
         self._last_epoch = state.last_epoch
         self._was_damaged = self._was_damaged or state.is_after_damage
 
-    def unread(self, segment: "Segment") -> None:
+    def unread(self, segment: "CheckedSegment") -> None:
         # Its offsets are unknown, so none count as missing.
         self._last_offset = max(self._last_offset, (segment.base_behind or 0) - 1)
         self._was_damaged = True
@@ -294,7 +296,7 @@ class BatchRule(Rule):
             self.report.add("old-message-format", self.partition.name, text, details={"v0": old, "v1": newer})
 
 
-def _is_between_equal_epochs(headers: Headers, row: int) -> bool:
+def _is_between_equal_epochs(headers: HeaderRows, row: int) -> bool:
     """Whether the batch at ``row`` or the previous one has another leader epoch than both of its neighbours; their
     epoch is then the right one."""
     epochs = [

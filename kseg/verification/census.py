@@ -11,11 +11,11 @@ from kseg.formats.rows import int64s
 from kseg.kernel.state.forms import CODECS, FORMS_WIDTH, count_forms
 from kseg.segment.items import Damage
 from kseg.segment.summary import FORMATS
-from kseg.segment.survey import QUICK, BatchProblem, Headers
+from kseg.segment.survey import QUICK, BatchProblem, HeaderRows
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 
 class Census(Rule):
@@ -29,18 +29,18 @@ class Census(Rule):
         totals = self.report.totals
         self._before = totals.errors, totals.warnings
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         count_forms(headers.rows, headers.count, segment.file.kind == ".kafka", self._forms)
 
-    def damage(self, segment: "Segment", damage: Damage) -> None:
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         self._damaged_bytes += damage.length
         self._block(segment, damage.code)
 
-    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
         if problem.code == "undecodable-records":
             self._block(segment, problem.code)
 
-    def _block(self, segment: "Segment", code: str) -> None:
+    def _block(self, segment: "CheckedSegment", code: str) -> None:
         if not segment.is_last and not self._blocked:
             self._blocked = f"{code} in {segment.file.name}"
 

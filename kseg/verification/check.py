@@ -9,7 +9,7 @@ from kseg.stores.unreadable import is_disk_error
 from kseg.verification.path_check import judge_path
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 if TYPE_CHECKING:
     from kseg.verification.directories.directory_tree import PartitionChecker
@@ -31,12 +31,12 @@ class Check:
     def __init__(
         self,
         paths: Collection[str],
-        settings: Settings,
+        settings: CheckSettings,
         show: Callable[[Finding], None],
         ignored: Collection[str] = (),
         checker: "PartitionChecker | None" = None,
         single_process: bool = False,
-        progress: Progress = lambda _: None,
+        progress: Advance = lambda _: None,
     ) -> None:
         self.settings = settings
         self.report = Report(self._hold, ignored)

@@ -16,7 +16,7 @@ from kseg.stores import trees
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 MANY_GAPS, BATCHES_A_GAP = 8, 4
 """A segment with at least this many gaps, and at least one per so many batches, was cleaned rather than damaged."""
@@ -51,7 +51,7 @@ def is_scattered(gaps: int, batches: int) -> bool:
     return gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= batches
 
 
-def _closed(partition: "Partition") -> "list[Segment]":
+def _closed(partition: "Partition") -> "list[CheckedSegment]":
     return [segment for segment in partition.segments if not segment.is_last]
 
 
@@ -60,7 +60,7 @@ def _was_replaced(partition: "Partition") -> bool:
     return any(f"{segment.file.name}.deleted" in partition.names for segment in partition.segments)
 
 
-def _was_emptied(segment: "Segment") -> bool:
+def _was_emptied(segment: "CheckedSegment") -> bool:
     """Whether a closed segment and its indexes are empty; a broker rolls no empty segment.
 
     If only the .log has lost its bytes, the time index still has entries.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.formats.byte_types import Sliceable
 from kseg.kernel.state import epochs as kernel
-from kseg.segment.survey import QUICK, Headers
+from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
@@ -20,7 +20,7 @@ from kseg.stores.regular_files import first_bytes
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 _CHANGE_LIMIT = 256
 """Limit of changes of the epoch that one pass over headers returns."""
@@ -62,10 +62,10 @@ class EpochRule(Rule):
             self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
 
-    def begin(self, segment: "Segment") -> None:
+    def begin(self, segment: "CheckedSegment") -> None:
         self._is_on_segment = self._is_on and segment.file.kind == ".log"
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         start = 0
         while self._is_on_segment and start < headers.count:
             start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)

@@ -8,10 +8,10 @@ from kseg.stores.regular_files import expect_named
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Progress, Settings, partition_of
+from kseg.verification.settings import Advance, CheckSettings, partition_of
 
 
-def judge_file(path: str, settings: Settings, report: Report, progress: Progress) -> None:
+def judge_file(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
     """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
     expect_named(path)
     file = segment_file(path)
@@ -32,7 +32,7 @@ def judge_file(path: str, settings: Settings, report: Report, progress: Progress
     judge_segments(partition, [file], rules_of(partition), progress)
 
 
-def _judge_if_side_file(partition: Partition, path: str, progress: Progress) -> bool:
+def _judge_if_side_file(partition: Partition, path: str, progress: Advance) -> bool:
     """Checks a side file. Returns False if the name is not one of a side file."""
     from kseg.sidefiles.kinds import side_file
     from kseg.verification.side_files import judge_side_file

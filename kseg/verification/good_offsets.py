@@ -12,7 +12,7 @@ from kseg.kernel.layout.rows import (
     CRC_RIGHT,
     RECORDS_RIGHT,
 )
-from kseg.segment.survey import DEEP, Headers
+from kseg.segment.survey import DEEP, HeaderRows
 from kseg.verification.report import Details
 
 
@@ -29,7 +29,7 @@ class GoodOffsets:
         self._positions: list[int] = []
         self._offsets: list[tuple[int, int]] = []
         """Positions, first and last offsets of the latest headers, without batches with a wrong checksum."""
-        self._merged: Headers | None = None
+        self._merged: HeaderRows | None = None
         self._merged_end = 0
         self._bad: set[int] = set()
         self._pending: list[tuple[int, Details]] = []
@@ -58,7 +58,7 @@ class GoodOffsets:
         """Whether any details lack the next good offset."""
         return bool(self._waiting)
 
-    def take(self, headers: Headers) -> None:
+    def take(self, headers: HeaderRows) -> None:
         """Takes the next headers. If all batches are good, they are kept as one range until one of them is needed."""
         self.complete()
         rows, end = headers.rows, headers.count * BATCH_WIDTH
@@ -71,7 +71,7 @@ class GoodOffsets:
         else:
             self._keep_batches(headers)
 
-    def _keep_batches(self, headers: Headers) -> None:
+    def _keep_batches(self, headers: HeaderRows) -> None:
         rows = headers.rows
         valid = [at for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH) if rows[at + BATCH_STATE] & CRC_RIGHT]
         self._positions = [rows[at + BATCH_POSITION] for at in valid]

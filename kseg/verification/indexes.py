@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
 from kseg.kernel.state import index_entries as kernel
 from kseg.segment.items import Damage
-from kseg.segment.survey import QUICK, Headers
+from kseg.segment.survey import QUICK, HeaderRows
 from kseg.verification.index_walk import SPARSE_BYTES, IndexEvent, IndexWalk
 from kseg.verification.report import NO_DETAILS, Details
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 SHOWN_EACH = 8
 """Limit of wrong entries of one kind reported one by one; more are reported as one range."""
@@ -45,11 +45,11 @@ class IndexRule(Rule):
             "index walks", lambda: {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
         )
         self._found: set[str] = set()
-        self._without: dict[str, list[Segment]] = {suffix: [] for suffix in SUFFIXES}
+        self._without: dict[str, list[CheckedSegment]] = {suffix: [] for suffix in SUFFIXES}
         self._count = 0
         self._has_times = False
 
-    def begin(self, segment: "Segment") -> None:
+    def begin(self, segment: "CheckedSegment") -> None:
         self._found.clear()
         if segment.file.kind != ".log" or segment.base_offset is None:
             return
@@ -59,17 +59,17 @@ class IndexRule(Rule):
             if walk.open(self._path(segment, suffix), segment.base_offset):
                 self._found.add(suffix)
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         if not self._found or self.partition.level == QUICK:
             return
         for suffix, walk in self._walks.items():
             if suffix in self._found:
                 walk.follow(headers.rows, headers.count)
 
-    def damage(self, segment: "Segment", damage: Damage) -> None:
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         self._walks[".timeindex"].state.has_unseen = True
 
-    def end(self, segment: "Segment") -> None:
+    def end(self, segment: "CheckedSegment") -> None:
         if segment.file.kind != ".log" or segment.base_offset is None:
             return
         self._count += 1
@@ -83,7 +83,7 @@ class IndexRule(Rule):
                 self._without[".timeindex"].append(segment)
         self._has_times = self._has_times or ".timeindex" in self._found or segment.magics[2] > 0
 
-    def _end(self, segment: "Segment", suffix: str, walk: IndexWalk) -> None:
+    def _end(self, segment: "CheckedSegment", suffix: str, walk: IndexWalk) -> None:
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
@@ -96,10 +96,10 @@ class IndexRule(Rule):
                 is_compared, is_open_ended
             )
 
-    def _path(self, segment: "Segment", suffix: str) -> str:
+    def _path(self, segment: "CheckedSegment", suffix: str) -> str:
         return self._paths[suffix] if self._paths else segment.beside(suffix)
 
-    def is_closed(self, segment: "Segment") -> bool:
+    def is_closed(self, segment: "CheckedSegment") -> bool:
         """Whether a broker has rolled the segment."""
         if self.partition.is_whole or not segment.is_last:
             return not segment.is_last
@@ -109,7 +109,7 @@ class IndexRule(Rule):
         )
 
     def add(
-        self, code: str, segment: "Segment", file: str, message: str, position: int | None = None,
+        self, code: str, segment: "CheckedSegment", file: str, message: str, position: int | None = None,
         length: int | None = None, offset: int | None = None, severity: str | None = None,
         details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
@@ -173,7 +173,7 @@ def _stem(name: str, suffix: str) -> str:
 class _IndexReport:
     """Reports the findings of one index after its segment was read."""
 
-    def __init__(self, rule: IndexRule, segment: "Segment", suffix: str, path: str, walk: IndexWalk) -> None:
+    def __init__(self, rule: IndexRule, segment: "CheckedSegment", suffix: str, path: str, walk: IndexWalk) -> None:
         self._rule, self._segment, self._suffix, self._path, self._walk = rule, segment, suffix, path, walk
         self._prefix = _PREFIX[suffix] + "-"
 

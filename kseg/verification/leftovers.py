@@ -17,7 +17,7 @@ from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH
 from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, PARTITION_FILES, SIDE_SUFFIXES
 from kseg.segment.reader import SegmentReader
 from kseg.segment.skipped_files import some
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.lines import integer
 from kseg.stores.source import open_source
@@ -164,7 +164,7 @@ class LeftoverRule(Rule):
             with open_source(self._path(name)) as source:
                 reader = SegmentReader(source, scratch=self.partition.buffers.scratch)
                 for item in SegmentSurvey(reader, FULL, buffers=self.partition.buffers):
-                    if isinstance(item, Headers):
+                    if isinstance(item, HeaderRows):
                         for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
                             if item.rows[at + BATCH_STATE] & CRC_RIGHT:
                                 low = item.rows[at + BATCH_FIRST_OFFSET]

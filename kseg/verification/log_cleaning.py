@@ -19,11 +19,11 @@ from kseg.kernel.layout.rows import (
     NULL_KEYS,
 )
 from kseg.segment.items import Damage
-from kseg.segment.survey import DEEP, BatchProblem, Headers
+from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 
 _FIRST_OF_SEGMENT = {
@@ -42,10 +42,10 @@ class CleanerRule(Rule):
         """Codes reported for the current segment."""
         self._is_blocked = False
 
-    def begin(self, segment: "Segment") -> None:
+    def begin(self, segment: "CheckedSegment") -> None:
         self._reported.clear()
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
             return
         states = headers.rows[BATCH_STATE : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
@@ -56,7 +56,7 @@ class CleanerRule(Rule):
             elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & CONTROL:
                 self._add("record-without-key", segment, headers.rows, at)
 
-    def _add(self, code: str, segment: "Segment", rows: memoryview, at: int) -> None:
+    def _add(self, code: str, segment: "CheckedSegment", rows: memoryview, at: int) -> None:
         """Reports one finding per segment and code, at the first batch; the others are only counted."""
         if code in self._reported:
             self.report.more(code, segment.path, 1)
@@ -68,14 +68,14 @@ class CleanerRule(Rule):
             place = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset
             self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], *place)
 
-    def damage(self, segment: "Segment", damage: Damage) -> None:
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")
 
-    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
         if problem.code == "undecodable-records":
             self._block(segment, problem.position, f"{problem.code} in the batch at byte {problem.position}")
 
-    def _block(self, segment: "Segment", position: int, reason: str) -> None:
+    def _block(self, segment: "CheckedSegment", position: int, reason: str) -> None:
         if self._is_cleaned and not segment.is_last and not self._is_blocked:
             self._is_blocked = True
             self.report.add("cleaner-blocked", segment.path, reason, position)

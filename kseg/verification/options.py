@@ -10,7 +10,7 @@ from kseg.runtime.cores import usable_cores
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.report import Totals
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class VerifyOptions:
         """Whether nothing of an intact batch is read but its header, once its checksum is known to be right."""
         return self.level == "full" and self.passes == 1
 
-    def settings(self) -> Settings:
+    def settings(self) -> CheckSettings:
         """Returns the settings of the rules."""
-        return Settings(
+        return CheckSettings(
             level=LEVELS.index(self.level),
             now_ms=int(time.time() * 1000) if self.now_ms is None else self.now_ms,
             jobs=self.jobs or usable_cores(),

@@ -1,6 +1,6 @@
 """Checks one partition, or some of its files: each segment is read once for all rules.
 
-`Partition` and `Segment` are the context of the rules.
+`Partition` and `CheckedSegment` are the context of the rules.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from kseg.logdir.partition_state import BrokerState
 from kseg.segment.files import PARTITION_FILES, SIDE_SUFFIXES, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import BatchProblem, Headers, SegmentSurvey
+from kseg.segment.survey import BatchProblem, HeaderRows, SegmentSurvey
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, open_source
@@ -27,7 +27,7 @@ _USUAL = (".log", ".index", ".timeindex")
 
 
 @dataclass(slots=True)
-class Segment:
+class CheckedSegment:
     """A .log or .kafka file that is checked. Totals are those of the items so far; an offset is -1 if there is none
     yet.
 
@@ -96,7 +96,7 @@ class Partition:
     """The regular files in ``directory`` at the start of the check, if they were listed."""
     others: list[str] | None = None
     """All other names in it, if it was listed."""
-    segments: list[Segment] = field(default_factory=list)
+    segments: list[CheckedSegment] = field(default_factory=list)
     topic_id: str | None = None
     """The topic id in partition.metadata, once `TopicIdRule` has read it."""
     holds_gaps: bool = False
@@ -175,7 +175,7 @@ def judge_segments(
     files = list(files)
     overridden = _overridden_methods(tuple(map(type, rules)))
     for file, behind in zip_longest(files, files[1:]):
-        segment = Segment(file, 0, behind is None, None, behind and behind.base_offset)
+        segment = CheckedSegment(file, 0, behind is None, None, behind and behind.base_offset)
         partition.segments.append(segment)
         try:
             source = _open(partition, file)
@@ -228,7 +228,7 @@ def _overridden_methods(classes: tuple[type[Rule], ...]) -> _Overridden:
 
 def _judge(
     partition: Partition,
-    segment: Segment,
+    segment: CheckedSegment,
     source: Source,
     rules: list[Rule],
     overridden: _Overridden,
@@ -244,7 +244,7 @@ def _judge(
         begin(rules[i], segment)
     reported = 0
     for item in survey:
-        if isinstance(item, Headers):
+        if isinstance(item, HeaderRows):
             for i, headers in overridden.headers:
                 headers(rules[i], segment, item)
         elif isinstance(item, Damage):

@@ -13,17 +13,17 @@ from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.storage import is_remote_storage
 from kseg.verification.files import judge_file
 from kseg.verification.report import Report
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 if TYPE_CHECKING:
-    from kseg.verification.directories.directory_tree import Outcome, PartitionChecker, Task
+    from kseg.verification.directories.directory_tree import CheckedPartition, PartitionChecker, Task
 
 
 def judge_path(
     path: str,
-    settings: Settings,
+    settings: CheckSettings,
     report: Report,
-    progress: Progress,
+    progress: Advance,
     checker: "PartitionChecker | None" = None,
     single_process: bool = False,
 ) -> None:
@@ -52,9 +52,9 @@ def judge_path(
 
 def _judge(
     path: str,
-    settings: Settings,
+    settings: CheckSettings,
     report: Report,
-    progress: Progress,
+    progress: Advance,
     checker: "PartitionChecker | None",
     single_process: bool,
 ) -> None:
@@ -67,11 +67,13 @@ def _judge(
 
     # Trees are mounted in this process; only forked processes have them, too.
     processes = None if single_process or not trees.are_forkable() else _in_processes
-    workers = directory_tree.Workers(checker, processes)
+    workers = directory_tree.CheckWorkers(checker, processes)
     directory_tree.judge_directory(path, settings, report, progress, workers)
 
 
-def _in_processes(tasks: "list[Task]", settings: Settings, report: Report, progress: Progress) -> "Iterator[Outcome]":
+def _in_processes(
+    tasks: "list[Task]", settings: CheckSettings, report: Report, progress: Advance
+) -> "Iterator[CheckedPartition]":
     from kseg.verification.processes import judge_in_processes
 
     return judge_in_processes(tasks, settings, report, progress)

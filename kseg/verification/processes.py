@@ -15,9 +15,9 @@ from typing import Any
 from kseg.errors import KsegError
 from kseg.runtime.process_pool import Child, Tickets, shared_numbers, wait_for_any
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
+from kseg.verification.directories.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.report import Finding, Report, Totals
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 SENT_AT_ONCE = 256
 """Limit of findings and outcomes in one message."""
@@ -25,12 +25,14 @@ POLL_SECONDS = 0.2
 """Interval at which the progress of other processes is read."""
 LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 """Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
-Item = Finding | tuple[Outcome, list[tuple[str, str, int]]]
+Checked = Finding | tuple[CheckedPartition, list[tuple[str, str, int]]]
 """An item of a message: a finding, or after those of a partition its outcome with the result of `Report.unshown`."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
 
-def judge_in_processes(tasks: list[Task], settings: Settings, report: Report, progress: Progress) -> Iterator[Outcome]:
+def judge_in_processes(
+    tasks: list[Task], settings: CheckSettings, report: Report, progress: Advance
+) -> Iterator[CheckedPartition]:
     """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
     processes. Raises KsegError if one ended early, and the error of one that failed."""
     count = min(settings.jobs, len(tasks))
@@ -70,7 +72,7 @@ def judge_in_processes(tasks: list[Task], settings: Settings, report: Report, pr
             process.end()
 
 
-def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], None]) -> Iterator[Item]:
+def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], None]) -> Iterator[Checked]:
     """Yields the items in order. A process sends the number of its chunk, then findings and outcomes, and None at its
     end."""
     silent = list(processes)
@@ -95,7 +97,7 @@ def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], 
         silent.append(process)
 
 
-def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[Item]:
+def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[Checked]:
     """Yields the items of one chunk."""
     while True:
         if not wait_for_any([process], POLL_SECONDS):
@@ -118,12 +120,12 @@ def _received(process: Child) -> Any:
 class _Worker:
     """The work of one process: checks chunks of tasks until none are left."""
 
-    def __init__(self, tasks: list[Task], chunk_size: int, settings: Settings, ignored: frozenset[str]) -> None:
+    def __init__(self, tasks: list[Task], chunk_size: int, settings: CheckSettings, ignored: frozenset[str]) -> None:
         self._tasks = tasks
         self._chunk_size = chunk_size
         self._settings = settings
         self._ignored = ignored
-        self._held: list[Item | None] = []
+        self._held: list[Checked | None] = []
 
     def run(self, tickets: Tickets, done: Any, number: int, send: Callable[[Any], None]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
@@ -132,7 +134,7 @@ class _Worker:
         def progress(count: int) -> None:
             done[number] += count
 
-        def put(item: Item | None) -> None:
+        def put(item: Checked | None) -> None:
             self._held.append(item)
             if item is None or len(self._held) >= SENT_AT_ONCE:
                 send(self._held)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, Kind
 from kseg.verification.coordinator import with_coordinator_facts
-from kseg.verification.report import Finding, Need, Step
+from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:
     from kseg.verification.repair_targets import RepairTarget, RepairTargets
@@ -165,7 +165,7 @@ class Repairs:
         wanted = self._wanted.get((need.path, "recover")) if need.needs == REPLICA else None
         return wanted if wanted is not None and "--from-replica" in wanted.options else None
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RepairStep]:
         """Returns the commands to run, in order."""
         for need in self._needs.values():
             if (filling := self._from_replica(need)) is not None:
@@ -176,7 +176,7 @@ class Repairs:
             by_root[one.target.root.path].append(one)
         merged = [step for root, of_root in by_root.items() for step in self._of_root(root, of_root)]
         merged.sort(key=_step_order)
-        return [Step(one.argv, list(one.codes)) for one in merged]
+        return [RepairStep(one.argv, list(one.codes)) for one in merged]
 
     def _loadable(self) -> dict[tuple[str, str], _Wanted]:
         """Returns the commands, with salvage where no other command loads the partition."""

@@ -86,7 +86,7 @@ class Totals:
         return Totals, (self.files, self.bytes, self.batches, self.records, *counted)
 
 
-class Step(NamedTuple):
+class RepairStep(NamedTuple):
     """A command that repairs findings of these codes."""
 
     argv: list[str]
@@ -117,7 +117,7 @@ class Report:
         self.totals = Totals()
         self.failures: list[str] = []
         self.was_interrupted = False
-        self.steps: list[Step] = []
+        self.steps: list[RepairStep] = []
         self.needs: list[Need] = []
         self.show = show
         self.ignored = frozenset(ignored)

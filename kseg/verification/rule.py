@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from kseg.segment.items import Damage
-from kseg.segment.survey import BatchProblem, Headers
+from kseg.segment.survey import BatchProblem, HeaderRows
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 
 class Rule:
@@ -16,23 +16,23 @@ class Rule:
         self.partition = partition
         self.report = partition.report
 
-    def begin(self, segment: "Segment") -> None:
+    def begin(self, segment: "CheckedSegment") -> None:
         """Called before the items of a segment."""
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         """Called for batches, in the order of the file. The rows are overwritten after the call."""
 
-    def damage(self, segment: "Segment", damage: Damage) -> None:
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         """Called for bytes that belong to no batch."""
 
-    def problem(self, segment: "Segment", problem: BatchProblem) -> None:
+    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
         """Called for a problem in a batch's records, after `headers` of that batch."""
 
-    def unread(self, segment: "Segment") -> None:
+    def unread(self, segment: "CheckedSegment") -> None:
         """Called instead of `begin` to `end` for a segment that cannot be opened."""
 
-    def end(self, segment: "Segment") -> None:
-        """Called after the items of a segment; `Segment` has its totals."""
+    def end(self, segment: "CheckedSegment") -> None:
+        """Called after the items of a segment; `CheckedSegment` has its totals."""
 
     def finish(self) -> None:
         """Called after all segments."""

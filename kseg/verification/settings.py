@@ -11,12 +11,12 @@ from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.partition import Partition
 from kseg.verification.report import Report
 
-Progress = Callable[[int], None]
+Advance = Callable[[int], None]
 """Receives numbers of bytes read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CheckSettings:
     """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
     ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
     ``partitions``.
@@ -34,8 +34,8 @@ class Settings:
 
 
 def partition_of(
-    directory: str | None, name: "tuple[str | None, int | None]", is_whole: bool, settings: Settings, report: Report,
-    broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
+    directory: str | None, name: "tuple[str | None, int | None]", is_whole: bool, settings: CheckSettings,
+    report: Report, broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
 ) -> Partition:  # fmt: skip
     """Returns the context of the rules. ``name``: topic and number; ``names``: the regular files in the directory."""
     return Partition(

@@ -15,7 +15,7 @@ from kseg.stores import trees
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import named
 from kseg.verification.indexes import SUFFIXES, IndexRule
-from kseg.verification.partition import Segment, judge_segments
+from kseg.verification.partition import CheckedSegment, judge_segments
 
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition
@@ -70,7 +70,7 @@ def _judge_index(partition: "Partition", side: SideFile, progress: Callable[[int
     with open_source(side.path) as source:
         size = source.size
     file = SegmentFile(log, ".log", side.leftover, side.base_offset, None, partition.topic, partition.number)
-    segment = Segment(file, 0, True)
+    segment = CheckedSegment(file, 0, True)
     partition.level = QUICK
     rule.begin(segment)
     rule.end(segment)

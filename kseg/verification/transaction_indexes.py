@@ -14,7 +14,7 @@ from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 _MAX_WRONG_ENTRIES = 10_000
 """Limit of wrong entries of one file; the rest of such a file is not checked."""
@@ -31,7 +31,7 @@ class TransactionIndexes:
         self._states = states
         self._has_indexes = any("txnindex" in ending for ending in partition.endings)
 
-    def judge(self, segment: "Segment", aborts: list[Abort]) -> None:
+    def judge(self, segment: "CheckedSegment", aborts: list[Abort]) -> None:
         """Compares the file with the ABORT markers of the segment, which was read completely."""
         if self._partition.directory is None or segment.path == "-" or not (aborts or self._has_indexes):
             return
@@ -63,7 +63,7 @@ class _File:
     """The .txnindex of one segment."""
 
     def __init__(
-        self, partition: "Partition", states: ProducerStates, segment: "Segment", path: str, severity: str
+        self, partition: "Partition", states: ProducerStates, segment: "CheckedSegment", path: str, severity: str
     ) -> None:
         self._report = partition.report
         self._segment = segment

@@ -18,7 +18,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.state import producer_table as kernel
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.items import Damage
-from kseg.segment.survey import QUICK, Headers
+from kseg.segment.survey import QUICK, HeaderRows
 from kseg.segment.times import show_span
 from kseg.sidefiles.producer_state import Abort, Event, OngoingTransaction, ProducerStates
 from kseg.verification.producer_snapshots import ProducerSnapshots
@@ -27,7 +27,7 @@ from kseg.verification.rule import Rule
 from kseg.verification.transaction_indexes import TransactionIndexes
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition, Segment
+    from kseg.verification.partition import CheckedSegment, Partition
 
 
 CLOCKS_DIFFER_MS = 3600 * 1000
@@ -73,7 +73,7 @@ class ProducerRule(Rule):
         self._more_gaps = 0
         self._is_on_segment = False
 
-    def begin(self, segment: "Segment") -> None:
+    def begin(self, segment: "CheckedSegment") -> None:
         # 0.7 has neither producers nor logical offsets.
         self._is_on_segment = self._is_on and segment.file.kind != ".kafka"
         if self._is_on_segment:
@@ -82,7 +82,7 @@ class ProducerRule(Rule):
             if any(self._shown):
                 self._shown = [0] * kernel.KINDS
 
-    def headers(self, segment: "Segment", headers: Headers) -> None:
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         if not self._is_on_segment:
             return
         start = 0
@@ -96,7 +96,7 @@ class ProducerRule(Rule):
                 return
             self._snapshots.reached()
 
-    def _event(self, segment: "Segment", headers: Headers, event: Event) -> None:
+    def _event(self, segment: "CheckedSegment", headers: HeaderRows, event: Event) -> None:
         kind, row, a, b, c = event
         self._shown[kind] += 1
         at = row * BATCH_WIDTH
@@ -131,15 +131,15 @@ class ProducerRule(Rule):
             text = f"{who}: control record of type {a}" if a >= 0 else f"{who}: the control record cannot be read"
         self.report.add(_CODES[kind], segment.path, text, position, size, offset, details=details)
 
-    def damage(self, segment: "Segment", damage: Damage) -> None:
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         if self._is_on_segment:
             self._states.mark_damaged()
 
-    def unread(self, segment: "Segment") -> None:
+    def unread(self, segment: "CheckedSegment") -> None:
         if self._is_on:
             self._states.mark_damaged()
 
-    def end(self, segment: "Segment") -> None:
+    def end(self, segment: "CheckedSegment") -> None:
         if not self._is_on_segment:
             return
         for kind, code in _CODES.items() if self._states.has_events else ():

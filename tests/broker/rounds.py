@@ -15,7 +15,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.logdir.known_topics import KnownTopics
 from kseg.recovery.broker.partition import plan_partition
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.releases.recovery import era_of
 
 BASE = TESTDATA / "log-directories" / "4.3.1-rounds"
@@ -48,7 +48,7 @@ def damaged(folder: Path, seed: str, number: int, kinds: tuple[damages.Kind, ...
 def recovered(partition: Path, interval_bytes: int, release: str) -> str:
     """Recovers a partition as a broker of the release does. Returns the text of the refusal, "" if there is none."""
     root = partition.parent
-    start = Start(
+    start = BrokerStart(
         was_clean=(root / MARKER).exists(),
         recovery_point=loading.offset_in(root / RECOVERY_POINTS, partition.name),
         log_start_offset=loading.offset_in(root / LOG_STARTS, partition.name),

@@ -19,9 +19,9 @@ from broker.nodes import Node
 from broker.wrecks import Wreck
 from kseg.changes.apply import apply
 from kseg.changes.lock import locked
-from kseg.recovery.broker.loading import Start
 from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.reindexing import reindex
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
 
@@ -135,8 +135,8 @@ def put(partition: Path, source: Path) -> None:
             shutil.copyfile(path, partition / path.name)
 
 
-def started() -> Start:
-    return Start(now_ms=time.time_ns() // 1_000_000, interval_bytes=INTERVAL_BYTES)
+def started() -> BrokerStart:
+    return BrokerStart(now_ms=time.time_ns() // 1_000_000, interval_bytes=INTERVAL_BYTES)
 
 
 def recover(partition: Path) -> None:

@@ -12,7 +12,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition import plan_partition
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.releases.recovery import era_of
 from verification.producer_cases import ABORT, COMMIT, START_MS, batch, log_of, marker
 
@@ -56,7 +56,7 @@ def test_aborts_that_do_not_rise(loader: Loader, release: str, tmp_path: Path) -
     partition = log_of(tmp_path, [*begun, marker(3, ABORT, 5), marker(2, ABORT, 6)])
     (partition / "partition.metadata").write_text("version: 0\ntopic_id: IkYnvhBNSWeHGzcaFR3aYg")
     with pytest.raises(KsegError, match="no transaction index takes that"):
-        plan_partition(str(partition), Start(now_ms=NOW_MS, interval_bytes=4096, era=era_of(release)))
+        plan_partition(str(partition), BrokerStart(now_ms=NOW_MS, interval_bytes=4096, era=era_of(release)))
     assert "must increase sequentially" in loader.load(partition, NOW_MS, 4096)
 
 
@@ -72,7 +72,7 @@ def test_kseg_leaves_what_the_loader_leaves(loader: Loader, release: str, name: 
     (theirs.parent / MARKER).touch()
     ours = Path(shutil.copytree(theirs.parent, tmp_path / "ours")) / theirs.name
     answer = loader.load(theirs, NOW_MS, 4096)
-    start = Start(was_clean=True, now_ms=NOW_MS, interval_bytes=4096, era=era_of(release))
+    start = BrokerStart(was_clean=True, now_ms=NOW_MS, interval_bytes=4096, era=era_of(release))
     try:
         apply(plan_partition(str(ours), start).plan, "recover", Keeping(keeps=False))
         is_taken = True

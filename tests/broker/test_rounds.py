@@ -25,7 +25,7 @@ from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damage
 from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put, wait_until
 from kseg.changes.apply import apply
 from kseg.logdir.known_topics import KnownTopics
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -100,7 +100,7 @@ def test_a_broker_serves_what_salvage_leaves(tmp_path: Path) -> None:
                 partition = node.logs / f"{topic}-0"
                 put(partition, source)
                 damages.damage(random.Random(f"{SEED}/{topic}"), partition, damages.OF_BYTES)
-                start = Start(now_ms=NOW_MS, interval_bytes=INTERVAL_BYTES)
+                start = BrokerStart(now_ms=NOW_MS, interval_bytes=INTERVAL_BYTES)
                 apply(plan_salvage(str(partition), replace(start)).plan, "recover --mode salvage")
             node.start()
             for topic in topics:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.cleaner.log import LOG, TIME_INDEX, Segment
+from kseg.cleaner.log import LOG, TIME_INDEX, CleanerSegment
 
 ENTRIES = [(1_790_000_000_000 + 7 * number, 3 * number) for number in range(5000)]
 
@@ -16,7 +16,7 @@ def test_largest_timestamp_is_that_of_the_last_entry_in_use(tmp_path: Path, coun
     path.write_bytes(b"".join(time.to_bytes(8, "big") + offset.to_bytes(4, "big") for time, offset in ENTRIES[:count]))
     with open(path, "r+b") as stream:
         stream.truncate(path.stat().st_size + unused_bytes)
-    segment = Segment(0, 5_000_000, {LOG: str(tmp_path / "0.log"), TIME_INDEX: str(path)})
+    segment = CleanerSegment(0, 5_000_000, {LOG: str(tmp_path / "0.log"), TIME_INDEX: str(path)})
     assert segment.largest_timestamp() == ENTRIES[count - 1][0]
 
 
@@ -24,10 +24,10 @@ def test_largest_timestamp_is_that_of_the_last_entry_in_use(tmp_path: Path, coun
 def test_without_an_entry_the_time_of_the_file_counts(tmp_path: Path, size: int) -> None:
     path = tmp_path / "00000000000000000000.timeindex"
     path.write_bytes(bytes(size))
-    assert Segment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == 5
+    assert CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == 5
 
 
 def test_a_single_entry_of_zeros_is_timestamp_0(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.timeindex"
     path.write_bytes(bytes(12))
-    assert Segment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == 0
+    assert CleanerSegment(0, 5_000_000, {TIME_INDEX: str(path)}).largest_timestamp() == 0

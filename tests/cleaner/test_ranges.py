@@ -3,17 +3,18 @@
 import pytest
 
 from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import INDEX, LOG, TIME_INDEX, Segment, segments_between
+from kseg.cleaner.log import INDEX, LOG, TIME_INDEX, CleanerSegment, segments_between
 from kseg.cleaner.ranges import TRANSACTION, LogLimits, cleanable_range
 from kseg.cleaner.settings import CleanerSettings
 
 SECOND_NS = 1_000_000_000
 
 
-def segments(*bases: int, size: int = 100) -> list[Segment]:
+def segments(*bases: int, size: int = 100) -> list[CleanerSegment]:
     """Segments written one second apart, the first at second 0."""
     return [
-        Segment(base, i * SECOND_NS, {LOG: ""}, {LOG: size, INDEX: 8, TIME_INDEX: 12}) for i, base in enumerate(bases)
+        CleanerSegment(base, i * SECOND_NS, {LOG: ""}, {LOG: size, INDEX: 8, TIME_INDEX: 12})
+        for i, base in enumerate(bases)
     ]
 
 

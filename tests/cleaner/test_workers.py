@@ -15,7 +15,7 @@ from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap, memory_for
 from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.workers import Workers
+from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target
@@ -75,7 +75,7 @@ def test_windows_behind_a_full_map_are_forgotten(tmp_path: Path, jobs: int, wind
         1 << 30,
     )
     (segment,) = read_segments(str(tmp_path / "t-0"))
-    workers = Workers(jobs)
+    workers = CleaningThreads(jobs)
     offset_map = OffsetMap(memory_for(FRAMES_PER_CALL // 2))
     try:
         assert not MapBuilder(offset_map, 0, workers).take(segment, Buffers())

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.conversion.rewriting import Rewritten, complete, rewrite, segments_of
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
@@ -23,7 +23,7 @@ def target(name: str | None) -> Target | None:
 
 def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) -> Rewritten:
     """Converts the partition to ``folder``."""
-    request = replace(Request(target=target(codec), interval_bytes=1024, jobs=2), **asked)
+    request = replace(ConversionRequest(target=target(codec), interval_bytes=1024, jobs=2), **asked)
     folder.mkdir(parents=True)
     made = rewrite(str(source), segments_of(str(source)), str(source), request, str(folder))
     complete(str(folder), str(source), made.carried)

@@ -42,7 +42,7 @@ def with_right_checksum(entry: bytes) -> bytes:
 
 def test_a_run_ends_at_the_first_other_batch() -> None:
     found = entries(FIRST.read_bytes())
-    selection = kernel.Selection()
+    selection = kernel.BatchSelection()
 
     def reach(changed: int, at: int, value: bytes, kept: int = 4, most: int = 1 << 20) -> int:
         some = [bytearray(entry) for entry in found]

@@ -11,7 +11,7 @@ from kseg.decoders.schemas import (
     transaction_state,
 )
 from kseg.formats.program import COORDINATOR, FRAMED, Switch, coordinator_program, framed_program
-from kseg.formats.schema import Message
+from kseg.formats.schema import MessageSchema
 from kseg.kernel.render import schema as kernel
 
 COORDINATORS = [consumer_offsets, transaction_state, share_group_state]
@@ -76,8 +76,8 @@ def test_the_fields_of_a_version():
 
 
 def test_flags_tags_and_order():
-    message = Message("M", "a:str?(tag1), b:[]i32?(v0+ tag0 =[]), c:uuid, d:u16(v3+)")
-    program = coordinator_program({0: Message("K", "k:i8", flexible=None)}, {0: message})
+    message = MessageSchema("M", "a:str?(tag1), b:[]i32?(v0+ tag0 =[]), c:uuid, d:u16(v3+)")
+    program = coordinator_program({0: MessageSchema("K", "k:i8", flexible=None)}, {0: message})
     struct = program.code[value_entry(program, 0, 0) + 2]
     array, nullable, null = kernel.IS_ARRAY, kernel.IS_NULLABLE, kernel.IS_DEFAULT_NULL
     assert program.code[struct + 1]  # tagged fields come before one that is in line
@@ -90,15 +90,15 @@ def test_flags_tags_and_order():
 
 @pytest.mark.parametrize("table", ["a:f64", "a:i32(tag16)", "a:[]{b:{c:f64}?}"])
 def test_what_the_kernel_cannot_show_has_no_place(table):
-    program = coordinator_program({0: Message("K", "k:i8", flexible=None)}, {0: Message("M", table)})
+    program = coordinator_program({0: MessageSchema("K", "k:i8", flexible=None)}, {0: MessageSchema("M", table)})
     assert value_entry(program, 0, 0) == 0
     assert program.code[3]
 
 
 def test_a_switch_is_for_its_record_type_alone():
-    message = Message("M", "kind:str, data:bytes")
-    keys = {n: Message("K", "k:i8", flexible=None) for n in (0, 1)}
-    switch = Switch(1, "kind", "x", {"data": Message("D", "d:i32", highest=2, flexible=None)})
+    message = MessageSchema("M", "kind:str, data:bytes")
+    keys = {n: MessageSchema("K", "k:i8", flexible=None) for n in (0, 1)}
+    switch = Switch(1, "kind", "x", {"data": MessageSchema("D", "d:i32", highest=2, flexible=None)})
     program = coordinator_program(keys, {0: message, 1: message}, switch)
     kinds = [
         [kind for _name, kind, _tag, _flags in fields(program, program.code[value_entry(program, n, 0) + 2])]

@@ -16,7 +16,7 @@ from kseg.decoders.schemas import (
 )
 from kseg.formats import utf8
 from kseg.formats.java_decimal import double_text
-from kseg.formats.schema import Message, MessageError, Wire, json_text, parse_table, uuid_text
+from kseg.formats.schema import MessageError, MessageSchema, Wire, json_text, parse_table, uuid_text
 
 ALL_TABLES = (
     consumer_offsets.KEYS,
@@ -57,19 +57,19 @@ def test_tags_and_names_are_unique_in_every_struct(messages):
 
 
 def test_a_field_of_one_version_only():
-    message = Message("M", "a:i8, b:i8(v1)", highest=2, flexible=None)
+    message = MessageSchema("M", "a:i8, b:i8(v1)", highest=2, flexible=None)
     assert message.read(b"\x01", 0) == ({"a": 1}, 1)
     assert message.read(b"\x01\x02", 1) == ({"a": 1, "b": 2}, 2)
     assert message.read(b"\x01\x02", 2) == ({"a": 1}, 1)
 
 
 def test_tags_unknown_ones_are_skipped_and_defaults_left_out():
-    message = Message("M", "a:i8, b:i8(tag0 =5), c:i8(tag1)")
+    message = MessageSchema("M", "a:i8, b:i8(tag0 =5), c:i8(tag1)")
     assert message.read(bytes.fromhex("01030001050101072202ffff"), 0) == ({"a": 1, "c": 7}, 12)
 
 
 def test_null_structs_in_line_and_tagged():
-    message = Message("M", "a:{x:i8}?, b:{x:i8}?(tag0)")
+    message = MessageSchema("M", "a:{x:i8}?, b:{x:i8}?(tag0)")
     assert message.read(bytes.fromhex("ff01000100"), 0) == ({"a": None, "b": None}, 5)
     assert message.read(bytes.fromhex("010500010003010600"), 0) == ({"a": {"x": 5}, "b": {"x": 6}}, 9)
 
@@ -90,12 +90,12 @@ def test_null_structs_in_line_and_tagged():
 )
 def test_errors_are_in_kafkas_words(table, data, error):
     with pytest.raises(MessageError) as caught:
-        Message("M", table).read(bytes.fromhex(data), 0)
+        MessageSchema("M", table).read(bytes.fromhex(data), 0)
     assert str(caught.value) == error
 
 
 def test_elements_of_one_message_are_bounded():
-    message = Message("M", "a:[]{b:[]i8, c:[]i8}")
+    message = MessageSchema("M", "a:[]{b:[]i8, c:[]i8}")
     count = 1 << 19
     data = bytes((count + 1 >> shift & 0x7F) | (0x80 if shift < 14 else 0) for shift in (0, 7, 14)) + b"\1\1\0" * count
     with pytest.raises(MessageError, match="more than 1048576 array elements"):

@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.logdir.lineage import Candidate, Hole, Lineage, LiveSegments, epochs_within, lineage_of, live_segments
+from kseg.logdir.lineage import (
+    Candidate,
+    Lineage,
+    LiveSegments,
+    MissingOffsets,
+    epochs_within,
+    lineage_of,
+    live_segments,
+)
 from kseg.logdir.remote_partition import candidates_of
 from kseg.sidefiles.leader_epochs import EpochEntry
 from stores.remote.stores import partition, truth
@@ -68,7 +76,7 @@ def test_holes_and_the_log_start() -> None:
     candidates = [candidate("a", 0, 9), candidate("b", 10, 29), candidate("c", 40, 49)]
     found = live_segments(candidates, lineage((0, 15)), 15)
     assert shown(found) == [("b", 10, 29), ("c", 40, 49)]
-    assert found.holes == [Hole(30, 39)]
+    assert found.holes == [MissingOffsets(30, 39)]
 
 
 def test_epochs_below_the_first_entry_stay_in_a_segment_that_it_cuts() -> None:

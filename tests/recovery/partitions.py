@@ -8,12 +8,12 @@ from pathlib import Path
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition import Recovery, plan_partition
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
 NOW_MS = 1_790_000_000_000
-START = Start(now_ms=NOW_MS, interval_bytes=1024)
+START = BrokerStart(now_ms=NOW_MS, interval_bytes=1024)
 
 
 def copy_of(partition: Path, target: Path) -> Path:
@@ -21,7 +21,7 @@ def copy_of(partition: Path, target: Path) -> Path:
     return Path(shutil.copytree(partition, target / partition.name))
 
 
-def recover(directory: Path, start: Start = START, **changes: object) -> Recovery:
+def recover(directory: Path, start: BrokerStart = START, **changes: object) -> Recovery:
     """Plans and carries out, keeping nothing."""
     found = plan_partition(str(directory), replace(start, **changes))  # type: ignore[arg-type]
     apply(found.plan, "recover", Keeping(keeps=False))

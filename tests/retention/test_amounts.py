@@ -5,7 +5,7 @@ import pytest
 from kseg.releases.retention import RetentionRules
 from kseg.retention import amounts as module
 from kseg.retention.amounts import amounts
-from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
 from kseg.retention.selection import Limits
 from retention.partitions import NOW_MS, RETENTION
 
@@ -13,7 +13,9 @@ DIRECTORY = RETENTION / "before" / "r-time-half-0"
 
 
 def retained() -> Retention:
-    return retain(str(DIRECTORY), KnownOffsets(), Request(Limits(retention_ms=3_600_000), RetentionRules(), NOW_MS))
+    return retain(
+        str(DIRECTORY), KnownOffsets(), RetentionRequest(Limits(retention_ms=3_600_000), RetentionRules(), NOW_MS)
+    )
 
 
 def test_what_is_left_is_counted_without_what_is_deleted() -> None:

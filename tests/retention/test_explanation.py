@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kseg.releases.retention import RetentionRules
 from kseg.retention import explanation
-from kseg.retention.explanation import Verdict, deciding_record, explain, first_in_future
-from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
+from kseg.retention.explanation import SegmentExplanation, deciding_record, explain, first_in_future
+from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
 from kseg.retention.selection import Limits
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
@@ -21,8 +21,8 @@ DIRECTORY = str(RETENTION / "before" / "r-time-half-0")
 HOUR_MS = 3_600_000
 
 
-def retained(now_ms: int) -> tuple[Retention, Request]:
-    request = Request(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms)
+def retained(now_ms: int) -> tuple[Retention, RetentionRequest]:
+    request = RetentionRequest(Limits(retention_ms=HOUR_MS), RetentionRules(), now_ms)
     return retain(DIRECTORY, KnownOffsets(), request), request
 
 
@@ -83,13 +83,15 @@ def test_whole_verdicts(
     now_ms: int, ms: int, size: int, deletes: bool, watermark: int | None, keeps_active: bool
 ) -> None:
     """Those of a log of several segments, of its files alone."""
-    request = Request(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
+    request = RetentionRequest(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
     found = retain(DIRECTORY, KnownOffsets(None, watermark), request)
     verdicts, gone, bytes_to = list(explain(found, request)), len(found.selection.why), 0
     left_bytes = sum(path.stat().st_size for path in FILES[gone:])
     for i, (path, verdict) in enumerate(zip(FILES, verdicts, strict=True)):
         upper = [*BASES, END][i + 1]
-        expected = Verdict(found.log.segments[i], upper - 1, record_offset=RECORDS[i], is_future=TIMES[i] > now_ms)
+        expected = SegmentExplanation(
+            found.log.segments[i], upper - 1, record_offset=RECORDS[i], is_future=TIMES[i] > now_ms
+        )
         assert expected.segment[1:] == (BASES[i], path.stat().st_size, last_entry(path))
         if i < gone:
             expected.rule = found.selection.why[i]
@@ -113,7 +115,7 @@ def test_whole_verdicts(
 def test_an_empty_last_segment_is_held(tmp_path: Path) -> None:
     partition = Path(shutil.copytree(DIRECTORY, tmp_path / "orders-0"))
     (partition / f"{END:020d}.log").write_bytes(b"")
-    request = Request(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
+    request = RetentionRequest(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
     verdicts = list(explain(retain(str(partition), KnownOffsets(), request), request))
     assert [verdict.held for verdict in verdicts] == [""] * len(FILES) + ["empty"]
     assert [verdict.rule for verdict in verdicts] == ["time"] * len(FILES) + [""]

@@ -13,7 +13,7 @@ from kseg.errors import KsegError
 from kseg.releases.retention import RetentionRules
 from kseg.retention.explanation import explain
 from kseg.retention.log_starts import LogStart, with_log_starts
-from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
 from kseg.sidefiles.checkpoints import OffsetCheckpoint
@@ -35,7 +35,7 @@ def partition(tmp_path: Path) -> Path:
 def planned(
     directory: Path, limits: Limits = HOUR, now_ms: int = NOW_MS, known: KnownOffsets = UNKNOWN, **more: object
 ) -> Retention:
-    request = Request(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
+    request = RetentionRequest(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
     found = retain(str(directory), known, request)
     assert len(list(explain(found, request))) == len(found.log.segments)
     return found

@@ -11,7 +11,7 @@ from kseg.errors import KsegError
 from kseg.releases.retention import RetentionRules
 from kseg.retention.amounts import amounts
 from kseg.retention.explanation import explain
-from kseg.retention.partition_plan import KnownOffsets, Request, Retention, retain
+from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
 from kseg.retention.rows import partition_row, segment_row
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
@@ -21,11 +21,11 @@ DIRECTORY = RETENTION / "before" / "r-time-half-0"
 LOGS = sorted(DIRECTORY.glob("*.log"))
 BASES, END, GONE = [int(path.stem) for path in LOGS], 500, 4
 SIZES = [path.stat().st_size for path in LOGS]
-HOUR = Request(Limits(retention_ms=3_600_000), RetentionRules(), NOW_MS)
+HOUR = RetentionRequest(Limits(retention_ms=3_600_000), RetentionRules(), NOW_MS)
 UNKNOWN = KnownOffsets()
 
 
-def planned(request: Request = HOUR, known: KnownOffsets = UNKNOWN, directory: Path = DIRECTORY) -> Retention:
+def planned(request: RetentionRequest = HOUR, known: KnownOffsets = UNKNOWN, directory: Path = DIRECTORY) -> Retention:
     return retain(str(directory), known, request)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.releases.retention import LOG_START, SIZE, TIME, RetentionRules
-from kseg.retention.selection import Limits, LogState, Selection, Span, select
+from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select
 
 NOW = 1000
 RELEASES = ((0, 7), (0, 8, 1), (0, 10, 0), (0, 10, 2), (0, 11), (2, 0), (2, 8), (3, 0), (4, 3))
@@ -17,7 +17,7 @@ def logs(draw: st.DrawFn) -> LogState:
     base = first
     for i, count in enumerate(counts):
         is_empty = i + 1 == len(counts) and draw(st.booleans())
-        spans.append(Span(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
+        spans.append(AgedSegment(base, 0 if is_empty else draw(st.integers(0, 9)), draw(st.integers(0, NOW + 20))))
         base += 0 if is_empty else count
     end = base
     start = draw(st.integers(first, end))
@@ -53,7 +53,7 @@ def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[s
                 break
             gone += 1
         why += [rule] * gone
-        left = left[gone:] or [Span(state.end_offset, 0, NOW)]
+        left = left[gone:] or [AgedSegment(state.end_offset, 0, NOW)]
         start = max(start, left[0].base_offset) if gone else start
     return why, start
 
@@ -77,21 +77,21 @@ def test_the_active_segment_is_kept_where_that_is_asked_for(state: LogState, lim
 @given(logs(), limits)
 def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
     found = select(state, limit, RetentionRules(), NOW)
-    left = state.spans[len(found.why) :] or (Span(state.end_offset, 0, NOW),)
+    left = state.spans[len(found.why) :] or (AgedSegment(state.end_offset, 0, NOW),)
     assert not select(
         LogState(left, found.log_start_offset, state.high_watermark, state.end_offset), limit, RetentionRules(), NOW
     ).why
 
 
 def three(sizes: tuple[int, ...] = (10, 10, 10), times: tuple[int, ...] = (1, 2, 3), start: int = 0) -> LogState:
-    spans = tuple(Span(100 * i, size, time) for i, (size, time) in enumerate(zip(sizes, times, strict=True)))
+    spans = tuple(AgedSegment(100 * i, size, time) for i, (size, time) in enumerate(zip(sizes, times, strict=True)))
     return LogState(spans, start, 300, 300)
 
 
 def test_what_is_left_is_never_less_than_the_limit() -> None:
     assert select(three(), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
     assert select(three(), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
-    assert select(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Selection((SIZE,) * 3, True, 300)
+    assert select(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Deletions((SIZE,) * 3, True, 300)
     assert select(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
     assert select(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
 
@@ -107,7 +107,7 @@ def test_a_time_in_the_future_shields_all_that_is_later() -> None:
 
 def test_a_compacted_log_loses_only_segments_below_its_start() -> None:
     limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
-    assert select(three(start=150), limit, RetentionRules(), NOW) == Selection((LOG_START,), False, 150)
+    assert select(three(start=150), limit, RetentionRules(), NOW) == Deletions((LOG_START,), False, 150)
     assert select(three(start=150), limit, RetentionRules((2, 0)), NOW).why == ()
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
-from kseg.segment.seek import CHAINED, Span, indexed_span, span_of_bytes
+from kseg.segment.seek import CHAINED, ByteSpan, indexed_span, span_of_bytes
 from kseg.segment.stop import BATCHES_BEHIND
 
 BASE, SIZE = 100, 5000
@@ -45,7 +45,7 @@ def write(
     ],
 )
 def test_offsets(first: int, last: int, size: int, expected: tuple[int, int, int], tmp_path: Path) -> None:
-    assert indexed_span(write(tmp_path, OFFSETS), size, first, last) == Span(*expected)
+    assert indexed_span(write(tmp_path, OFFSETS), size, first, last) == ByteSpan(*expected)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_times(earliest: int, start: int, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_bytes(start: int, end: int, expected: tuple[int, int, int], tmp_path: Path) -> None:
-    assert span_of_bytes(write(tmp_path, OFFSETS), SIZE, start, end) == Span(*expected)
+    assert span_of_bytes(write(tmp_path, OFFSETS), SIZE, start, end) == ByteSpan(*expected)
 
 
 def test_without_an_index_all_bytes_are_read(tmp_path: Path) -> None:
     for offsets in (None, []):
         file = write(tmp_path, offsets, TIMES)
-        assert indexed_span(file, SIZE, BASE + 50, BASE + 51, 1100) == Span(0, SIZE)
-        assert span_of_bytes(file, SIZE, 700, 701) == Span(0, SIZE)
+        assert indexed_span(file, SIZE, BASE + 50, BASE + 51, 1100) == ByteSpan(0, SIZE)
+        assert span_of_bytes(file, SIZE, 700, 701) == ByteSpan(0, SIZE)
 
 
 @IN_FOLDER
@@ -101,8 +101,8 @@ def test_any_index(
     least = max(first, 7 + before[-1][1]) if before else first
     chosen = sum(7 + entry[0] <= least for entry in offsets) - 1
     behind = sum(7 + entry[0] <= last for entry in offsets) + BATCHES_BEHIND
-    expected = Span(place(chosen), end(behind), place(chosen - CHAINED))
+    expected = ByteSpan(place(chosen), end(behind), place(chosen - CHAINED))
     assert indexed_span(file, size, first, last, earliest) == expected
     of_bytes = sum(entry[1] <= first for entry in offsets) - 1
     after = sum(entry[1] < last for entry in offsets)
-    assert span_of_bytes(file, size, first, last) == Span(place(of_bytes), end(after), place(of_bytes - CHAINED))
+    assert span_of_bytes(file, size, first, last) == ByteSpan(place(of_bytes), end(after), place(of_bytes - CHAINED))

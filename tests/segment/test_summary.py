@@ -15,7 +15,7 @@ from kseg.segment import summary as module
 from kseg.segment.batches import Message07
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.summary import Summary
+from kseg.segment.summary import LogSummary
 from kseg.stores.source import open_source
 from segment.reading import items_at
 
@@ -27,8 +27,8 @@ SEGMENTS = sorted(
 )
 
 
-def summarize(path: Path) -> Summary:
-    found = Summary(Scratch())
+def summarize(path: Path) -> LogSummary:
+    found = LogSummary(Scratch())
     with open_source(str(path)) as source:
         reader = SegmentReader(source, path.suffix == ".kafka")
         found.add_file(source.size)
@@ -140,7 +140,7 @@ def test_ratio_of_a_compressed_segment() -> None:
 
 def test_many_different_keys_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEYS_TABLE", 1 << 10)
-    found = Summary()
+    found = LogSummary()
     for i in range(60_000):
         distinct.add(found._keys, b"key-%d" % i)
     keys = found.distinct_keys()
@@ -152,7 +152,7 @@ def test_many_different_keys_are_estimated(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_summary_of_few_keys_takes_little_memory() -> None:
     before, found = resident_bytes(), []
     for _ in range(16):
-        found.append(Summary())
+        found.append(LogSummary())
         for i in range(10):
             distinct.add(found[-1]._keys, b"key-%d" % i)
     assert resident_bytes() - before < 8 * module.KEYS_TABLE * len(found) / 8

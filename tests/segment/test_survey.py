@@ -14,7 +14,7 @@ from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BAT
 from kseg.segment import parts
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, FULL, QUICK, BatchProblem, Headers, SegmentSurvey
+from kseg.segment.survey import DEEP, FULL, QUICK, BatchProblem, HeaderRows, SegmentSurvey
 from kseg.stores import windows
 from kseg.stores.source import open_source
 from segment.segments import SAMPLES, TESTDATA, entries, sample
@@ -35,7 +35,7 @@ def surveyed(path: Path, level: int, jobs: int = 1, live: bool = False) -> tuple
         )
         scan = SegmentSurvey(reader, level, jobs)
         for item in scan:
-            if isinstance(item, Headers):
+            if isinstance(item, HeaderRows):
                 rows = item.rows.tolist()
                 found += (("row", *rows[i : i + BATCH_WIDTH]) for i in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH))
             elif isinstance(item, Damage):

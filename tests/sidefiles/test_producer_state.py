@@ -29,7 +29,7 @@ from kseg.kernel.state import producer_table as kernel
 from kseg.kernel.state.producers import replay
 from kseg.segment.files import list_segments
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.producer_snapshot import (
     ProducerSnapshot,
@@ -53,13 +53,13 @@ CLIENT = TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0"
 OFFSETS = TESTDATA / "kafka-4.3.1" / "internal" / "__consumer_offsets-1"
 
 
-def headers_of(partition: Path) -> list[tuple[int, list[Headers]]]:
+def headers_of(partition: Path) -> list[tuple[int, list[HeaderRows]]]:
     """Returns (base offset, headers) of each segment."""
     found = []
     for file in list_segments(str(partition)):
         with open_source(file.path) as source:
             reader = SegmentReader(source, False, file.base_offset or 0, scan_options=SegmentSurvey.scan_options(FULL))
-            items = [item for item in SegmentSurvey(reader, FULL) if isinstance(item, Headers)]
+            items = [item for item in SegmentSurvey(reader, FULL) if isinstance(item, HeaderRows)]
         found.append((file.base_offset or 0, items))
     return found
 

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
 from conversion.conversions import target
-from kseg.conversion.request import Request
+from kseg.conversion.request import ConversionRequest
 from kseg.conversion.rewriting import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
 from kseg.spark import conversion
@@ -42,7 +42,7 @@ ABORTED = [("d", 0, 0), ("d", 1, 1), ("a", 0, 0), ("c", 1, 0), ("p", 0, 2), ("d"
 def outcome(source: Path, folder: Path, cluster: Cluster | None, **asked: Any) -> Any:
     """Returns all files and results of a conversion."""
     folder.mkdir(parents=True)
-    request = Request(interval_bytes=1024, jobs=2, target=target(asked.pop("codec", None)))
+    request = ConversionRequest(interval_bytes=1024, jobs=2, target=target(asked.pop("codec", None)))
     convert: dict[str, Conversion] = {} if cluster is None else {"convert": SparkConversion(cluster)}
     try:
         made = rewrite(

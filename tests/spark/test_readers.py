@@ -30,7 +30,7 @@ from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from spark.reading import ALL, read, reader_of, rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -254,7 +254,7 @@ def test_entries_are_those_of_dump() -> None:
 def test_findings_are_those_of_verify(path: Path) -> None:
     expected: list[Any] = []
     report = Report(expected.append)
-    judge_path(str(path), Settings(2, 1_790_000_000_000), report, lambda _: None)
+    judge_path(str(path), CheckSettings(2, 1_790_000_000_000), report, lambda _: None)
     rows = rows_of(path, mode="findings", level="deep", now="1790000000000")
     keys = ("code", "severity", "file", "position", "length", "offset", "message")
     assert sorted(str([row[key] for key in keys]) for row in rows if row["count"] == 1) == sorted(

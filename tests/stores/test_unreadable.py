@@ -9,7 +9,7 @@ import kseg
 from failing_disk import PAGE, FailDisk
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, FULL, QUICK, Headers, SegmentSurvey
+from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows, SegmentSurvey
 from kseg.stores.extent import Extent
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import overlapping, read_around, unreadable_ranges
@@ -73,7 +73,7 @@ def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path:
     damage = [item for item in items if isinstance(item, Damage)]
     assert [(item.code, item.position, item.end) for item in damage] == [("unreadable-bytes", *lost)]
     kept = [extent for extent in extents if extent[1] <= lost[0] or extent[0] >= lost[1]]
-    assert sum(item.count for item in items if isinstance(item, Headers)) == len(kept)
+    assert sum(item.count for item in items if isinstance(item, HeaderRows)) == len(kept)
 
 
 @pytest.mark.parametrize("size", [12_000, 300_000])

@@ -11,7 +11,7 @@ from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"
@@ -49,7 +49,7 @@ def findings(
     found: list[Finding] = []
     report = Report(found.append)
     if broker is None and not live:
-        judge_path(str(partition), Settings(level, NOW_MS), report, lambda _: None)
+        judge_path(str(partition), CheckSettings(level, NOW_MS), report, lambda _: None)
     else:
         from kseg.segment.files import list_segments
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kseg.segment.survey import FULL
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"
@@ -41,7 +41,7 @@ class Checked:
 def check(path: Path | str, level: int = FULL, jobs: int = 1, ignored: tuple[str, ...] = ()) -> Checked:
     found: list[Finding] = []
     report = Report(found.append, ignored)
-    judge_path(str(path), Settings(level, NOW_MS, jobs), report, lambda _: None)
+    judge_path(str(path), CheckSettings(level, NOW_MS, jobs), report, lambda _: None)
     return Checked(found, report)
 
 

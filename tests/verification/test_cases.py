@@ -18,7 +18,7 @@ from kseg.stores.remote.keys import PrivateKeys
 from kseg.verification.manifest.manifest import ReadOptions, check_manifest
 from kseg.verification.path_check import judge_path
 from kseg.verification.replicas.pairs import compare_path
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from verification.findings_cases import CASES
 from verification.findings_cases.case import NOW_MS
 from verification.partitions import PLAIN, TESTDATA, Found
@@ -40,7 +40,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
         logs = (str(folder / case["logs"]),) if "logs" in case else ()
         remote = RemoteChoice(PrivateKeys(keys), log_directories=logs)
         now, limit = case.get("nowMs", NOW_MS), case.get("maxBatchBytes", 1 << 28)
-        settings = Settings(level, now, max_batch_bytes=limit, remote=remote)
+        settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote)
         judge_path(judged, settings, found.report, lambda _: None)
     return in_order(
         {
@@ -120,5 +120,5 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_an_intact_partition_has_no_finding() -> None:
     found = Found()
-    judge_path(str(PLAIN), Settings(DEEP, NOW_MS), found.report, lambda _: None)
+    judge_path(str(PLAIN), CheckSettings(DEEP, NOW_MS), found.report, lambda _: None)
     assert found.codes == []

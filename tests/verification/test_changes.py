@@ -8,14 +8,14 @@ import pytest
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
-from kseg.recovery.broker.loading import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP
 from kseg.verification.path_check import judge_path
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from verification.partitions import PLAIN, Found, copied
 
-SETTINGS = Settings(DEEP, 1_800_000_000_000)
+SETTINGS = CheckSettings(DEEP, 1_800_000_000_000)
 DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"
 
 
@@ -60,7 +60,7 @@ def test_gaps_that_a_salvage_accounts_for(case: str, tmp_path: Path) -> None:
     shutil.copytree(DAMAGED / case, partition)
     before = judged(partition)
     assert [finding for finding in before.findings if finding.severity == "error"]
-    assert apply(plan_salvage(str(partition), Start()).plan, "recover --mode salvage")
+    assert apply(plan_salvage(str(partition), BrokerStart()).plan, "recover --mode salvage")
     after = judged(partition)
     assert "gap-salvaged" in after.codes
     assert not [finding for finding in after.findings if finding.severity == "error"]
@@ -69,5 +69,5 @@ def test_gaps_that_a_salvage_accounts_for(case: str, tmp_path: Path) -> None:
 def test_nothing_is_missing_where_a_header_could_be_mended(tmp_path: Path) -> None:
     partition = tmp_path / "dz-0"
     shutil.copytree(DAMAGED / "1.1.1-len-small-dz" / "dz-0", partition)
-    assert apply(plan_salvage(str(partition), Start()).plan, "recover --mode salvage")
+    assert apply(plan_salvage(str(partition), BrokerStart()).plan, "recover --mode salvage")
     assert judged(partition).codes == []

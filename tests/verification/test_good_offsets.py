@@ -7,7 +7,7 @@ import pytest
 
 from kseg.segment.survey import DEEP, FULL
 from kseg.verification.path_check import judge_path
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from verification.made import batch_of, of_records, plain_record
 from verification.partitions import Found, sealed
 
@@ -24,7 +24,7 @@ def facts(folder: Path, *segments: bytes, level: int = DEEP, bases: tuple[int, .
     for base, data in zip(bases, segments, strict=True):
         (folder / f"{base:020}.log").write_bytes(data)
     found = Found()
-    judge_path(str(folder), Settings(level, 10**13), found.report, lambda _: None)
+    judge_path(str(folder), CheckSettings(level, 10**13), found.report, lambda _: None)
     return {
         finding.details["firstOffset"]: (finding.details["lastGoodOffset"], finding.details["nextGoodOffset"])
         for finding in found.findings

@@ -12,7 +12,7 @@ from kseg.logdir.partition_state import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from verification.index_cases import (
     BASE_46,
     DAMAGED,
@@ -235,7 +235,7 @@ def test_a_log_that_grows_meanwhile(tmp_path: Path) -> None:
     told: list[Finding] = []
     report = Report(told.append, ("gap-truncated",))
     whole = (MIX / log.name).read_bytes()
-    judge_path(str(partition), Settings(FULL, NOW_MS), report, lambda _: log.write_bytes(whole) and None)
+    judge_path(str(partition), CheckSettings(FULL, NOW_MS), report, lambda _: log.write_bytes(whole) and None)
     assert [finding for finding in told if "beyond" in finding.code] == []
     assert log.read_bytes() == whole
 

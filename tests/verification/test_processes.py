@@ -20,14 +20,14 @@ from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL
 from kseg.verification import processes
 from kseg.verification.directories import directory_tree
-from kseg.verification.directories.directory_tree import Outcome, Task
+from kseg.verification.directories.directory_tree import CheckedPartition, Task
 from kseg.verification.processes import judge_in_processes
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from verification.log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
 
 TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
-SETTINGS = Settings(FULL, NOW_MS, 3)
+SETTINGS = CheckSettings(FULL, NOW_MS, 3)
 
 
 def damaged(tmp_path: Path, partitions: int) -> Path:
@@ -42,7 +42,7 @@ def damaged(tmp_path: Path, partitions: int) -> Path:
     return logs
 
 
-def together(tasks: list[Task], shown: list[Finding] | None = None) -> list[Outcome]:
+def together(tasks: list[Task], shown: list[Finding] | None = None) -> list[CheckedPartition]:
     report = Report(([] if shown is None else shown).append)
     return list(judge_in_processes(tasks, SETTINGS, report, lambda _: None))
 
@@ -161,7 +161,7 @@ def test_a_partition_that_cannot_be_read_is_told_and_the_others_judged(tmp_path:
 
 
 def test_a_process_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_arguments: object) -> Outcome:
+    def killed(*_arguments: object) -> CheckedPartition:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -173,7 +173,7 @@ def test_a_process_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_error_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_arguments: object) -> Outcome:
+    def broken(*_arguments: object) -> CheckedPartition:
         raise ZeroDivisionError("in a process")
 
     monkeypatch.setattr("kseg.verification.processes.judge_task", broken)

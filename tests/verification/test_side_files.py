@@ -16,7 +16,7 @@ from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from verification.index_cases import BASE_46, DAMAGED, NOW_MS, STEM, TESTDATA, set_entry
 
 TEXT = TESTDATA / "side-files" / "text"
@@ -26,7 +26,7 @@ MIX = TESTDATA / "kafka-4.3.1" / "codecs" / "codec-mix-0"
 def judged(path: Path, level: int = FULL) -> tuple[list[Finding], Report]:
     found: list[Finding] = []
     report = Report(found.append)
-    judge_path(str(path), Settings(level, NOW_MS), report, lambda _: None)
+    judge_path(str(path), CheckSettings(level, NOW_MS), report, lambda _: None)
     return found, report
 
 

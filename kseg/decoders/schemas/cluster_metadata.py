@@ -4,10 +4,10 @@ Source: the message definitions of Kafka 4.3.1's metadata module; for the notati
 6 (AccessControlRecord) and 16 (RemoveFeatureLevelRecord) were dropped after the previews, 13 was never used.
 """
 
-from kseg.formats.schema import Message
+from kseg.formats.schema import MessageSchema
 
 RECORDS = {
-    0: Message(
+    0: MessageSchema(
         "RegisterBrokerRecord",
         "brokerId:i32, isMigratingZkBroker:bool(v2+), incarnationId:uuid, brokerEpoch:i64, "
         "endPoints:[]{name:str, host:str, port:u16, securityProtocol:i16}, features:[]{name:str, "
@@ -15,15 +15,15 @@ RECORDS = {
         "inControlledShutdown:bool(v1+), logDirs:[]uuid(v3+ tag0), cordonedLogDirs:[]uuid?(v4+ tag1)",
         highest=4,
     ),
-    1: Message(
+    1: MessageSchema(
         "UnregisterBrokerRecord",
         "brokerId:i32, brokerEpoch:i64",
     ),
-    2: Message(
+    2: MessageSchema(
         "TopicRecord",
         "name:str, topicId:uuid",
     ),
-    3: Message(
+    3: MessageSchema(
         "PartitionRecord",
         "partitionId:i32, topicId:uuid, replicas:[]i32, isr:[]i32, removingReplicas:[]i32, "
         "addingReplicas:[]i32, leader:i32, leaderRecoveryState:i8(tag0), leaderEpoch:i32, "
@@ -31,11 +31,11 @@ RECORDS = {
         "lastKnownElr:[]i32?(v2+ tag2)",
         highest=2,
     ),
-    4: Message(
+    4: MessageSchema(
         "ConfigRecord",
         "resourceType:i8, resourceName:str, name:str, value:str?",
     ),
-    5: Message(
+    5: MessageSchema(
         "PartitionChangeRecord",
         "partitionId:i32, topicId:uuid, isr:[]i32?(tag0), leader:i32(tag1 =-2), replicas:[]i32?(tag2), "
         "removingReplicas:[]i32?(tag3), addingReplicas:[]i32?(tag4), leaderRecoveryState:i8(tag5 =-1), "
@@ -43,89 +43,89 @@ RECORDS = {
         "tag7)",
         highest=2,
     ),
-    7: Message(
+    7: MessageSchema(
         "FenceBrokerRecord",
         "id:i32, epoch:i64",
     ),
-    8: Message(
+    8: MessageSchema(
         "UnfenceBrokerRecord",
         "id:i32, epoch:i64",
     ),
-    9: Message(
+    9: MessageSchema(
         "RemoveTopicRecord",
         "topicId:uuid",
     ),
-    10: Message(
+    10: MessageSchema(
         "DelegationTokenRecord",
         "owner:str, requester:str, renewers:[]str, issueTimestamp:i64, maxTimestamp:i64, "
         "expirationTimestamp:i64, tokenId:str",
     ),
-    11: Message(
+    11: MessageSchema(
         "UserScramCredentialRecord",
         "name:str, mechanism:i8, salt:bytes, storedKey:bytes, serverKey:bytes, iterations:i32",
     ),
-    12: Message(
+    12: MessageSchema(
         "FeatureLevelRecord",
         "name:str, featureLevel:i16",
     ),
-    14: Message(
+    14: MessageSchema(
         "ClientQuotaRecord",
         "entity:[]{entityType:str, entityName:str?}, key:str, value:f64, remove:bool",
     ),
-    15: Message(
+    15: MessageSchema(
         "ProducerIdsRecord",
         "brokerId:i32, brokerEpoch:i64, nextProducerId:i64",
     ),
-    17: Message(
+    17: MessageSchema(
         "BrokerRegistrationChangeRecord",
         "brokerId:i32, brokerEpoch:i64, fenced:i8(tag0), inControlledShutdown:i8(v1+ tag1), "
         "logDirs:[]uuid(v2+ tag2), cordonedLogDirs:[]uuid?(v3+ tag3)",
         highest=3,
     ),
-    18: Message(
+    18: MessageSchema(
         "AccessControlEntryRecord",
         "id:uuid, resourceType:i8, resourceName:str, patternType:i8, principal:str, host:str, "
         "operation:i8, permissionType:i8",
     ),
-    19: Message(
+    19: MessageSchema(
         "RemoveAccessControlEntryRecord",
         "id:uuid",
     ),
-    20: Message(
+    20: MessageSchema(
         "NoOpRecord",
         "",
     ),
-    21: Message(
+    21: MessageSchema(
         "ZkMigrationStateRecord",
         "zkMigrationState:i8",
     ),
-    22: Message(
+    22: MessageSchema(
         "RemoveUserScramCredentialRecord",
         "name:str, mechanism:i8",
     ),
-    23: Message(
+    23: MessageSchema(
         "BeginTransactionRecord",
         "name:str?(tag0)",
     ),
-    24: Message(
+    24: MessageSchema(
         "EndTransactionRecord",
         "",
     ),
-    25: Message(
+    25: MessageSchema(
         "AbortTransactionRecord",
         "reason:str?(tag0)",
     ),
-    26: Message(
+    26: MessageSchema(
         "RemoveDelegationTokenRecord",
         "tokenId:str",
     ),
-    27: Message(
+    27: MessageSchema(
         "RegisterControllerRecord",
         "controllerId:i32, incarnationId:uuid, zkMigrationReady:bool, endPoints:[]{name:str, host:str, "
         "port:u16, securityProtocol:i16}, features:[]{name:str, minSupportedVersion:i16, "
         "maxSupportedVersion:i16}",
     ),
-    28: Message(
+    28: MessageSchema(
         "ClearElrRecord",
         "topicName:str",
     ),

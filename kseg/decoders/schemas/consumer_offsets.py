@@ -4,47 +4,47 @@ Source: the message definitions of Kafka 4.3.1's group coordinator; for the nota
 Types 9 and 18 are unused.
 """
 
-from kseg.formats.schema import Message
+from kseg.formats.schema import MessageSchema
 
 KEYS = {
-    0: Message("LegacyOffsetCommitKey", "group:str, topic:str, partition:i32", flexible=None),
-    1: Message("OffsetCommitKey", "group:str, topic:str, partition:i32", flexible=None),
-    2: Message("GroupMetadataKey", "group:str", flexible=None),
-    3: Message("ConsumerGroupMetadataKey", "groupId:str", flexible=None),
-    4: Message("ConsumerGroupPartitionMetadataKey", "groupId:str", flexible=None),
-    5: Message("ConsumerGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
-    6: Message("ConsumerGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
-    7: Message("ConsumerGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
-    8: Message("ConsumerGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
-    10: Message("ShareGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
-    11: Message("ShareGroupMetadataKey", "groupId:str", flexible=None),
-    12: Message("ShareGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
-    13: Message("ShareGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
-    14: Message("ShareGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
-    15: Message("ShareGroupStatePartitionMetadataKey", "groupId:str", flexible=None),
-    16: Message("ConsumerGroupRegularExpressionKey", "groupId:str, regularExpression:str", flexible=None),
-    17: Message("StreamsGroupMetadataKey", "groupId:str", flexible=None),
-    19: Message("StreamsGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
-    20: Message("StreamsGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
-    21: Message("StreamsGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
-    22: Message("StreamsGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
-    23: Message("StreamsGroupTopologyKey", "groupId:str", flexible=None),
+    0: MessageSchema("LegacyOffsetCommitKey", "group:str, topic:str, partition:i32", flexible=None),
+    1: MessageSchema("OffsetCommitKey", "group:str, topic:str, partition:i32", flexible=None),
+    2: MessageSchema("GroupMetadataKey", "group:str", flexible=None),
+    3: MessageSchema("ConsumerGroupMetadataKey", "groupId:str", flexible=None),
+    4: MessageSchema("ConsumerGroupPartitionMetadataKey", "groupId:str", flexible=None),
+    5: MessageSchema("ConsumerGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
+    6: MessageSchema("ConsumerGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
+    7: MessageSchema("ConsumerGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
+    8: MessageSchema("ConsumerGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
+    10: MessageSchema("ShareGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
+    11: MessageSchema("ShareGroupMetadataKey", "groupId:str", flexible=None),
+    12: MessageSchema("ShareGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
+    13: MessageSchema("ShareGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
+    14: MessageSchema("ShareGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
+    15: MessageSchema("ShareGroupStatePartitionMetadataKey", "groupId:str", flexible=None),
+    16: MessageSchema("ConsumerGroupRegularExpressionKey", "groupId:str, regularExpression:str", flexible=None),
+    17: MessageSchema("StreamsGroupMetadataKey", "groupId:str", flexible=None),
+    19: MessageSchema("StreamsGroupMemberMetadataKey", "groupId:str, memberId:str", flexible=None),
+    20: MessageSchema("StreamsGroupTargetAssignmentMetadataKey", "groupId:str", flexible=None),
+    21: MessageSchema("StreamsGroupTargetAssignmentMemberKey", "groupId:str, memberId:str", flexible=None),
+    22: MessageSchema("StreamsGroupCurrentMemberAssignmentKey", "groupId:str, memberId:str", flexible=None),
+    23: MessageSchema("StreamsGroupTopologyKey", "groupId:str", flexible=None),
 }
 
 VALUES = {
-    0: Message(
+    0: MessageSchema(
         "LegacyOffsetCommitValue",
         "offset:i64, metadata:str, commitTimestamp:i64",
         flexible=None,
     ),
-    1: Message(
+    1: MessageSchema(
         "OffsetCommitValue",
         "offset:i64, leaderEpoch:i32(v3+), metadata:str, commitTimestamp:i64, expireTimestamp:i64(v1), "
         "topicId:uuid(v4+ tag0)",
         highest=4,
         flexible=4,
     ),
-    2: Message(
+    2: MessageSchema(
         "GroupMetadataValue",
         "protocolType:str, generation:i32, protocol:str?, leader:str?, currentStateTimestamp:i64(v2+), "
         "members:[]{memberId:str, groupInstanceId:str?(v3+), clientId:str, clientHost:str, "
@@ -52,86 +52,86 @@ VALUES = {
         highest=4,
         flexible=4,
     ),
-    3: Message(
+    3: MessageSchema(
         "ConsumerGroupMetadataValue",
         "epoch:i32, metadataHash:i64(tag0)",
     ),
-    4: Message(
+    4: MessageSchema(
         "ConsumerGroupPartitionMetadataValue",
         "topics:[]{topicId:uuid, topicName:str, numPartitions:i32, partitionMetadata:[]{partition:i32, racks:[]str}}",
     ),
-    5: Message(
+    5: MessageSchema(
         "ConsumerGroupMemberMetadataValue",
         "instanceId:str?, rackId:str?, clientId:str, clientHost:str, subscribedTopicNames:[]str, "
         "subscribedTopicRegex:str?, rebalanceTimeoutMs:i32, serverAssignor:str?, "
         "classicMemberMetadata:{sessionTimeoutMs:i32, supportedProtocols:[]{name:str, "
         "metadata:bytes}}?(tag0)",
     ),
-    6: Message(
+    6: MessageSchema(
         "ConsumerGroupTargetAssignmentMetadataValue",
         "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)",
     ),
-    7: Message(
+    7: MessageSchema(
         "ConsumerGroupTargetAssignmentMemberValue",
         "topicPartitions:[]{topicId:uuid, partitions:[]i32}",
     ),
-    8: Message(
+    8: MessageSchema(
         "ConsumerGroupCurrentMemberAssignmentValue",
         "memberEpoch:i32, previousMemberEpoch:i32, state:i8, assignedPartitions:[]{topicId:uuid, "
         "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, partitionsPendingRevocation:[]{topicId:uuid, "
         "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}",
     ),
-    10: Message(
+    10: MessageSchema(
         "ShareGroupMemberMetadataValue",
         "rackId:str?, clientId:str, clientHost:str, subscribedTopicNames:[]str",
     ),
-    11: Message(
+    11: MessageSchema(
         "ShareGroupMetadataValue",
         "epoch:i32, metadataHash:i64",
     ),
-    12: Message(
+    12: MessageSchema(
         "ShareGroupTargetAssignmentMetadataValue",
         "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)",
     ),
-    13: Message(
+    13: MessageSchema(
         "ShareGroupTargetAssignmentMemberValue",
         "topicPartitions:[]{topicId:uuid, partitions:[]i32}",
     ),
-    14: Message(
+    14: MessageSchema(
         "ShareGroupCurrentMemberAssignmentValue",
         "memberEpoch:i32, previousMemberEpoch:i32, state:i8, assignedPartitions:[]{topicId:uuid, partitions:[]i32}",
     ),
-    15: Message(
+    15: MessageSchema(
         "ShareGroupStatePartitionMetadataValue",
         "initializingTopics:[]{topicId:uuid, topicName:str, partitions:[]i32}, "
         "initializedTopics:[]{topicId:uuid, topicName:str, partitions:[]i32}, "
         "deletingTopics:[]{topicId:uuid, topicName:str}",
     ),
-    16: Message(
+    16: MessageSchema(
         "ConsumerGroupRegularExpressionValue",
         "topics:[]str, version:i64, timestamp:i64",
     ),
-    17: Message(
+    17: MessageSchema(
         "StreamsGroupMetadataValue",
         "epoch:i32, metadataHash:i64, validatedTopologyEpoch:i32(tag0 =-1), "
         "lastAssignmentConfigs:[]{key:str, value:str}?(tag1 =[])",
     ),
-    19: Message(
+    19: MessageSchema(
         "StreamsGroupMemberMetadataValue",
         "instanceId:str?, rackId:str?, clientId:str, clientHost:str, rebalanceTimeoutMs:i32, "
         "topologyEpoch:i32, processId:str, userEndpoint:{host:str, port:u16}?, clientTags:[]{key:str, "
         "value:str}",
     ),
-    20: Message(
+    20: MessageSchema(
         "StreamsGroupTargetAssignmentMetadataValue",
         "assignmentEpoch:i32, assignmentTimestamp:i64(tag0)",
     ),
-    21: Message(
+    21: MessageSchema(
         "StreamsGroupTargetAssignmentMemberValue",
         "activeTasks:[]{subtopologyId:str, partitions:[]i32}, standbyTasks:[]{subtopologyId:str, "
         "partitions:[]i32}, warmupTasks:[]{subtopologyId:str, partitions:[]i32}",
     ),
-    22: Message(
+    22: MessageSchema(
         "StreamsGroupCurrentMemberAssignmentValue",
         "memberEpoch:i32, previousMemberEpoch:i32, state:i8, activeTasks:[]{subtopologyId:str, "
         "partitions:[]i32, assignmentEpochs:[]i32?(tag0 =[])}, standbyTasks:[]{subtopologyId:str, "
@@ -143,7 +143,7 @@ VALUES = {
         "warmupTasksPendingRevocation:[]{subtopologyId:str, partitions:[]i32, "
         "assignmentEpochs:[]i32?(tag0 =[])}",
     ),
-    23: Message(
+    23: MessageSchema(
         "StreamsGroupTopologyValue",
         "epoch:i32, subtopologies:[]{subtopologyId:str, sourceTopics:[]str, sourceTopicRegex:[]str, "
         "stateChangelogTopics:[]{name:str, partitions:i32, replicationFactor:i16, "
@@ -154,14 +154,14 @@ VALUES = {
     ),
 }
 
-SUBSCRIPTION = Message(
+SUBSCRIPTION = MessageSchema(
     "ConsumerProtocolSubscription",
     "topics:[]str, userData:bytes?, ownedPartitions:[]{topic:str, partitions:[]i32}(v1+), generationId:i32(v2+), "
     "rackId:str?(v3+)",
     highest=3,
     flexible=None,
 )
-ASSIGNMENT = Message(
+ASSIGNMENT = MessageSchema(
     "ConsumerProtocolAssignment",
     "assignedPartitions:[]{topic:str, partitions:[]i32}, userData:bytes?",
     highest=3,

@@ -3,14 +3,14 @@
 Source: the message definitions of Kafka 4.3.1's transaction coordinator; for the notation see `kseg.formats.schema`.
 """
 
-from kseg.formats.schema import Message
+from kseg.formats.schema import MessageSchema
 
 KEYS = {
-    0: Message("TransactionLogKey", "transactionalId:str", flexible=None),
+    0: MessageSchema("TransactionLogKey", "transactionalId:str", flexible=None),
 }
 
 VALUES = {
-    0: Message(
+    0: MessageSchema(
         "TransactionLogValue",
         "producerId:i64, previousProducerId:i64(tag0 =-1), nextProducerId:i64(tag1 =-1), "
         "producerEpoch:i16, nextProducerEpoch:i16(tag3 =-1), transactionTimeoutMs:i32, "

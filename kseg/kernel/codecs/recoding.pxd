@@ -12,7 +12,7 @@ cdef enum:
     # Internal: the expansion buffer must be extended.
     NEEDS_BUFFER = 3
 
-cdef class Selection:
+cdef class BatchSelection:
     cdef public long long next_offset
     cdef readonly long long size
 
@@ -28,8 +28,8 @@ cdef bint check_records(
     const unsigned char* p, Py_ssize_t at, const unsigned char* records, Py_ssize_t start, Py_ssize_t end
 ) noexcept nogil
 cdef Py_ssize_t count_selected(
-    Selection selection, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop, int kept,
-    long long max_bytes
+    BatchSelection selection, const unsigned char* p, const long long* frames, Py_ssize_t first, Py_ssize_t stop,
+    int kept, long long max_bytes
 ) noexcept nogil
 cdef void write_header(unsigned char* out, Py_ssize_t at, Py_ssize_t end, int codec) noexcept nogil
 cdef int pack_frames(

@@ -55,7 +55,7 @@ LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 native_setup()
 
 
-class Selection:
+class BatchSelection:
     """Selects batches to recode. ``next_offset``: least base offset of the next batch; ``size``: bytes selected."""
 
     def __init__(self, next_offset=0):
@@ -99,7 +99,7 @@ def can_recode(
 
 
 def count_selected(selection, p, frames, first, stop, kept, max_bytes):
-    """`Selection.select` for checked buffers: returns the end of the run."""
+    """`BatchSelection.select` for checked buffers: returns the end of the run."""
     i: cython.Py_ssize_t
     at: cython.Py_ssize_t
     frame: cython.Py_ssize_t

@@ -68,6 +68,7 @@ cdef extern from "native.h" nogil:
         VARINT_LENGTH_MASK "KSEG_VARINT_LENGTH_MASK"
     int be16 "kseg_be16"(const unsigned char* p, Py_ssize_t i)
     long long be32 "kseg_be32"(const unsigned char* p, Py_ssize_t i)
+    long long stored_crc "kseg_stored_crc"(const unsigned char* p, Py_ssize_t i)
     long long be64 "kseg_be64"(const unsigned char* p, Py_ssize_t i)
     long long varint "kseg_varint"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end)
     long long difference "kseg_difference"(long long a, long long b)

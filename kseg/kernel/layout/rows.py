@@ -69,6 +69,10 @@ def be32(p, i):
     return int.from_bytes(p[i : i + 4], "big", signed=True)
 
 
+def stored_crc(p, i):
+    return int.from_bytes(p[i : i + 4], "big")
+
+
 def be64(p, i):
     return int.from_bytes(p[i : i + 8], "big", signed=True)
 

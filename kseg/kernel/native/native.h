@@ -57,6 +57,10 @@ static inline int64_t kseg_be32(const unsigned char *p, ptrdiff_t i) {
     return (int32_t)kseg_unsigned_be32(p + i);
 }
 
+static inline int64_t kseg_stored_crc(const unsigned char *p, ptrdiff_t i) {
+    return kseg_unsigned_be32(p + i);
+}
+
 static inline int64_t kseg_be64(const unsigned char *p, ptrdiff_t i) {
     p += i;
     return (int64_t)((uint64_t)p[0] << 56 | (uint64_t)p[1] << 48 | (uint64_t)p[2] << 40 | (uint64_t)p[3] << 32 |

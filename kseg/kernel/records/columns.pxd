@@ -1,4 +1,4 @@
-from kseg.kernel.records.plain cimport PlainFrames, Progress
+from kseg.kernel.records.plain cimport PassPosition, PlainFrames
 
 cpdef enum:
     # Columns of ``wanted``.
@@ -13,7 +13,7 @@ cpdef enum:
     VALUES = 2
     HEADERS = 4
 
-cdef class Collector(Progress):
+cdef class Collector(PassPosition):
     cdef public Py_ssize_t row_count, header_count
     cdef PlainFrames plain
 

@@ -54,7 +54,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
 )
 from cython.cimports.kseg.kernel.records.column_bytes import check_capacity
 from cython.cimports.kseg.kernel.records.messages import row_check
-from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PlainFrames, Progress, enter, leave
+from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PassPosition, PlainFrames, enter, leave
 
 from kseg.kernel.records.plain import check_frames
 
@@ -89,11 +89,11 @@ def kind_of(check):
     return (check >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
 
 
-class Collector(Progress):
+class Collector(PassPosition):
     """Reads rows of many plain frames into buffers with ``row_count`` rows and ``header_count`` header rows so far."""
 
     def __init__(self, frame):
-        Progress.__init__(self)
+        PassPosition.__init__(self)
         self.row_count = self.header_count = 0
         if not cython.compiled:
             self.plain = PlainFrames()

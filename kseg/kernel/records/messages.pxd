@@ -32,7 +32,6 @@ cdef class MessageWalk:
     cdef public long long count, last_offset, misfits, base
     cdef long long timestamp
     cdef int kind, mode
-    cdef bint checks_crc
 
 cdef long long row_check(long long crc, long long is_right, long long kind) noexcept nogil
 cdef int walk_set(

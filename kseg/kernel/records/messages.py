@@ -56,19 +56,17 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be64,
     crc32,
     native_setup,
+    stored_crc,
     sum_of,
 )
 
 native_setup()
-
 
 REASONS = {
     TOO_SMALL: "the size of a message is smaller than its header",
     MISFIT: "a key or value does not fit its message",
     UNKNOWN_MAGIC: "the magic of a message is unknown",
 }
-# C variables, as Cython treats literals of more than 31 bits as Python objects.
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 SIZE_BYTES = cython.declare(cython.Py_ssize_t, 4)  # before a key, a value or an entry of 0.7
 # The smallest value of the size field: CRC, magic, attributes, the timestamp of v1, and the sizes of key and value.
 MIN_V0_BYTES = cython.declare(cython.longlong, 14)
@@ -79,18 +77,17 @@ class MessageWalk:
     """A walk over one message set, from byte ``position`` on.
 
     ``base`` is added to offsets; in 0.7, whose messages all have the offset of the set, it is that offset. ``kind`` and
-    ``timestamp`` (ms) are those of the wrapper; kind OWN: there is none. Without ``checks_crc`` CRCs are not checked.
+    ``timestamp`` (ms) are those of the wrapper; kind OWN: there is none.
 
     ``row_count``: rows written by the last call. Of all calls, ``count``: number of entries; ``last_offset``: stored
     offset of the last entry (0.7: its position); ``misfits``: number of misfit rows.
     """
 
-    def __init__(self, base=0, kind=OWN, timestamp=-1, checks_crc=True, mode=STRICT):
+    def __init__(self, base=0, kind=OWN, timestamp=-1, mode=STRICT):
         self.position = self.row_count = self.count = self.last_offset = self.misfits = 0
         self.base = base
         self.kind = kind
         self.timestamp = timestamp
-        self.checks_crc = checks_crc
         self.mode = mode
 
     def read(
@@ -184,7 +181,7 @@ def read_fields(
 
 def row_check(crc, is_right, kind):
     """Returns ROW_CHECK: a stored CRC, whether it is right, and the timestamp type."""
-    return (crc & LOW_32_BITS) | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
+    return crc | (is_right << CHECK_VALID_SHIFT) | (kind << CHECK_KIND_SHIFT)
 
 
 @cython.cfunc
@@ -200,8 +197,8 @@ def check_of(
     kind: cython.longlong,
 ) -> cython.longlong:
     """Returns ROW_CHECK of the CRC at ``crc_at``, which covers the bytes from ``start`` up to ``after``."""
-    stored: cython.longlong = be32(p, crc_at) & LOW_32_BITS
-    return row_check(stored, not walk.checks_crc or crc32(0, p, start, after) == stored, kind)
+    stored: cython.longlong = stored_crc(p, crc_at)
+    return row_check(stored, crc32(0, p, start, after) == stored, kind)
 
 
 @cython.cfunc

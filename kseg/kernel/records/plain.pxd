@@ -11,7 +11,7 @@ cpdef enum:
     MORE_HEADERS = 4
     NEEDS_DECODING = 5
 
-cdef class Progress:
+cdef class PassPosition:
     cdef public Py_ssize_t frame, position
     cdef public long long record, records, needed
 
@@ -30,8 +30,8 @@ cdef bint has_plain_header(const unsigned char* p, const long long* frames, Py_s
 cdef int is_legacy_plain(const unsigned char* p, Py_ssize_t position, Py_ssize_t size, int magic) noexcept nogil
 cdef void legacy_row(const unsigned char* p, Py_ssize_t position, int magic, long long* row) noexcept nogil
 cpdef long long sequence_after(long long base, long long delta) noexcept nogil
-cdef int enter(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t left) noexcept nogil
-cdef void leave(PlainFrames* plain, Py_ssize_t at, Progress progress, Py_ssize_t stop) noexcept nogil
+cdef int enter(PlainFrames* plain, Py_ssize_t at, PassPosition progress, Py_ssize_t left) noexcept nogil
+cdef void leave(PlainFrames* plain, Py_ssize_t at, PassPosition progress, Py_ssize_t stop) noexcept nogil
 cdef long long needed_bytes(const RecordTable* table, Py_ssize_t row, Py_ssize_t capacity) noexcept nogil
 cdef int next_rows(PlainFrames* plain, Py_ssize_t at) noexcept nogil
 cdef int open_frame(PlainFrames* plain, Py_ssize_t at) noexcept nogil

@@ -49,6 +49,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_WIDTH,
     be32,
     be64,
+    stored_crc,
 )
 from cython.cimports.kseg.kernel.records.messages import row_check
 from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
@@ -71,7 +72,7 @@ MIN_ROWS = cython.declare(cython.Py_ssize_t, 16)
 HEADER_MARGIN = cython.declare(cython.Py_ssize_t, 32)
 
 
-class Progress:
+class PassPosition:
     """The position of a pass over plain frames.
 
     ``frame``: the next frame; ``record``: its next record, at byte ``position``, 0: the frame is not begun.
@@ -132,7 +133,7 @@ def legacy_row(p, position, magic, row):
     row[ROW_VALUE_SIZE] = be32(p, value - SIZE_BYTES)
     row[ROW_HEADERS] = 0
     row[ROW_HEADER_COUNT] = 0
-    row[ROW_CHECK] = row_check(be32(p, position + LEGACY_CRC), True, kind)
+    row[ROW_CHECK] = row_check(stored_crc(p, position + LEGACY_CRC), True, kind)
 
 
 def has_plain_header(p, frames, at):

@@ -44,12 +44,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be16,
     be32,
     be64,
+    stored_crc,
     sum_of,
 )
 from cython.cimports.kseg.kernel.native.escape import put, put_int
 from cython.cimports.kseg.kernel.records.plain import sequence_after
-
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
 @cython.cfunc
@@ -132,8 +131,7 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     timestamp: cython.longlong = (
         -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= MAGIC_V2 else V1_TIMESTAMP))
     )
-    crc: cython.longlong = be32(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
-    crc &= LOW_32_BITS
+    crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
     if magic >= MAGIC_V2:
         o = put_text_v2(out, o, p, at)
     else:
@@ -236,8 +234,7 @@ def put_json_batch(line, o, p, frames, frame, origin):
     out: cython.pointer[cython.uchar] = line.out
     at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
-    crc: cython.longlong = be32(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
-    crc &= LOW_32_BITS
+    crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
     o = put(out, o, line.context.batch, line.context.batch_size)
     o = put_int(out, o, at + origin)
     o = put(out, o, b',"size":', 8)

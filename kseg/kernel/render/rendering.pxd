@@ -1,8 +1,8 @@
-from kseg.kernel.records.plain cimport PlainFrames, Progress
+from kseg.kernel.records.plain cimport PassPosition, PlainFrames
 from kseg.kernel.render.lines cimport Line
 from kseg.kernel.render.schema cimport Job
 
-cdef class Renderer(Progress):
+cdef class Renderer(PassPosition):
     cdef public Py_ssize_t written, row
     cdef public long long batches, origin
     cdef public int flags

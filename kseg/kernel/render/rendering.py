@@ -35,8 +35,8 @@ from cython.cimports.kseg.kernel.records.plain import (
     NEEDS_DECODING,
     NOT_PLAIN,
     TOO_SMALL,
+    PassPosition,
     PlainFrames,
-    Progress,
     enter,
     has_plain_header,
     leave,
@@ -66,7 +66,7 @@ TAIL = cython.declare(cython.Py_ssize_t, 512)
 DECODED_TAIL = cython.declare(cython.Py_ssize_t, 1024)
 
 
-class Renderer(Progress):
+class Renderer(PassPosition):
     """Prints batches and records into output buffers of the caller.
 
     ``flags``: DEEP and others of lines.pxd. ``context``: texts about the file for JSON lines (Context of lines.pxd):
@@ -78,7 +78,7 @@ class Renderer(Progress):
     """
 
     def __init__(self, flags=0, context=None, program=None):
-        Progress.__init__(self)
+        PassPosition.__init__(self)
         self.written = self.row = self.batches = self.origin = 0
         if not cython.compiled:
             self.line, self.plain, self.job = Line(), PlainFrames(), Job()

@@ -16,14 +16,13 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_ATTRIBUTES,
     V2_CRC,
 )
-from cython.cimports.kseg.kernel.layout.rows import be32, crc32, crc32_range, crc32c, crc32c_range, native_setup
+from cython.cimports.kseg.kernel.layout.rows import crc32, crc32_range, crc32c, crc32c_range, native_setup, stored_crc
 from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, PrefixTable
 
 native_setup()
 
 
 MAX_DIRECT_BYTES = cython.declare(cython.Py_ssize_t, 1024)
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
 @cython.cfunc
@@ -87,13 +86,13 @@ def crc_is_right(prefixes, p, i, after, v07):
     through: cython.uint
     if castagnoli:
         start = i + V2_ATTRIBUTES
-        stored = be32(p, i + V2_CRC) & LOW_32_BITS
+        stored = stored_crc(p, i + V2_CRC)
     elif v07:
         start = i + V07_MIN_BYTES + p[i + V07_MAGIC]
-        stored = be32(p, start - CRC_BYTES) & LOW_32_BITS
+        stored = stored_crc(p, start - CRC_BYTES)
     else:
         start = i + ENTRY_MAGIC
-        stored = be32(p, i + LEGACY_CRC) & LOW_32_BITS
+        stored = stored_crc(p, i + LEGACY_CRC)
     if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= MAX_DIRECT_BYTES:
         return stored == crc_of(castagnoli, 0, p, start, after)
     if castagnoli:

@@ -36,6 +36,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be64,
     crc32c,
     native_setup,
+    stored_crc,
 )
 from cython.cimports.kseg.kernel.native.search import could_be_frame, frame_bytes
 from cython.cimports.kseg.kernel.records.walk import walk_frame
@@ -71,7 +72,6 @@ else:
 
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
-LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
 
 @cython.cfunc
@@ -112,7 +112,7 @@ def follow_intact(scan, p, i, end, rows, n, capacity):
         size = be32(p, i + ENTRY_SIZE) + ENTRY_OVERHEAD
         if size < V2_HEADER_BYTES or size > end - i:
             break
-        if be32(p, i + V2_CRC) & LOW_32_BITS != crc32c(0, p, i + V2_ATTRIBUTES, i + size):
+        if stored_crc(p, i + V2_CRC) != crc32c(0, p, i + V2_ATTRIBUTES, i + size):
             break
         if walks:
             found = walk_frame(scan, p, i, size)

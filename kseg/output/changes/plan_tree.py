@@ -6,7 +6,7 @@ from typing import NamedTuple
 from kseg.output.drawing import drawn
 
 
-class Entry(NamedTuple):
+class PlanLine(NamedTuple):
     """One line of a plan; ``action`` is "" for a remark. ``origin``, a path, and ``reason``, a sentence, may be ""."""
 
     action: str
@@ -16,7 +16,7 @@ class Entry(NamedTuple):
     reason: str = ""
 
 
-def plan_tree(directory: str, entries: Iterable[Entry], is_colored: bool) -> str:
+def plan_tree(directory: str, entries: Iterable[PlanLine], is_colored: bool) -> str:
     """Returns the tree as text. All names must be printable."""
     from rich.console import Group
     from rich.text import Text

@@ -11,7 +11,7 @@ from kseg.changes.driver.totals import PlanTotals
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import encode, name_value
-from kseg.output.changes.plan_tree import Entry, plan_tree
+from kseg.output.changes.plan_tree import PlanLine, plan_tree
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
@@ -115,7 +115,9 @@ class TextPlans(PlanPrinter):
         directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.staged_bytes
         total = f"In all: {_removed(plan)}; disk space needed: {shown_bytes(needed)}"
         if self.sink.is_terminal:
-            for line in plan_tree(directory, [*self._entries(plan), Entry("", total)], self._paint.is_on).splitlines():
+            for line in plan_tree(
+                directory, [*self._entries(plan), PlanLine("", total)], self._paint.is_on
+            ).splitlines():
                 self._put(line)
             return
         self._put(directory)
@@ -124,23 +126,25 @@ class TextPlans(PlanPrinter):
         for line in _wrapped(total):
             self._put(line)
 
-    def _entries(self, plan: Plan) -> Iterator[Entry]:
+    def _entries(self, plan: Plan) -> Iterator[PlanLine]:
         before, groups = "", _grouped(plan.steps)
         for group in groups[:MAX_STEPS]:
             step, reason = group[0], _reason(group[0])
             text = f"{on_one_line(_names(group))} {_sizes(group)}".rstrip()
             shown = "" if reason == before else on_one_line(reason)
-            yield Entry(step.action, text, _COLORS.get(step.action, "cyan"), reason=shown)
+            yield PlanLine(step.action, text, _COLORS.get(step.action, "cyan"), reason=shown)
             before = reason
         if rest := [step for group in groups[MAX_STEPS:] for step in group]:
-            yield Entry("", f"... and {_counted(Counter(step.action for step in rest))} more")
+            yield PlanLine("", f"... and {_counted(Counter(step.action for step in rest))} more")
         for taken in plan.from_replica[:MAX_STEPS]:
             text, origin = f"offsets {taken.first_offset}..{taken.last_offset}", f"from {on_one_line(taken.file)}"
-            yield Entry("left" if taken.why else "taken", text, origin=origin, reason=on_one_line(taken.why))
+            yield PlanLine("left" if taken.why else "taken", text, origin=origin, reason=on_one_line(taken.why))
         if len(plan.from_replica) > MAX_STEPS:
-            yield Entry("", f"... and {plural(len(plan.from_replica) - MAX_STEPS, 'range', 'ranges')} of offsets more")
+            yield PlanLine(
+                "", f"... and {plural(len(plan.from_replica) - MAX_STEPS, 'range', 'ranges')} of offsets more"
+            )
 
-    def _put_entry(self, entry: Entry) -> None:
+    def _put_entry(self, entry: PlanLine) -> None:
         if not entry.action:
             self._put(f"  {entry.text}")
             return

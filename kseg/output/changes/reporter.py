@@ -16,7 +16,7 @@ from kseg.output.sink import MemorySink, Sink
 Row = dict[str, Any]
 
 
-class SummaryPrinter(Protocol):
+class ChangeSummaryPrinter(Protocol):
     """Prints the summary of each partition."""
 
     def show(self, partition: Row, segments: Iterable[Row]) -> None:
@@ -30,7 +30,7 @@ class ChangeReporter:
     """A `kseg.changes.driver.reporter.Reporter` that prints."""
 
     def __init__(
-        self, printer: PlanPrinter, notices: Notices, quiet: bool = False, summaries: SummaryPrinter | None = None
+        self, printer: PlanPrinter, notices: Notices, quiet: bool = False, summaries: ChangeSummaryPrinter | None = None
     ) -> None:
         """``summaries``: prints the summaries of partitions, None for nothing."""
         self.printer, self.notices, self.summaries = printer, notices, summaries
@@ -78,7 +78,7 @@ def recorded_json(
     recording: Recording,
     outcome: Outcome,
     keeps: bool,
-    summaries: Callable[[Sink, Notices], SummaryPrinter] | None = None,
+    summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None = None,
 ) -> str:
     """Returns the output of ``--format json`` for a recorded run; messages are left out."""
     sink, notices = MemorySink(), _NoNotices()

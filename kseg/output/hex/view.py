@@ -19,13 +19,14 @@ from kseg.output.hex.headers import MAGIC_END, show_header, show_key
 from kseg.output.hex.lines import HexLines
 from kseg.output.hex.records import show_records
 from kseg.output.paint import Paint
-from kseg.output.printer import Printer, Span, Style
+from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
 from kseg.quantities import plural
 from kseg.segment.batches import Batch, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 
 DAMAGE_BYTES = 256
 """Printed bytes of a damaged range after its possible header, unless ``--position`` is given."""
@@ -71,7 +72,7 @@ class HexPrinter(Printer):
         for i in range(run.count):
             self.batch(reader.batch(run, i, keep=False))
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[Span]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         """Prints the whole batch; ``spans`` is ignored."""
         if not self._lines.shows(batch.position, batch.end):
             return

@@ -33,14 +33,14 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.parts import in_parts, is_worth_parts
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
 from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows
 
 
 class AcceptedBatches:
-    """Iterates over `Headers` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
+    """Iterates over `HeaderRows` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
 
     ``max_size``: max.message.bytes of a broker that treats larger messages as corrupt; such a broker does not know v2,
     whose checksum is at another place. ``jobs`` threads read a large file.
@@ -56,16 +56,16 @@ class AcceptedBatches:
         self._jobs = jobs
         self.position = position
 
-    def __iter__(self) -> Iterator[Headers]:
+    def __iter__(self) -> Iterator[HeaderRows]:
         for found in self._intact():
             kept = self._known(found.rows, self._below_limit(found.rows, found.count))
             if kept:
-                yield Headers(found.rows, kept)
+                yield HeaderRows(found.rows, kept)
             if kept < found.count:
                 self.position = found.rows[kept * BATCH_WIDTH + BATCH_POSITION]
                 return
 
-    def _intact(self) -> Iterator[Headers]:
+    def _intact(self) -> Iterator[HeaderRows]:
         """Yields batches with right checksums, up to the first wrong one."""
         extent = self._source.extent
         if is_worth_parts(self._size - self.position, self._jobs):
@@ -82,10 +82,10 @@ class AcceptedBatches:
             self.position += found.rows[BATCH_SIZE]
             yield found
 
-    def _reading(self) -> Callable[[int, int], tuple[int, list[Headers]]]:
+    def _reading(self) -> Callable[[int, int], tuple[int, list[HeaderRows]]]:
         buffers = Buffers()
 
-        def part(start: int, end: int) -> tuple[int, list[Headers]]:
+        def part(start: int, end: int) -> tuple[int, list[HeaderRows]]:
             windows = Windows(self._source.extent, start, end, walk=False, buffers=buffers)
             found = list(_headers_in(windows))
             return windows.position, found
@@ -106,7 +106,7 @@ class AcceptedBatches:
         magics = rows[BATCH_MAGIC : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         return next((i for i, magic in enumerate(magics) if magic > self._max_magic), count)
 
-    def _beyond_windows(self) -> Headers | None:
+    def _beyond_windows(self) -> HeaderRows | None:
         """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
         magic, or one that is larger than the largest window."""
         head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
@@ -128,9 +128,9 @@ class AcceptedBatches:
         rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)
         frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, magic, CRC_RIGHT
         headers.read(data, frame, 1, False, self.position, rows)
-        return Headers(rows, 1)
+        return HeaderRows(rows, 1)
 
 
-def _headers_in(windows: Windows) -> Iterator[Headers]:
+def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
     for rows, count, _ in windows.headers():
-        yield Headers(rows, count)
+        yield HeaderRows(rows, count)

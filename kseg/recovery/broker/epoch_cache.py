@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from kseg.formats.rows import int64s
 from kseg.kernel.state import epochs as kernel
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
 
 _CHANGES_AT_ONCE = 64
@@ -65,7 +65,7 @@ class EpochChanges:
         self._report = report
         self._state, self._found = kernel.EpochState(), int64s(_CHANGES_AT_ONCE * kernel.CHANGE_WIDTH)
 
-    def add(self, headers: Headers) -> None:
+    def add(self, headers: HeaderRows) -> None:
         done = 0
         while done < headers.count:
             done = kernel.changes(headers.rows, done, headers.count, self._state, self._found)

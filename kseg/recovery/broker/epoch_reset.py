@@ -11,13 +11,13 @@ from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.workspace import Workspace
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 
 _ZERO = bytes(4)
 """The new bytes of partitionLeaderEpoch."""
 
 
-def epoch_positions(headers: Headers) -> Iterator[int]:
+def epoch_positions(headers: HeaderRows) -> Iterator[int]:
     """Yields the positions of leader epochs other than 0 in batches that have the field."""
     for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
         if headers.rows[at + BATCH_MAGIC] == MAGIC_V2 and headers.rows[at + BATCH_LEADER_EPOCH] != 0:

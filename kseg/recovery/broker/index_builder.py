@@ -9,7 +9,7 @@ from kseg.recovery.refusal import BrokerRefusesError
 from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
 from kseg.segment.indexes import SegmentIndexes
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 
 
 class IndexBuilder(SegmentIndexes):
@@ -22,7 +22,7 @@ class IndexBuilder(SegmentIndexes):
         self._era, self._path = era, path
         self._scratch: list[Scratch] = []  # one, once a message must be decompressed
 
-    def add(self, headers: Headers, read: Callable[[int, int], bytes]) -> tuple[int, int]:
+    def add(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> tuple[int, int]:
         """Adds batches. Returns a status of `kseg.kernel.state.indexing` and the number of batches added.
 
         ``read`` returns bytes of the .log by position and length. Raises BrokerRefusesError if a broker needs the first
@@ -32,7 +32,7 @@ class IndexBuilder(SegmentIndexes):
             self._open_messages(headers, read)
         return self.take(headers.rows, headers.count)
 
-    def _open_messages(self, headers: Headers, read: Callable[[int, int], bytes]) -> None:
+    def _open_messages(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> None:
         """Finds the first offset of compressed v0 and v1 messages that will be indexed."""
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         if min(rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()) >= 0:

@@ -40,13 +40,13 @@ from kseg.recovery.broker.segments import (
     LogEnd,
 )
 from kseg.recovery.broker.splitting import split
-from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, Cut, Start
+from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, Cut
 from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.topic_ids import TopicIds, repair_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import SWAP_RECOVERED
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
@@ -61,7 +61,7 @@ class PartitionLoad:
     scanned; ``next_offset``: the log end afterwards; ``interval``: that of the indexes; ``remains``: the damage that
     scans found in each segment, by base offset."""
 
-    def __init__(self, workspace: Workspace, start: Start) -> None:
+    def __init__(self, workspace: Workspace, start: BrokerStart) -> None:
         self.workspace = workspace
         self.start = start
         self.interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
@@ -265,7 +265,7 @@ class PartitionLoad:
             self._scan_cache.keep(segment, producers, epochs, manager)
         return cut
 
-    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[Headers], ReplayResult]]:
+    def _scan(self, segment: BrokerSegment) -> tuple[ProducerStateManager, Callable[[HeaderRows], ReplayResult]]:
         """Returns the producer state at the base of a segment, and the function that replays its batches."""
         era = self.start.era
         manager = ProducerStateManager(self.workspace, self.start.now_ms, era, self.producers.offsets)
@@ -274,7 +274,7 @@ class PartitionLoad:
 
         remains = SegmentRemains(segment)
 
-        def each(headers: Headers) -> ReplayResult:
+        def each(headers: HeaderRows) -> ReplayResult:
             self.remains[segment.base_offset] = remains
             remains.add(headers)
             if not era.has_producers:
@@ -461,7 +461,7 @@ class PartitionLoad:
         return LeaderEpochs(entries_of(items), self.start.era.has_strict_epochs)
 
 
-def _none_replayed(headers: Headers) -> ReplayResult:
+def _none_replayed(headers: HeaderRows) -> ReplayResult:
     return ReplayResult(headers.count, [])
 
 

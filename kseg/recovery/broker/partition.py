@@ -6,7 +6,7 @@ from kseg.changes.plan import Plan
 from kseg.logdir.index_interval import Interval
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.remains import Remaining, remaining
-from kseg.recovery.broker.start import Cut, Start
+from kseg.recovery.broker.start import BrokerStart, Cut
 from kseg.recovery.broker.v07 import LOG_SUFFIX, Load07
 
 DELETE_SUFFIX = "-delete"
@@ -28,7 +28,7 @@ class Recovery:
     unrepaired: str = ""
 
 
-def plan_partition(directory: str, start: Start) -> Recovery:
+def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     """Plans the recovery. A partition with .kafka segments only is recovered as 0.7 does.
 
     Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.

@@ -15,7 +15,7 @@ from kseg.changes.plan import Content, Pieces
 from kseg.errors import KsegError, PathError
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.segments import LOG
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.spill import File, spill
 from kseg.recovery.workspace import SPILL_BYTES, Workspace
 from kseg.signals import restore_defaults
@@ -33,14 +33,14 @@ LARGEST_BYTES = 64 << 20
 CHUNKS_EACH = 8
 """Number of chunks per process: more chunks balance different sizes, fewer save messages."""
 
-Task = tuple[str, Start]
+PartitionStart = tuple[str, BrokerStart]
 """A partition directory, and the facts that a broker's start knows."""
 
 Outcome = Recovery | KsegError
 """A plan, or the error."""
 
 
-def plan_partitions(tasks: Sequence[Task], jobs: int) -> Generator[Outcome]:
+def plan_partitions(tasks: Sequence[PartitionStart], jobs: int) -> Generator[Outcome]:
     """Yields the outcomes in the order of the tasks. ``jobs``: number of processes.
 
     Raises KsegError if a process dies. The caller must close the generator; this ends the processes.
@@ -67,7 +67,7 @@ def _is_small(directory: str) -> bool:
         return False  # `plan_partition` reports the error
 
 
-def _plan(task: Task) -> Outcome:
+def _plan(task: PartitionStart) -> Outcome:
     try:
         return plan_partition(*task)
     except KsegError as error:
@@ -77,7 +77,7 @@ def _plan(task: Task) -> Outcome:
 
 
 @contextmanager
-def _processes(tasks: Sequence[Task], count: int) -> "Iterator[ProcessPoolExecutor]":
+def _processes(tasks: Sequence[PartitionStart], count: int) -> "Iterator[ProcessPoolExecutor]":
     # Importing these takes as long as planning a small partition.
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
@@ -93,11 +93,11 @@ def _processes(tasks: Sequence[Task], count: int) -> "Iterator[ProcessPoolExecut
         pool.shutdown(cancel_futures=True)
 
 
-_tasks: Sequence[Task] = ()
+_tasks: Sequence[PartitionStart] = ()
 """The tasks in a worker process: sent once, because they share the facts of the log directory."""
 
 
-def _begin(tasks: Sequence[Task]) -> None:
+def _begin(tasks: Sequence[PartitionStart]) -> None:
     global _tasks
     _tasks = tasks
     restore_defaults()

@@ -29,7 +29,7 @@ from kseg.recovery.names import leading_offset, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import (
@@ -136,7 +136,7 @@ class ProducerStateManager:
         self.end_offset = max(self.end_offset, log_start)
         self.snapshot_offset = max(self.offsets, default=log_start)
 
-    def replay(self, headers: Headers, read: Callable[[int, int], bytes]) -> ReplayResult:
+    def replay(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> ReplayResult:
         """Replays batches, whatever their checksums and offsets are.
 
         ``read`` returns bytes of the .log by position and length. Raises UnsupportedError for too many producers.

@@ -8,10 +8,10 @@ from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.logdir.index_interval import Interval, chosen_interval
 from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
 from kseg.recovery.broker.segments import LOG, BrokerSegment
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.names import offset_of
 from kseg.recovery.workspace import Workspace
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.stores.source import check_readable
 
 _NO_LIMIT = (1 << 31) - 1
@@ -24,7 +24,7 @@ class DamagedLogError(KsegError):
     exit_status = 1
 
 
-def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False) -> Interval:
+def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = False) -> Interval:
     """Rebuilds the indexes of all segments of a workspace; ``with_snapshots``: also the producer snapshots at segment
     bases and at the log end. Returns the interval of the indexes.
 
@@ -45,7 +45,7 @@ def reindex(workspace: Workspace, start: Start, with_snapshots: bool = False) ->
         manager.load_at(base)
     manager.end_offset = manager.snapshot_offset = base
 
-    def each(headers: Headers, segment: BrokerSegment) -> ReplayResult:
+    def each(headers: HeaderRows, segment: BrokerSegment) -> ReplayResult:
         if not era.has_producers:
             return ReplayResult(headers.count, [])
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1

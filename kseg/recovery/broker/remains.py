@@ -15,7 +15,7 @@ from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 
 MAX_EVENTS_PER_KIND = 3
 """Limit of listed problems of one kind per segment."""
@@ -53,7 +53,7 @@ class SegmentRemains:
         self._chain = chain.Chain(segment.base_offset, limit=MAX_EVENTS_PER_KIND, rows=events)
         self.found: list[Remaining] = []
 
-    def add(self, headers: Headers) -> None:
+    def add(self, headers: HeaderRows) -> None:
         """Adds batches. Those that a broker reads as v2 despite their magic come one at a time (`AcceptedBatches`)."""
         magic = headers.rows[BATCH_MAGIC]
         if magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:

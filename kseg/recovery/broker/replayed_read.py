@@ -16,7 +16,7 @@ from kseg.kernel.layout.rows import (
     BATCH_PRODUCER_ID,
     BATCH_WIDTH,
 )
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.producer_state import ProducerStates
 
 _COLUMNS = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
@@ -33,14 +33,14 @@ class ReplayedRead:
         self.may_share = bool(lost)
         """Whether two transactions may begin at one offset, because offsets of transactional batches do not rise."""
 
-    def add(self, headers: Headers) -> None:
+    def add(self, headers: HeaderRows) -> None:
         """Adds batches that were replayed."""
         for _, attributes, first, _ in produced(headers):
             if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL:
                 self.may_share |= first <= self._last
                 self._last = first
 
-    def end_transactions(self, read: Iterable[Headers]) -> str:
+    def end_transactions(self, read: Iterable[HeaderRows]) -> str:
         """Returns why a broker dies when it ends the transactions of these batches, "" if it does not."""
         opened = {
             entry.producer_id: entry.current_txn_first_offset
@@ -75,7 +75,7 @@ class ReplayedRead:
                 state.restore_batch(index, before)
 
 
-def produced(headers: Headers) -> Iterator[tuple[int, int, int, int]]:
+def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
     """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
     end = headers.count * BATCH_WIDTH
     columns = (headers.rows[column:end:BATCH_WIDTH].tolist() for column in _COLUMNS)

@@ -13,7 +13,7 @@ from kseg.recovery.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScanResult:
     """The result of a scan that began with these ``producers`` (`ProducerStateManager.fingerprint`): the ``files`` of
     the segment afterwards, its leader ``epochs`` with their start offsets, and the snapshot at its end: offset, name
     and file."""
@@ -29,7 +29,7 @@ class ScanCache:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._scans: dict[str, Scan] = {}
+        self._scans: dict[str, ScanResult] = {}
 
     def knows(self, segment: BrokerSegment) -> bool:
         """Whether the segment was scanned before."""
@@ -43,7 +43,7 @@ class ScanCache:
         offset = manager.end_offset
         name = manager.offsets.get(offset)
         snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
-        self._scans[segment.log] = Scan(producers, self._files(segment), epochs, snapshot)
+        self._scans[segment.log] = ScanResult(producers, self._files(segment), epochs, snapshot)
 
     def recall(
         self, segment: BrokerSegment, producers: int, manager: ProducerStateManager

@@ -35,7 +35,7 @@ from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
 from kseg.segment.files import LEFTOVER_SUFFIXES
 from kseg.segment.indexes import OFFSET_ENTRY
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.unreadable import unreadable_error
@@ -116,7 +116,7 @@ class BrokerSegment:
         with open_source(path) as source:
             yield source, start
 
-    def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
+    def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[HeaderRows]:
         """Yields header rows of the batches from a position up to the first that is not intact."""
         if not 0 <= position < self.size:
             return
@@ -137,7 +137,7 @@ class BrokerSegment:
         return self.workspace.read_range(self.log, position, length)
 
     @staticmethod
-    def end_of(headers: Headers, count: int | None = None) -> int:
+    def end_of(headers: HeaderRows, count: int | None = None) -> int:
         """Returns the position after the last batch, or after the first ``count`` batches."""
         last = ((headers.count if count is None else count) - 1) * BATCH_WIDTH
         return int(headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE])
@@ -207,7 +207,7 @@ class BrokerSegment:
             before = rows[end - BATCH_WIDTH + BATCH_POSITION], rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
         return before[0] if before and before[1] >= offset else None
 
-    def _searched_offsets(self, headers: Headers, by_first: bool) -> Iterator[int]:
+    def _searched_offsets(self, headers: HeaderRows, by_first: bool) -> Iterator[int]:
         """Yields the offset of each batch that a search compares. The first offset of a compressed v0 or v1 message is
         inside: the message is decompressed when it is reached, whatever its checksum. Raises BrokerRefusesError if it
         cannot be decompressed."""
@@ -246,7 +246,7 @@ class BrokerSegment:
             return found._replace(bad_position=error.position)
         return found
 
-    def claimed(self, position: int, end: int | None = None) -> Iterator[Headers]:
+    def claimed(self, position: int, end: int | None = None) -> Iterator[HeaderRows]:
         """Yields header rows of the batches from a position to ``end``, whatever their checksums
         (FileLogInputStream.nextBatch).
 
@@ -259,7 +259,7 @@ class BrokerSegment:
                 while count and self.end_of(headers, count) > end:
                     count -= 1
                 if count:
-                    yield Headers(headers.rows, count)
+                    yield HeaderRows(headers.rows, count)
                     position = self.end_of(headers, count)
                 if count < headers.count:
                     return
@@ -269,7 +269,7 @@ class BrokerSegment:
                 yield headers
                 position, taken = self.end_of(headers), taken + 1
 
-    def _unproven(self, position: int, end: int, max_frames: int) -> Iterator[Headers]:
+    def _unproven(self, position: int, end: int, max_frames: int) -> Iterator[HeaderRows]:
         """Yields the next batches one by one, without verifying checksums; ``max_frames``: their largest number."""
         if position >= end - _UP_TO_MAGIC:
             return
@@ -291,11 +291,15 @@ class BrokerSegment:
                 frame[FRAME_SIZE], frame[FRAME_MAGIC] = min(size + ENTRY_OVERHEAD, len(head)), magic
                 read_headers(head, frame, 1, False, position, rows)
                 rows[BATCH_SIZE] = size + ENTRY_OVERHEAD
-                yield Headers(rows, 1)
+                yield HeaderRows(rows, 1)
                 position += size + ENTRY_OVERHEAD
 
     def recover(
-        self, interval: int, era: Era, replay: Callable[[Headers], ReplayResult], add_epoch: Callable[[int, int], None]
+        self,
+        interval: int,
+        era: Era,
+        replay: Callable[[HeaderRows], ReplayResult],
+        add_epoch: Callable[[int, int], None],
     ) -> Recovered:
         """Scans the segment and rebuilds its indexes (LogSegment.recover). The caller truncates the .log.
 
@@ -316,12 +320,12 @@ class BrokerSegment:
             replayed = replay(headers)
             status, taken = indexing.DONE, 0
             if replayed.batches:
-                status, taken = builder.add(Headers(headers.rows, replayed.batches), self.read)
+                status, taken = builder.add(HeaderRows(headers.rows, replayed.batches), self.read)
             if status == indexing.OUTSIDE:
                 found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
             found.is_refused = status == indexing.NOT_RISING
             if taken:
-                part = Headers(headers.rows, taken)
+                part = HeaderRows(headers.rows, taken)
                 if era.has_epochs:
                     changes.add(part)
                 aborted += replayed.aborted

@@ -10,7 +10,7 @@ from kseg.changes.plan import Removed
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.recovery.broker.losses import Loss
-from kseg.recovery.broker.start import Cut, Start
+from kseg.recovery.broker.start import BrokerStart, Cut
 from kseg.recovery.names import offset_of, segment_stem
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
@@ -27,7 +27,7 @@ _REASON = "cut at the first message that is not valid"
 class Load07:
     """One load; call `run` once. ``next_offset`` is the byte position at the end of the log."""
 
-    def __init__(self, workspace: Workspace, start: Start) -> None:
+    def __init__(self, workspace: Workspace, start: BrokerStart) -> None:
         self.workspace = workspace
         self.start = start
         self.cuts: list[Cut] = []

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE
-from kseg.logdir.lineage import Piece
+from kseg.logdir.lineage import SegmentOffsets
 from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
 from kseg.recovery.broker.segments import INDEXES, LOG
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.names import segment_stem
-from kseg.recovery.remote.selection import Selection
+from kseg.recovery.remote.selection import RestoredSegments
 from kseg.recovery.remote.staged_log import fetch, new_file, reset_epochs, trim
 from kseg.recovery.segment_span import span_of
 from kseg.recovery.workspace import Workspace
@@ -41,7 +41,7 @@ class Rebuilt:
 class PartitionBuilder:
     """Builds one partition in ``folder``. Raises OSError, and the errors of reading the store."""
 
-    def __init__(self, selection: Selection, folder: str, interval_bytes: int | None, disk: Disk) -> None:
+    def __init__(self, selection: RestoredSegments, folder: str, interval_bytes: int | None, disk: Disk) -> None:
         self._selection, self._folder, self._disk = selection, folder, disk
         self._interval_bytes = interval_bytes
         self._buffers = Buffers()
@@ -69,7 +69,7 @@ class PartitionBuilder:
             return [EpochEntry(0, self._selection.log_start)]
         return [entry for entry in self._selection.lineage if entry.start_offset <= self.rebuilt.end]
 
-    def _add_remote(self, piece: Piece[RemoteSegment]) -> None:
+    def _add_remote(self, piece: SegmentOffsets[RemoteSegment]) -> None:
         candidate = piece.candidate
         segment, base = candidate.segment, max(piece.first, candidate.start_offset)
         path = self._path(segment_stem(base) + LOG)
@@ -128,7 +128,7 @@ class PartitionBuilder:
         """Rebuilds indexes and snapshots as a broker's recovery does."""
         workspace = Workspace(self._folder)
         try:
-            reindex(workspace, Start(interval_bytes=self._interval_bytes), with_snapshots=True)
+            reindex(workspace, BrokerStart(interval_bytes=self._interval_bytes), with_snapshots=True)
         except DamagedLogError:
             return  # a local segment is damaged, as reported; a recovery of the partition rebuilds the indexes
         for step in workspace.plan().steps:

@@ -14,7 +14,7 @@ from kseg.logdir.remote_partition import last_event_ms, newest_partitions
 from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.remote.partition_builder import PartitionBuilder, Rebuilt
 from kseg.recovery.remote.request import RemoteRequest
-from kseg.recovery.remote.selection import LeftOut, Selection, select
+from kseg.recovery.remote.selection import RestoredSegments, UnusedSegment, select
 from kseg.recovery.segment_span import span_of
 from kseg.runtime.threads import Threads
 from kseg.segment.files import SegmentFile
@@ -25,12 +25,12 @@ Output = ResumableOutput | ResumableStoreOutput
 
 
 @dataclass(slots=True)
-class Outcome:
+class RebuiltPartition:
     """The result for one partition. ``error``: why it was not rebuilt; ``was_done``: rebuilt by an earlier run."""
 
     topic_partition: tuple[str, int]
     topic_id: str = ""
-    selection: Selection | None = None
+    selection: RestoredSegments | None = None
     rebuilt: Rebuilt | None = None
     error: KsegError | None = None
     was_done: bool = False
@@ -49,7 +49,7 @@ class Rebuild:
         self._request = request
         self._logs = None if request.logs is None else LocalLogs(request.logs)
         self._destination = Destination(request.name, request.new_cluster, request.topic_id)
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[UnusedSegment] = []
         self.partitions = self._chosen(storage)
 
     def _chosen(self, storage: RemoteStorage) -> list[RemotePartition]:
@@ -58,19 +58,19 @@ class Rebuild:
         chosen, older = newest_partitions(wanted, self._rank)
         for other in older:
             reason = f"of an earlier topic {other.topic}, with the id {other.topic_id}"
-            self.left_out += [LeftOut(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
+            self.left_out += [UnusedSegment(s.path(), s.start_offset, s.start_offset, reason) for s in other.segments]
         return chosen
 
     def _rank(self, partition: RemotePartition) -> tuple[bool, int]:
         is_local = self._logs is not None and self._logs.partition(partition) is not None
         return is_local, last_event_ms(partition)
 
-    def plans(self) -> Iterator[Outcome]:
+    def plans(self) -> Iterator[RebuiltPartition]:
         """Yields the results of a dry run."""
         for partition in self.partitions:
             yield self._attempt(partition, self._selected)
 
-    def carry_out(self, output: Output) -> Iterator[Outcome]:
+    def carry_out(self, output: Output) -> Iterator[RebuiltPartition]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
         with Threads(self._request.jobs, lambda: None) as threads:
@@ -83,25 +83,27 @@ class Rebuild:
         if not failed:
             output.close()
 
-    def _task(self, partition: RemotePartition, output: Output, _: None) -> Outcome:
+    def _task(self, partition: RemotePartition, output: Output, _: None) -> RebuiltPartition:
         return self._attempt(partition, partial(self._built, output))
 
-    def _attempt(self, partition: RemotePartition, work: Callable[[RemotePartition, Outcome], None]) -> Outcome:
+    def _attempt(
+        self, partition: RemotePartition, work: Callable[[RemotePartition, RebuiltPartition], None]
+    ) -> RebuiltPartition:
         is_single = len(self.partitions) == 1
-        outcome = Outcome(self._destination.rename(partition.topic, partition.number, is_single))
+        outcome = RebuiltPartition(self._destination.rename(partition.topic, partition.number, is_single))
         try:
             work(partition, outcome)
         except KsegError as error:
             outcome.error = error
         return outcome
 
-    def _selected(self, partition: RemotePartition, outcome: Outcome) -> None:
+    def _selected(self, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
         is_named = partition.topic in self._request.topics
         outcome.selection = select(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
 
-    def _built(self, output: Output, partition: RemotePartition, outcome: Outcome) -> None:
+    def _built(self, output: Output, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         if outcome.name in output.done:
             facts = output.done[outcome.name]
             outcome.rebuilt, outcome.topic_id, outcome.was_done = Rebuilt(**facts["rebuilt"]), facts["topicId"], True

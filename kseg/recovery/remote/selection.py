@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kseg.logdir.lineage import Candidate, Hole, Lineage, Piece, lineage_of, live_segments
+from kseg.logdir.lineage import Candidate, Lineage, MissingOffsets, SegmentOffsets, lineage_of, live_segments
 from kseg.logdir.local_logs import LocalLogs, LocalPartition
 from kseg.logdir.remote_partition import candidates_of
 from kseg.segment.files import SegmentFile
@@ -13,7 +13,7 @@ from kseg.stores.remote.storage import RemotePartition
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class UnusedSegment:
     """A remote segment, or a part of one, that is not used."""
 
     path: str
@@ -23,20 +23,20 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class Selection:
+class RestoredSegments:
     """``pieces``, then ``local`` segments, by offset; ``holes``: offsets that neither has.
 
     ``remarks``: sentences about the partition. ``is_deleted``: the broker had begun to delete all segments.
     """
 
     partition: RemotePartition
-    pieces: list[Piece[RemoteSegment]] = field(default_factory=list)
+    pieces: list[SegmentOffsets[RemoteSegment]] = field(default_factory=list)
     local: list[SegmentFile] = field(default_factory=list)
     local_directory: str = ""
     lineage: Lineage = ()
     log_start: int = 0
-    holes: list[Hole] = field(default_factory=list)
-    left_out: list[LeftOut] = field(default_factory=list)
+    holes: list[MissingOffsets] = field(default_factory=list)
+    left_out: list[UnusedSegment] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     is_deleted: bool = False
 
@@ -47,16 +47,16 @@ class Selection:
 
 def select(
     partition: RemotePartition, logs: LocalLogs | None, is_named: bool, is_intact: Callable[[SegmentFile], bool]
-) -> Selection:
+) -> RestoredSegments:
     """Selects the segments of a partition.
 
     ``is_named``: --topic names the topic, so segments of a deleted topic are selected too; ``is_intact`` checks a local
     segment. Raises KeyMissingError, PathError, UnsupportedError.
     """
-    selection = Selection(partition)
+    selection = RestoredSegments(partition)
     candidates, unusable = candidates_of(partition)
     for segment, reason in unusable:
-        selection.left_out.append(LeftOut(segment.path(), segment.start_offset, segment.start_offset, reason))
+        selection.left_out.append(UnusedSegment(segment.path(), segment.start_offset, segment.start_offset, reason))
     local = None
     if logs is not None:
         local = logs.partition(partition)
@@ -74,7 +74,7 @@ def select(
 
 
 def _without_deleted(
-    candidates: list[Candidate[RemoteSegment]], partition: RemotePartition, logs: LocalLogs, selection: Selection
+    candidates: list[Candidate[RemoteSegment]], partition: RemotePartition, logs: LocalLogs, selection: RestoredSegments
 ) -> list[Candidate[RemoteSegment]]:
     kept = []
     for candidate in candidates:
@@ -87,7 +87,7 @@ def _without_deleted(
 
 
 def _join(
-    selection: Selection, candidates: list[Candidate[RemoteSegment]], local: LocalPartition,
+    selection: RestoredSegments, candidates: list[Candidate[RemoteSegment]], local: LocalPartition,
     is_intact: Callable[[SegmentFile], bool],
 ) -> None:  # fmt: skip
     """Selects the local log from its start, and remote segments below it."""
@@ -112,7 +112,7 @@ def _join(
 
 
 def _select_pieces(
-    selection: Selection, candidates: list[Candidate[RemoteSegment]], local_start: int | None = None
+    selection: RestoredSegments, candidates: list[Candidate[RemoteSegment]], local_start: int | None = None
 ) -> None:
     """Sets the pieces, holes and log start."""
     lineage = selection.lineage
@@ -126,7 +126,7 @@ def _select_pieces(
         ]
     ends = [piece.last + 1 for piece in pieces]
     starts = [piece.first for piece in pieces[1:]] + ([] if local_start is None else [local_start])
-    selection.holes = [Hole(end, start - 1) for end, start in zip(ends, starts, strict=False) if start > end]
+    selection.holes = [MissingOffsets(end, start - 1) for end, start in zip(ends, starts, strict=False) if start > end]
     selection.pieces = pieces
     first = pieces[0].first if pieces else (local_start or 0)
     if first > selection.log_start:
@@ -145,6 +145,6 @@ def _select_pieces(
         selection.left_out.append(_left_out(candidate, "other segments hold the same records"))
 
 
-def _left_out(candidate: Candidate[RemoteSegment], reason: str, first: int | None = None) -> LeftOut:
+def _left_out(candidate: Candidate[RemoteSegment], reason: str, first: int | None = None) -> UnusedSegment:
     start = candidate.start_offset if first is None else first
-    return LeftOut(candidate.segment.path(), start, candidate.end_offset, reason)
+    return UnusedSegment(candidate.segment.path(), start, candidate.end_offset, reason)

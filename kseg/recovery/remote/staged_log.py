@@ -10,7 +10,7 @@ from kseg.recovery.broker.epoch_reset import epoch_positions
 from kseg.recovery.segment_span import SegmentSpan
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.transformation import ChunkError
@@ -67,7 +67,7 @@ def reset_epochs(path: str, buffers: Buffers) -> None:
         with open_source(path) as source:
             reader = SegmentReader(source, scratch=buffers.scratch, scan_options=SegmentSurvey.scan_options(FULL))
             for item in SegmentSurvey(reader, FULL, buffers=buffers):
-                if not isinstance(item, Headers):
+                if not isinstance(item, HeaderRows):
                     continue
                 for position in epoch_positions(item):
                     os.pwrite(descriptor, bytes(4), position)

@@ -16,7 +16,7 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
-from kseg.recovery.salvage.parts import Part, batch_of, batches_of, leading_bytes
+from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of, leading_bytes
 from kseg.segment.items import Record
 from kseg.stores.common_prefix import common_prefix
 from kseg.stores.source import Source, open_source
@@ -44,7 +44,7 @@ class Border:
     """A batch next to a hole, and its leader epoch. ``is_common``: the other replica has the same records; otherwise it
     has none of them."""
 
-    part: Part
+    part: SalvagedBatches
     epoch: int
     is_common: bool
 
@@ -53,13 +53,13 @@ class Border:
 class Offer:
     """Intact batches of the other replica, and the leader epochs of the first and last, -1 if none."""
 
-    part: Part
+    part: SalvagedBatches
     first_epoch: int
     last_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
+class MissingBatches:
     """Batches that only the other replica has, between two batches of this one, before its first or after its last."""
 
     before: Border | None
@@ -70,7 +70,7 @@ class Hole:
 class Unmatched(NamedTuple):
     """Batches that the other replica lacks. ``is_joined``: they continue a neighbour without a gap."""
 
-    part: Part
+    part: SalvagedBatches
     is_joined: bool
 
 
@@ -80,14 +80,14 @@ class Cursor:
     ``behind``: the part after ``part``, None for the last.
     """
 
-    def __init__(self, parts: Iterator[Part], stack: ExitStack) -> None:
+    def __init__(self, parts: Iterator[SalvagedBatches], stack: ExitStack) -> None:
         self._parts = parts
         self._stack = stack
         self._opened: tuple[str, Source] | None = None
-        self._batch: Part | None = None
+        self._batch: SalvagedBatches | None = None
         self._records: dict[int, Record] | None = None
         self.is_at_end = False
-        self.part = Part(0, 0, -1, -1)
+        self.part = SalvagedBatches(0, 0, -1, -1)
         self.behind = next(self._parts, None)
         self._stack.callback(self._close)
         self._next_part()
@@ -114,7 +114,7 @@ class Cursor:
         return self._opened[1]
 
     @property
-    def batch(self) -> Part:
+    def batch(self) -> SalvagedBatches:
         """The current batch: the first of the rest of the part."""
         if self._batch is None:
             self._batch = next(batches_of(self.source, self.part))
@@ -144,7 +144,7 @@ class Cursor:
             self.part = part._replace(start=part.start + size, first=next_offset)
 
 
-def epoch_of(source: Source, batch: Part) -> int:
+def epoch_of(source: Source, batch: SalvagedBatches) -> int:
     """Returns the leader epoch of a batch; -1 for v0 and v1."""
     head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
     return be32(head, V2_LEADER_EPOCH) if head[ENTRY_MAGIC] >= MAGIC_V2 else -1
@@ -158,11 +158,11 @@ class Agreement:
     of batches whose own epochs are wrong.
     """
 
-    def __init__(self, here: Iterator[Part], there: Iterator[Part], scratch: Scratch) -> None:
+    def __init__(self, here: Iterator[SalvagedBatches], there: Iterator[SalvagedBatches], scratch: Scratch) -> None:
         self._stack = ExitStack()
         self._a, self._b = Cursor(here, self._stack), Cursor(there, self._stack)
         self._scratch = scratch
-        self._before: tuple[Part, bool] | None = None
+        self._before: tuple[SalvagedBatches, bool] | None = None
         """The last batches of A passed so far, and whether B has the last one, too."""
         self._reached = -1
         self._offers: list[Offer] = []
@@ -170,7 +170,7 @@ class Agreement:
         self.heads: dict[int, bytes] = {}
         self.epochs: dict[int, int] = {}
 
-    def holes(self) -> Iterator[Hole]:
+    def holes(self) -> Iterator[MissingBatches]:
         """Yields the holes: batches that only B has, in order."""
         a, b = self._a, self._b
         with self._stack:
@@ -201,16 +201,16 @@ class Agreement:
             if self._offers and not a.is_at_end:
                 yield from self._border(False)
             elif self._offers:
-                yield Hole(self._last_border(), None, tuple(self._offers))
+                yield MissingBatches(self._last_border(), None, tuple(self._offers))
             while not a.is_at_end:
                 self._pass_unmatched(a.part)
                 a.skip()
 
-    def _border(self, is_common: bool) -> Iterator[Hole]:
+    def _border(self, is_common: bool) -> Iterator[MissingBatches]:
         """Yields the hole that ends at the batch of A, if there is one."""
         if self._offers:
             behind = Border(self._a.batch, epoch_of(self._a.source, self._a.batch), is_common)
-            yield Hole(self._last_border(), behind, tuple(self._offers))
+            yield MissingBatches(self._last_border(), behind, tuple(self._offers))
             self._offers.clear()
 
     def _last_border(self) -> Border | None:
@@ -221,21 +221,21 @@ class Agreement:
             last = _last_of(source, part)
             return Border(last, epoch_of(source, last), is_common)
 
-    def _pass_unmatched(self, part: Part) -> None:
+    def _pass_unmatched(self, part: SalvagedBatches) -> None:
         if len(self.unmatched) < _MAX_UNMATCHED:
             self.unmatched.append(Unmatched(part, self._is_joined(part)))
         self._pass(part, False)
 
-    def _is_joined(self, part: Part) -> bool:
+    def _is_joined(self, part: SalvagedBatches) -> bool:
         """Whether the current batch of A continues a neighbour without a gap."""
         follows = self._before is not None and self._reached + 1 == part.first
         behind = self._a.behind.first if self._a.behind else -1
         return follows or part.last < self._a.part.last or part.last + 1 == behind
 
-    def _pass(self, part: Part, is_common: bool) -> None:
+    def _pass(self, part: SalvagedBatches, is_common: bool) -> None:
         self._before, self._reached = (part, is_common), part.last
 
-    def _offer(self, part: Part) -> None:
+    def _offer(self, part: SalvagedBatches) -> None:
         first = last = -1
         for batch in batches_of(self._b.source, part):
             epoch = epoch_of(self._b.source, batch)
@@ -340,7 +340,7 @@ class Agreement:
             b.step()
 
 
-def _last_of(source: Source, part: Part) -> Part:
+def _last_of(source: Source, part: SalvagedBatches) -> SalvagedBatches:
     return deque(batches_of(source, part), maxlen=1)[0]
 
 

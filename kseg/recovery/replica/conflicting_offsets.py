@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import NamedTuple
 
-from kseg.recovery.replica.agreement import Cursor, Hole, Unmatched
+from kseg.recovery.replica.agreement import Cursor, MissingBatches, Unmatched
 from kseg.recovery.salvage.epoch_repair import set_epochs
 from kseg.recovery.salvage.header_repair import fingerprint
-from kseg.recovery.salvage.parts import Part, Parts, batches_of
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batches_of
 from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
@@ -23,11 +23,11 @@ from kseg.stores.source import open_source
 class ConflictingOffset(NamedTuple):
     """A batch ``here`` that the other replica has at another ``first`` offset."""
 
-    here: Part
+    here: SalvagedBatches
     first: int
 
 
-def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
+def offsets_of(parts: Iterator[SalvagedBatches], prints: set[bytes]) -> dict[bytes, int]:
     """Returns the first offsets of batches with these fingerprints, without those at several offsets."""
     found: dict[bytes, int] = {}
     several: set[bytes] = set()
@@ -42,7 +42,7 @@ def offsets_of(parts: Iterator[Part], prints: set[bytes]) -> dict[bytes, int]:
     return {mark: first for mark, first in found.items() if mark not in several}
 
 
-def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[Part]) -> list[ConflictingOffset]:
+def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[SalvagedBatches]) -> list[ConflictingOffset]:
     """Returns single batches between gaps of this replica that the other one has at other offsets."""
     single = [one for one in unmatched if not one.is_joined]
     ours = {mark: batch for mark, batch, is_joined in islice(_marked(single), MAX_SINGLES) if not is_joined}
@@ -50,7 +50,7 @@ def conflicting_offsets(unmatched: list[Unmatched], there: Iterator[Part]) -> li
     return [ConflictingOffset(ours[mark], first) for mark, first in known.items() if first != ours[mark].first]
 
 
-def offsets_here(unmatched: list[Unmatched], holes: list[Hole]) -> dict[int, int]:
+def offsets_here(unmatched: list[Unmatched], holes: list[MissingBatches]) -> dict[int, int]:
     """Returns the first offset here of each single batch between gaps of the other replica, by its first offset
     there."""
     offered: dict[bytes, int] = {}
@@ -64,7 +64,7 @@ def offsets_here(unmatched: list[Unmatched], holes: list[Hole]) -> dict[int, int
     return {offered[mark]: batch.first for mark, batch, is_joined in ours if is_joined and mark in offered}
 
 
-def _marked(unmatched: list[Unmatched]) -> Iterator[tuple[bytes, Part, bool]]:
+def _marked(unmatched: list[Unmatched]) -> Iterator[tuple[bytes, SalvagedBatches, bool]]:
     """Yields each batch with its fingerprint, and whether it continues a neighbour without a gap."""
     for one in unmatched:
         with open_source(one.part.path) as source:
@@ -72,7 +72,7 @@ def _marked(unmatched: list[Unmatched]) -> Iterator[tuple[bytes, Part, bool]]:
                 yield fingerprint(source, batch), batch, one.is_joined or batch.size < one.part.size
 
 
-def _is_joined(hole: Hole, i: int) -> bool:
+def _is_joined(hole: MissingBatches, i: int) -> bool:
     part = hole.offers[i].part
     before = hole.offers[i - 1].part if i else hole.before and hole.before.part
     behind = hole.offers[i + 1].part if i + 1 < len(hole.offers) else hole.behind and hole.behind.part
@@ -107,7 +107,7 @@ def copy_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: di
             set_epochs(draft, mine)
 
 
-def _remove(draft: SegmentDraft, batch: Part) -> None:
+def _remove(draft: SegmentDraft, batch: SalvagedBatches) -> None:
     kept = draft.contents
     draft.extra[:] = [part for part in draft.extra if part.first != batch.first]
     parts = Parts(kept.base)

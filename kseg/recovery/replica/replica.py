@@ -13,9 +13,9 @@ from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.recovery.broker.segments import LARGEST_POSITION, LOG
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.names import leading_offset, segment_stem
-from kseg.recovery.replica.agreement import Agreement, Hole, Offer, ReplicasDivergeError, Unmatched
+from kseg.recovery.replica.agreement import Agreement, MissingBatches, Offer, ReplicasDivergeError, Unmatched
 from kseg.recovery.replica.conflicting_offsets import (
     ConflictingOffset,
     conflicting_offsets,
@@ -24,7 +24,7 @@ from kseg.recovery.replica.conflicting_offsets import (
     offsets_of,
     remove_batches,
 )
-from kseg.recovery.salvage.parts import Part, batches_of
+from kseg.recovery.salvage.parts import SalvagedBatches, batches_of
 from kseg.recovery.salvage.rejected_batches import KEEP_ALL, Dropping
 from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, run_salvage
 from kseg.recovery.salvage.segment_assembly import new_segment
@@ -56,7 +56,7 @@ def replica_of(directory: str, path: str) -> str | None:
 def plan_from_replica(
     directory: str,
     replica_directory: str,
-    start: Start,
+    start: BrokerStart,
     is_compacted: bool = False,
     scratch: Scratch | None = None,
     dropping: Dropping = KEEP_ALL,
@@ -103,7 +103,7 @@ class _FillingLoad(SalvageLoad):
     def __init__(
         self,
         workspace: Workspace,
-        start: Start,
+        start: BrokerStart,
         scratch: Scratch,
         is_compacted: bool,
         dropping: Dropping,
@@ -141,7 +141,9 @@ class _FillingLoad(SalvageLoad):
                     self._put(drafts, offer.part)
         self._delete_later_snapshots()
 
-    def _compared(self, drafts: list[SegmentDraft]) -> tuple[list[Hole], list[Unmatched], list[ConflictingOffset]]:
+    def _compared(
+        self, drafts: list[SegmentDraft]
+    ) -> tuple[list[MissingBatches], list[Unmatched], list[ConflictingOffset]]:
         """Returns the batches that only the replica has, those that only this one has, and those with wrong offsets."""
         agreement = Agreement(self._here(drafts), self._there(), self._scratch)
         try:
@@ -172,16 +174,16 @@ class _FillingLoad(SalvageLoad):
             return super()._reason(draft)
         return "filled from the replica" if draft.contents.path else "copied from the replica"
 
-    def _is_moved(self, part: Part) -> bool:
+    def _is_moved(self, part: SalvagedBatches) -> bool:
         return super()._is_moved(part) and part.path not in self._bases
 
-    def _here(self, drafts: list[SegmentDraft]) -> Iterator[Part]:
+    def _here(self, drafts: list[SegmentDraft]) -> Iterator[SalvagedBatches]:
         for draft in drafts:
             self._load_parts(draft)
             for part in draft.layout():
                 yield part if part.path else part._replace(path=draft.contents.path)
 
-    def _there(self) -> Iterator[Part]:
+    def _there(self) -> Iterator[SalvagedBatches]:
         """Yields the intact batches of the replica that are in their places."""
         reached = -1
         bases = [file.base_offset for file in self._files]
@@ -195,7 +197,7 @@ class _FillingLoad(SalvageLoad):
                     reached = part.last
                     yield part._replace(path=path)
 
-    def _objection(self, hole: Hole, offer: Offer) -> str:
+    def _objection(self, hole: MissingBatches, offer: Offer) -> str:
         """Returns why batches are not taken; "" if they are. Raises ReplicasDivergeError."""
         before, behind = hole.before, hole.behind
         borders = [border for border in (before, behind) if border]
@@ -219,7 +221,7 @@ class _FillingLoad(SalvageLoad):
                 )
         return ""
 
-    def _may_be_cleaned(self, before: Part, behind: Part, offered: Part) -> bool:
+    def _may_be_cleaned(self, before: SalvagedBatches, behind: SalvagedBatches, offered: SalvagedBatches) -> bool:
         """Whether the log cleaner may have removed everything between two batches, which are adjacent in the file.
 
         It has not, if a whole segment of the replica lies between them. Gaps reported by an earlier salvage prove
@@ -230,14 +232,14 @@ class _FillingLoad(SalvageLoad):
         is_whole = before.last < self._bases[offered.path]
         return not is_whole and behind.start == 0 and trees.getsize(before.path) == before.end
 
-    def _list(self, part: Part, why: str = "") -> None:
+    def _list(self, part: SalvagedBatches, why: str = "") -> None:
         rows = self._offsets
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
             rows.append(ReplicaOffsets(part.first, part.last, part.path, why))
 
-    def _put(self, drafts: list[SegmentDraft], part: Part) -> None:
+    def _put(self, drafts: list[SegmentDraft], part: SalvagedBatches) -> None:
         """Puts batches into their segment; a segment that only the replica has is created."""
         base = self._bases[part.path]
         while True:
@@ -268,7 +270,7 @@ class _FillingLoad(SalvageLoad):
         self._list(part)
 
     @staticmethod
-    def _fitting(part: Part, free_bytes: int, limit: int) -> Part | None:
+    def _fitting(part: SalvagedBatches, free_bytes: int, limit: int) -> SalvagedBatches | None:
         """Returns the first batches of a part within a size and up to an offset; None if there are none."""
         fitting = None
         with open_source(part.path) as source:

@@ -15,7 +15,7 @@ from kseg.kernel.layout.rows import (
     ROW_OFFSET,
     ROW_WIDTH,
 )
-from kseg.recovery.salvage.parts import Part
+from kseg.recovery.salvage.parts import SalvagedBatches
 from kseg.segment.batches import Message
 from kseg.stores.source import Source
 
@@ -85,7 +85,7 @@ class CompressedMessages:
         return first, last
 
 
-def offsets_inside(source: Source, part: Part) -> tuple[int, int] | None:
+def offsets_inside(source: Source, part: SalvagedBatches) -> tuple[int, int] | None:
     """Returns the first and last offset of a compressed v0 message, whose checksum covers its records' offsets; None
     for all other batches."""
     data = part.head + bytes(source.buffer[part.start + len(part.head) : part.end])

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.salvage.layout import Layout
-from kseg.recovery.salvage.parts import Part, Parts, batches_of, leading_bytes
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.stores.source import open_source
 
@@ -46,7 +46,7 @@ def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
             before, epoch, first = epoch, next_epoch, next_first if magic == MAGIC_V2 else -1
 
 
-def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator[Part]:
+def _split(parts: Iterable[SalvagedBatches], epochs: dict[int, int], path: str) -> Iterator[SalvagedBatches]:
     """Yields the parts; batches that get a new epoch become parts of their own."""
     wanted = sorted(epochs)
     for part in parts:
@@ -55,7 +55,7 @@ def _split(parts: Iterable[Part], epochs: dict[int, int], path: str) -> Iterator
             yield part
             continue
         with open_source(part.path or path) as source:
-            held: Part | None = None
+            held: SalvagedBatches | None = None
             for batch in batches_of(source, part):
                 if batch.first not in epochs:
                     held = held._replace(end=batch.end, last=batch.last) if held else batch

@@ -19,7 +19,7 @@ from kseg.kernel.layout.headers import (
 )
 from kseg.kernel.layout.rows import be32, be64
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.recovery.salvage.parts import Part, leading_bytes
+from kseg.recovery.salvage.parts import SalvagedBatches, leading_bytes
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.stores.source import Source
@@ -75,13 +75,13 @@ def with_first_offset(data: bytes, first: int, last: int) -> bytes:
     return (last if data[ENTRY_MAGIC] < MAGIC_V2 else first).to_bytes(8, "big", signed=True)
 
 
-def only_one_bit_away(source: Source, part: Part, low: int, high: int) -> int:
+def only_one_bit_away(source: Source, part: SalvagedBatches, low: int, high: int) -> int:
     """Returns the first offset of `one_bit_away`, -1 if there is none or more than one."""
     found = one_bit_away(source, part, low, high)
     return found[0] if len(found) == 1 else -1
 
 
-def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
+def one_bit_away(source: Source, part: SalvagedBatches, low: int, high: int) -> list[int]:
     """Returns the first offsets between ``low`` and ``high`` that differ from the batch's own in one bit."""
     head = first_bytes(source, part)
     base, span = be64(head, ENTRY_OFFSET), part.last - part.first
@@ -89,13 +89,13 @@ def one_bit_away(source: Source, part: Part, low: int, high: int) -> list[int]:
     return [first for first in found if low < first and first + span < high]
 
 
-def first_bytes(source: Source, part: Part) -> bytes:
+def first_bytes(source: Source, part: SalvagedBatches) -> bytes:
     """Returns the bytes of a batch that its checksum does not cover, at its start."""
     head = leading_bytes(source, part, V2_CRC)
     return head if head[ENTRY_MAGIC] >= MAGIC_V2 else head[:ENTRY_OVERHEAD]
 
 
-def fingerprint(source: Source, part: Part) -> bytes:
+def fingerprint(source: Source, part: SalvagedBatches) -> bytes:
     """Returns checksum and size of a batch; equal only for copies of one batch, wherever they are."""
     at = part.start + len(first_bytes(source, part))
     return bytes(source.buffer[at : at + 4]) + part.size.to_bytes(8, "big")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 _RECORD_BITS = 60
 
 
-class Piece(NamedTuple):
+class OffsetInterval(NamedTuple):
     """Batches at ``[start, end)`` of the file number ``source``, with offsets ``first`` to ``last``.
 
     ``preference`` decides between equal numbers of records: the higher one is kept. ``is_loose``: a single batch
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     is_loose: bool = False
 
 
-def schedule(pieces: Iterable[Piece]) -> list[Piece]:
+def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
     """Returns the kept pieces by offset: no two overlap, and no other choice has more records.
 
     Between choices with equal numbers, the preferences of the pieces decide, then source number and position.
@@ -40,7 +40,7 @@ def schedule(pieces: Iterable[Piece]) -> list[Piece]:
     for i, piece in enumerate(ordered):
         before.append(bisect_left(lasts, piece.first, 0, i))
         best.append(max(best[i], _weight(piece) + best[before[i]]))
-    chosen, i = list[Piece](), len(ordered)
+    chosen, i = list[OffsetInterval](), len(ordered)
     while i:
         if best[i] == best[i - 1]:
             i -= 1
@@ -50,14 +50,14 @@ def schedule(pieces: Iterable[Piece]) -> list[Piece]:
     return chosen[::-1]
 
 
-def _weight(piece: Piece) -> int:
+def _weight(piece: OffsetInterval) -> int:
     records = max(piece.records, 1)
     return (records << _RECORD_BITS) + records * piece.preference
 
 
-def overlapping_clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def overlapping_clusters(pieces: Iterable[OffsetInterval]) -> Iterator[list[OffsetInterval]]:
     """Yields the pieces by offset, in groups that overlap directly or through others."""
-    cluster, reached = list[Piece](), -1
+    cluster, reached = list[OffsetInterval](), -1
     for piece in sorted(pieces):
         if cluster and piece.first > reached:
             yield cluster
@@ -68,10 +68,12 @@ def overlapping_clusters(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield cluster
 
 
-def cut_at_conflicts(pieces: Iterable[Piece], batches_of: Callable[[Piece], Iterator[Piece]]) -> list[Piece]:
+def cut_at_conflicts(
+    pieces: Iterable[OffsetInterval], batches_of: Callable[[OffsetInterval], Iterator[OffsetInterval]]
+) -> list[OffsetInterval]:
     """Returns the pieces; overlapping ones are cut where others begin or end. ``batches_of`` yields the batches of a
     piece."""
-    found: list[Piece] = []
+    found: list[OffsetInterval] = []
     for cluster in overlapping_clusters(pieces):
         cuts = sorted({piece.first for piece in cluster} | {piece.last + 1 for piece in cluster})
         for piece in cluster:
@@ -80,9 +82,9 @@ def cut_at_conflicts(pieces: Iterable[Piece], batches_of: Callable[[Piece], Iter
     return found
 
 
-def _joined(batches: Iterator[Piece], cuts: list[int]) -> Iterator[Piece]:
+def _joined(batches: Iterator[OffsetInterval], cuts: list[int]) -> Iterator[OffsetInterval]:
     """Yields the batches of a piece, joined between cuts; a batch that contains a cut is a piece of its own."""
-    held: Piece | None = None
+    held: OffsetInterval | None = None
     for batch in batches:
         at = bisect_left(cuts, batch.first)
         begins = at < len(cuts) and cuts[at] == batch.first

@@ -23,8 +23,8 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import headers
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.accepted import AcceptedBatches
-from kseg.recovery.salvage.parts import Part, Parts, Row
-from kseg.segment.survey import Headers
+from kseg.recovery.salvage.parts import PartRow, Parts, SalvagedBatches
+from kseg.segment.survey import HeaderRows
 from kseg.stores.source import Source, open_source
 
 _LENGTH = struct.Struct(">i")
@@ -38,20 +38,20 @@ class Layout:
     Positions in `headers` are those in the new file.
     """
 
-    def __init__(self, path: str, parts: Parts, extra: list[Part]) -> None:
+    def __init__(self, path: str, parts: Parts, extra: list[SalvagedBatches]) -> None:
         self.path = path
         self.parts = parts
         self.extra = extra
-        self._walk: Iterator[Part] | None = None
+        self._walk: Iterator[SalvagedBatches] | None = None
         self._at = 0
-        self._part: Part | None = None
+        self._part: SalvagedBatches | None = None
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[SalvagedBatches]:
         if not self.extra:
             return iter(self.parts)
         return merge(self.parts, self.extra, key=lambda part: part.first)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[PartRow]:
         """Yields the row of each part; faster than the parts themselves."""
         if not self.extra:
             return self.parts.rows()
@@ -98,7 +98,7 @@ class Layout:
             start = part.start + max(skip, len(part.head))
             return part.head[skip:] + bytes(source.buffer[start : part.start + skip + length])
 
-    def headers(self, position: int = 0) -> Iterator[Headers]:
+    def headers(self, position: int = 0) -> Iterator[HeaderRows]:
         """Yields header rows of the batches from a position on."""
         with ExitStack() as stack:
             sources: dict[str, Source] = {}
@@ -125,7 +125,7 @@ class Layout:
             yield from _headers_in(gathered, origin)
 
 
-def _headers_in(data: bytearray, origin: int) -> Iterator[Headers]:
+def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
     """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout."""
     at, end = 0, len(data)
     while at < end:
@@ -142,10 +142,10 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[Headers]:
         for column, values in columns.items():
             frames[column::FRAME_WIDTH] = memoryview(array("q", values))
         headers.read(data, frames, count, False, origin, rows)
-        yield Headers(rows, count)
+        yield HeaderRows(rows, count)
 
 
-def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[Headers]:
+def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[HeaderRows]:
     for found in AcceptedBatches(source, end, start + skip):
         if at != start:
             for i in range(found.count):

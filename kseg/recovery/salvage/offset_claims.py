@@ -8,8 +8,8 @@ from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.salvage.interval_scheduling import Piece, cut_at_conflicts, schedule
-from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, batches_of, leading_bytes
+from kseg.recovery.salvage.interval_scheduling import OffsetInterval, cut_at_conflicts, schedule
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, SalvagedBatches, batches_of, leading_bytes
 from kseg.recovery.salvage.segment_contents import EXCESS_OFFSETS, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_sources import SegmentSource
 from kseg.segment.files import LAST_OFFSET
@@ -45,7 +45,7 @@ def mark_continuing(kept: Sequence[SegmentContents]) -> None:
 
 
 def _is_loose(kept: SegmentContents, run: MisplacedRun) -> bool:
-    """Whether a misplaced run is loose, as in `Piece`."""
+    """Whether a misplaced run is loose, as in `OffsetInterval`."""
     parts, part = kept.parts, run.part
     if run.batches > 1 or not len(parts):
         return False
@@ -106,12 +106,12 @@ def _doubt_ends(kept: Sequence[SegmentContents], sources: Sequence[SegmentSource
                 run.doubt = EXCESS_OFFSETS
 
 
-def _first_parts(kept: SegmentContents) -> list[Part]:
+def _first_parts(kept: SegmentContents) -> list[SalvagedBatches]:
     """Returns parts of a file, including the one at its start."""
     return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(run.part for run in kept.misplaced[:1])]
 
 
-def _is_v2(path: str, part: Part) -> bool:
+def _is_v2(path: str, part: SalvagedBatches) -> bool:
     with open_source(path) as source:
         return leading_bytes(source, part, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
 
@@ -124,7 +124,7 @@ class OffsetClaims:
 
     def __init__(self, kept: Sequence[SegmentContents], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
         self._kept, self._epochs = kept, epochs
-        self._repaired: dict[tuple[int, int], Part] = {}
+        self._repaired: dict[tuple[int, int], SalvagedBatches] = {}
         _expect_at_base(kept)
         _doubt_ends(kept, sources)
         self._far = _far_offset(kept)
@@ -132,7 +132,7 @@ class OffsetClaims:
         self._all = cut_at_conflicts(pieces, self._batches)
         self.chosen = schedule(self._all)
 
-    def outweighed(self) -> Iterator[Piece]:
+    def outweighed(self) -> Iterator[OffsetInterval]:
         """Yields the pieces that lose to batches with more records in other files."""
         chosen, stays = self.chosen, set(self.chosen)
         lasts = [piece.last for piece in chosen]
@@ -146,11 +146,11 @@ class OffsetClaims:
             if rivals > piece.records:
                 yield piece
 
-    def firsts(self, piece: Piece) -> Iterator[int]:
+    def firsts(self, piece: OffsetInterval) -> Iterator[int]:
         """Yields the first offsets of the batches of a piece."""
         return (batch.first for batch in self._batches(piece))
 
-    def _pieces(self, number: int, kept: SegmentContents, source: SegmentSource) -> Iterator[Piece]:
+    def _pieces(self, number: int, kept: SegmentContents, source: SegmentSource) -> Iterator[OffsetInterval]:
         parts = kept.parts
         batches = [max(weight // BATCH_WEIGHT, 1) for weight in parts.weights]
         found = [(parts[i], parts.records[i], batches[i], False) for i in range(len(parts))]
@@ -164,10 +164,10 @@ class OffsetClaims:
                 self._repaired[number, part.start] = part
             preference = _CONTINUES * (not is_loose) + _IS_NAMED * is_named
             ends = (part.first, part.last, number, part.start, part.end)
-            yield Piece(*ends, records, count, preference, is_loose)
+            yield OffsetInterval(*ends, records, count, preference, is_loose)
 
-    def _batches(self, piece: Piece) -> Iterator[Piece]:
-        plain = Part(piece.start, piece.end, piece.first, piece.last)
+    def _batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
+        plain = SalvagedBatches(piece.start, piece.end, piece.first, piece.last)
         with open_source(self._kept[piece.source].path) as source:
             for batch in batches_of(source, self._repaired.get((piece.source, piece.start), plain)):
                 head = leading_bytes(source, batch, HEADER_BYTES)
@@ -178,7 +178,7 @@ class OffsetClaims:
                     records = count if 0 <= count <= span else span
                     preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == self._epoch_at(batch.first))
                 ends = (batch.first, batch.last, piece.source, batch.start, batch.end)
-                yield Piece(*ends, records, 1, preference, piece.is_loose)
+                yield OffsetInterval(*ends, records, 1, preference, piece.is_loose)
 
     def _epoch_at(self, offset: int) -> int:
         """Returns the leader epoch of an offset by the checkpoint, -1 if unknown."""

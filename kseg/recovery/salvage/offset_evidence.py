@@ -19,7 +19,7 @@ from kseg.kernel.records.plain import sequence_after
 from kseg.recovery.broker.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.names import leading_offset
 from kseg.recovery.salvage.header_repair import offsets_of
-from kseg.recovery.salvage.parts import Part, batch_of, leading_bytes
+from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, leading_bytes
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -59,7 +59,7 @@ class OffsetEvidence:
         """Producer id and largest timestamp of each batch in the snapshots."""
         return frozenset((mark.producer_id, mark.timestamp) for mark in self._producers)
 
-    def proven_offset(self, source: Source, part: Part) -> int | None:
+    def proven_offset(self, source: Source, part: SalvagedBatches) -> int | None:
         """Returns the first offset of a batch by the producer snapshots; None if unknown."""
         if not self._producers:
             return None
@@ -73,7 +73,7 @@ class OffsetEvidence:
         last = self._producers.get(mark)
         return None if last is None else last - delta
 
-    def indicated_offset(self, source: Source, part: Part) -> int | None:
+    def indicated_offset(self, source: Source, part: SalvagedBatches) -> int | None:
         """Like `proven_offset`, but also by the indexes of the segment: the offset index, else the time index."""
         for look_up in (self.proven_offset, self._indexed, self._timed):
             found = look_up(source, part)
@@ -105,7 +105,7 @@ class OffsetEvidence:
             found.append(name)
         return found
 
-    def _indexed(self, source: Source, part: Part) -> int | None:
+    def _indexed(self, source: Source, part: SalvagedBatches) -> int | None:
         """Returns the first offset by the offset index. Brokers up to 1.1 index first offsets, later ones the last
         offset of an append. If the entry is neither of the batch, the neighbouring entries decide which of the two it
         is."""
@@ -127,7 +127,7 @@ class OffsetEvidence:
                 return offset
             return None
 
-    def _timed(self, source: Source, part: Part) -> int | None:
+    def _timed(self, source: Source, part: SalvagedBatches) -> int | None:
         """Returns the first offset by the time index. An entry has the last offset of the batch with its timestamp; in
         some releases that of the record."""
         batch = batch_of(source, part, self._scratch)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.recovery.salvage.header_repair import fingerprint, one_bit_away, only_one_bit_away
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.parts import Part, Parts, batch_of
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of
 from kseg.stores.source import Source
 
 _TWO_BATCHES = 4
 
 
 @dataclass(slots=True)
-class Verdict:
+class OverlapResult:
     """The result for the losing batch. ``expected``: its right first offset if known, else -1; ``doubt``: why it is
     unknown which of the two batches is right, else ""."""
 
@@ -31,7 +31,7 @@ class _Side:
     """One of the two batches, and the free range of offsets around it if the other one is right."""
 
     number: int
-    part: Part
+    part: SalvagedBatches
     low: int
     high: int
 
@@ -48,7 +48,7 @@ class OverlapResolution:
         self._source, self._parts, self._evidence, self._scratch = source, parts, evidence, scratch
         self._base, self._limit = base, limit
 
-    def resolve(self, chosen: list[int], verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
+    def resolve(self, chosen: list[int], verdicts: dict[int, OverlapResult]) -> dict[int, OverlapResult]:
         """Returns the verdicts on all parts that are not kept, by number; ``verdicts``: on the parts that were not
         chosen."""
         taken, verdicts = list(chosen), dict(verdicts)
@@ -64,7 +64,7 @@ class OverlapResolution:
             verdicts[loser] = verdict
         return verdicts
 
-    def _rivals(self, taken: list[int], index: int, part: Part) -> list[int]:
+    def _rivals(self, taken: list[int], index: int, part: SalvagedBatches) -> list[int]:
         """Returns indexes into ``taken`` of the parts in the way of a part; at most two."""
         found = list[int]()
         at = index - 1
@@ -77,14 +77,14 @@ class OverlapResolution:
             at += 1
         return found
 
-    def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, Verdict]:
+    def _judge(self, taken: list[int], at: int, number: int) -> tuple[int, OverlapResult]:
         """Returns the losing part and its verdict. Two parts that do not overlap may both be kept, in another order
         than in the file."""
         one, two = self._parts[taken[at]], self._parts[number]
         if one.first > two.last or two.first > one.last:
-            return number, Verdict()
+            return number, OverlapResult()
         if fingerprint(self._source, one) == fingerprint(self._source, two) and one.first == two.first:
-            return number, Verdict()
+            return number, OverlapResult()
         low = self._parts[taken[at - 1]].last if at else self._base - 1
         high = self._parts[taken[at + 1]].first if at + 1 < len(taken) else self._limit + 1
         is_before = taken[at] < number
@@ -92,7 +92,7 @@ class OverlapResolution:
         other = _Side(number, two, one.last if is_before else low, high if is_before else one.first)
         return self._by_evidence(stays, other) or self._by_bits(stays, other)
 
-    def _by_evidence(self, one: _Side, two: _Side) -> tuple[int, Verdict] | None:
+    def _by_evidence(self, one: _Side, two: _Side) -> tuple[int, OverlapResult] | None:
         if self._evidence is None:
             return None
         offsets = [self._evidence.indicated_offset(self._source, side.part) for side in (one, two)]
@@ -104,14 +104,14 @@ class OverlapResolution:
         for k, side in enumerate((one, two)):
             if (is_right[1 - k] and not is_right[k]) or (is_wrong[k] and not is_wrong[1 - k]):
                 offset = offsets[k]
-                return side.number, Verdict(self._only(side) if offset is None or not is_wrong[k] else offset)
+                return side.number, OverlapResult(self._only(side) if offset is None or not is_wrong[k] else offset)
         return None
 
-    def _by_bits(self, one: _Side, two: _Side) -> tuple[int, Verdict]:
+    def _by_bits(self, one: _Side, two: _Side) -> tuple[int, OverlapResult]:
         readings = [len(one_bit_away(self._source, side.part, side.low, side.high)) for side in (one, two)]
         for k, side in enumerate((one, two)):
             if readings[k] and not readings[1 - k]:
-                return side.number, Verdict(self._only(side))
+                return side.number, OverlapResult(self._only(side))
         # More such offsets mean more ways in which the batch may have been damaged.
         ranks = [(self._records(side.part), -count) for side, count in zip((one, two), readings, strict=True)]
         winner, loser = (one, two) if ranks[0] >= ranks[1] else (two, one)
@@ -120,12 +120,12 @@ class OverlapResolution:
             f"or {part.first} to {part.last} of the batch at position {part.start} are wrong: which is ambiguous, and "
             "that batch has no fewer records"
         )
-        return loser.number, Verdict(doubt=doubt)
+        return loser.number, OverlapResult(doubt=doubt)
 
     def _only(self, side: _Side) -> int:
         return only_one_bit_away(self._source, side.part, side.low, side.high)
 
-    def _records(self, part: Part) -> int:
+    def _records(self, part: SalvagedBatches) -> int:
         try:
             return sum(rows.count for rows in batch_of(self._source, part, self._scratch).rows())
         except UndecodableError:

@@ -25,7 +25,7 @@ BATCH_WEIGHT = 2
 _MAX_UINT32 = 0xFFFFFFFF
 
 
-class Part(NamedTuple):
+class SalvagedBatches(NamedTuple):
     """Batches at ``[start, end)`` of a file, with contiguous offsets ``first`` to ``last``.
 
     ``head`` replaces the first bytes of a single batch whose header was repaired; ``why`` says how. ``path`` is the
@@ -45,7 +45,7 @@ class Part(NamedTuple):
         return self.end - self.start
 
 
-Row = tuple[int, int, int, int, bytes, str]
+PartRow = tuple[int, int, int, int, bytes, str]
 """Start, end, first, last, head and path of a part."""
 
 
@@ -65,21 +65,21 @@ class Parts:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def __getitem__(self, i: int) -> Part:
+    def __getitem__(self, i: int) -> SalvagedBatches:
         at = range(len(self))[i]
         first, last = self.base + self._firsts[at], self.base + self._lasts[at]
-        return Part(self._starts[at], self._ends[at], first, last, *self._special.get(at, (b"", "", "")))
+        return SalvagedBatches(self._starts[at], self._ends[at], first, last, *self._special.get(at, (b"", "", "")))
 
-    def __iter__(self) -> Iterator[Part]:
+    def __iter__(self) -> Iterator[SalvagedBatches]:
         base, special = self.base, self._special
         columns = zip(self._starts, self._ends, self._firsts, self._lasts, strict=True)
         for i, (start, end, first, last) in enumerate(columns):
             if i in special:
-                yield Part(start, end, base + first, base + last, *special[i])
+                yield SalvagedBatches(start, end, base + first, base + last, *special[i])
             else:
-                yield Part(start, end, base + first, base + last)
+                yield SalvagedBatches(start, end, base + first, base + last)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[PartRow]:
         """Yields the row of each part; faster than the parts themselves."""
         if self._special:
             return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
@@ -92,7 +92,7 @@ class Parts:
         """Size of all parts together."""
         return sum(self._ends) - sum(self._starts)
 
-    def append(self, part: Part, weight: int = 0, records: int = 0) -> None:
+    def append(self, part: SalvagedBatches, weight: int = 0, records: int = 0) -> None:
         self._widen(part.end)
         if part.head or part.path:
             self._special[len(self)] = (part.head, part.why, part.path)
@@ -135,7 +135,7 @@ class Parts:
         self.weights[-1] = min(self.weights[-1] + weight, _MAX_UINT32)
         self.records[-1] += records
 
-    def pop(self) -> Part:
+    def pop(self) -> SalvagedBatches:
         """Removes and returns the last part."""
         part = self[len(self) - 1]
         for column in (self._starts, self._ends, self._firsts, self._lasts, self.weights, self.records):
@@ -177,20 +177,20 @@ class Parts:
         return bisect_right(self._starts, position) - 1
 
 
-def leading_bytes(source: Source, part: Part, size: int) -> bytes:
+def leading_bytes(source: Source, part: SalvagedBatches, size: int) -> bytes:
     """Returns the first bytes of a part, ``size`` or its repaired head if that is longer; fewer at the end of the
     file."""
     return part.head + bytes(source.buffer[part.start + len(part.head) : part.start + size])
 
 
-def batch_of(source: Source, part: Part, scratch: Scratch) -> RecordBatch | Message:
+def batch_of(source: Source, part: SalvagedBatches, scratch: Scratch) -> RecordBatch | Message:
     """Returns the batch of a part of one batch."""
     data = bytes(part.head) + bytes(source.buffer[part.start + len(part.head) : part.end])
     kind = RecordBatch if data[ENTRY_MAGIC] >= MAGIC_V2 else Message
     return kind(data, 0, len(data), data[ENTRY_MAGIC], True, scratch)
 
 
-def batches_of(source: Source, part: Part) -> Iterator[Part]:
+def batches_of(source: Source, part: SalvagedBatches) -> Iterator[SalvagedBatches]:
     """Yields each batch of a part as a part."""
     if part.head:
         yield part
@@ -200,16 +200,18 @@ def batches_of(source: Source, part: Part) -> Iterator[Part]:
         head = bytes(source.buffer[position : position + HEADER_BYTES])
         last = first + be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else be64(head, ENTRY_OFFSET)
         size = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
-        yield Part(position, position + size, first, last, path=part.path)
+        yield SalvagedBatches(position, position + size, first, last, path=part.path)
         position, first = position + size, last + 1
 
 
-def without_batches(parts: Iterable[Part], firsts: Container[int], path: str, taken: list[Part]) -> Iterator[Part]:
+def without_batches(
+    parts: Iterable[SalvagedBatches], firsts: Container[int], path: str, taken: list[SalvagedBatches]
+) -> Iterator[SalvagedBatches]:
     """Yields the parts without the batches at these first offsets, which are added to ``taken``; ``path``: the file of
     parts without one."""
     for part in parts:
         with open_source(part.path or path) as source:
-            held: Part | None = None
+            held: SalvagedBatches | None = None
             for batch in batches_of(source, part):
                 if batch.first not in firsts:
                     held = held._replace(end=batch.end, last=batch.last) if held else batch

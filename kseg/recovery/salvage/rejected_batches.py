@@ -31,7 +31,7 @@ from kseg.kernel.layout.rows import (
     CRC_RIGHT,
 )
 from kseg.recovery.broker.markers import BadMarkerError, read_marker
-from kseg.segment.survey import BatchProblem, Headers
+from kseg.segment.survey import BatchProblem, HeaderRows
 from kseg.stores.source import Source
 
 UNDECODABLE = frozenset(
@@ -82,7 +82,7 @@ class BatchFilter:
     dropped_offsets: set[int] = field(default_factory=set)
 
     def rejected(
-        self, source: Source, headers: Headers, problems: Iterable[BatchProblem], scratch: Scratch
+        self, source: Source, headers: HeaderRows, problems: Iterable[BatchProblem], scratch: Scratch
     ) -> dict[int, Rejection]:
         """Returns the batches among ``headers`` that are not kept, by row."""
         rows, end = headers.rows, headers.count * BATCH_WIDTH

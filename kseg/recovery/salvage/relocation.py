@@ -16,7 +16,7 @@ from kseg.recovery.salvage.compressed_messages import offsets_inside
 from kseg.recovery.salvage.header_repair import fingerprint, only_one_bit_away, with_first_offset
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import is_one_batch
-from kseg.recovery.salvage.parts import Part, batch_of, batches_of
+from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
 from kseg.recovery.salvage.segment_contents import MisplacedRun
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
@@ -261,7 +261,7 @@ class Relocation:
                 return True
         return False
 
-    def _swap_out(self, home: SegmentDraft, own: SegmentDraft, number: int, part: Part) -> bool:
+    def _swap_out(self, home: SegmentDraft, own: SegmentDraft, number: int, part: SalvagedBatches) -> bool:
         """Puts a batch that fills a gap in the place of a smaller one, if the smaller one fills the only gap of its
         size."""
         parts = home.parts
@@ -290,7 +290,7 @@ class Relocation:
                 return self._is_older(source, parts[i + 1], part)
         return False
 
-    def _is_older(self, source: Source, one: Part, other: Part) -> bool:
+    def _is_older(self, source: Source, one: SalvagedBatches, other: SalvagedBatches) -> bool:
         """Whether the first batch of a part has an older format or a smaller timestamp than the first batch of
         another."""
         a, b = (batch_of(source, next(batches_of(source, part)), self._scratch) for part in (one, other))
@@ -298,11 +298,11 @@ class Relocation:
             return a.magic < b.magic
         return a.max_timestamp < b.max_timestamp
 
-    def _moved(self, own: SegmentDraft, part: Part, first: int, last: int) -> Part:
+    def _moved(self, own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> SalvagedBatches:
         with open_source(own.contents.path) as source:
             head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
             head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
-        return Part(part.start, part.end, first, last, head, f"its first offset was {part.first}")
+        return SalvagedBatches(part.start, part.end, first, last, head, f"its first offset was {part.first}")
 
     def _first_by_neighbours(self, own: SegmentDraft, run: MisplacedRun, log_end: int) -> int:
         """Returns the first offset by the batches before and after it in the file; -1 if uncertain."""
@@ -325,12 +325,12 @@ class Relocation:
             return stop - count
         return -1
 
-    def _is_impossible(self, part: Part) -> bool:
+    def _is_impossible(self, part: SalvagedBatches) -> bool:
         """Whether a batch cannot have had its own offset."""
         home = self._segment_of(part.first)
         return home is None or home.was_empty or home.around(part.first, part.last) is None
 
-    def _first_by_evidence(self, own: SegmentDraft, part: Part, low: int, high: int) -> int:
+    def _first_by_evidence(self, own: SegmentDraft, part: SalvagedBatches, low: int, high: int) -> int:
         """Returns the first offset between ``low`` and ``high`` by side files, or the only one that is one bit away;
         else -1."""
         with open_source(own.contents.path) as source:

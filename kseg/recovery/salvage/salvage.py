@@ -16,13 +16,13 @@ from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.segments import INDEXES, LOG, SUFFIXES, BrokerSegment
-from kseg.recovery.broker.start import EPOCHS_REPAIRED, Start
+from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.salvage.epoch_repair import repair_epochs
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.parts import Part, batch_of, batches_of
+from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
 from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble
@@ -37,7 +37,7 @@ from kseg.segment.batches import Batch
 from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.source import open_source
@@ -73,7 +73,7 @@ class Salvage:
 
 def plan_salvage(
     directory: str,
-    start: Start,
+    start: BrokerStart,
     scratch: Scratch | None = None,
     is_compacted: Callable[[], bool] = lambda: False,
     dropping: Dropping = KEEP_ALL,
@@ -125,7 +125,7 @@ class SalvagedSegment(BrokerSegment):
         super().__init__(workspace, stem, base_offset)
         self._layout = layout
 
-    def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[Headers]:
+    def headers(self, position: int = 0, max_size: int | None = None) -> Iterator[HeaderRows]:
         if self._layout is None:
             yield from super().headers(position)
         else:
@@ -141,7 +141,7 @@ class SalvageLoad(PartitionLoad):
     def __init__(
         self,
         workspace: Workspace,
-        start: Start,
+        start: BrokerStart,
         scratch: Scratch,
         is_compacted: Callable[[], bool],
         dropping: Dropping,
@@ -265,7 +265,7 @@ class SalvageLoad(PartitionLoad):
     def transaction_conflicts(self) -> dict[int, Rejection]:
         """Returns the batches to leave out, by first offset, after `run` has raised TransactionConflictError."""
 
-        def headers() -> Iterator[Headers]:
+        def headers() -> Iterator[HeaderRows]:
             for draft in self._drafted:
                 self._load_parts(draft)
                 yield from draft.layout().headers()
@@ -355,7 +355,7 @@ class SalvageLoad(PartitionLoad):
             sum(bool(part.head) for part in draft.layout()) if draft.name and draft.has_repaired_headers else 0
         )
 
-    def _is_moved(self, part: Part) -> bool:
+    def _is_moved(self, part: SalvagedBatches) -> bool:
         """Whether batches come from another place in the partition."""
         return not part.head
 

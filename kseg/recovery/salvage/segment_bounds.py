@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from kseg.recovery.salvage.interval_scheduling import Piece
+from kseg.recovery.salvage.interval_scheduling import OffsetInterval
 from kseg.recovery.salvage.segment_sources import SegmentSource
 
 
@@ -35,7 +35,7 @@ def bounds_by_name(sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
     return _rising(SegmentBounds(*name) for name in _names(sources))
 
 
-def segment_bounds(chosen: Sequence[Piece], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
+def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
     """Returns the segments, sorted. ``chosen``: all kept batches by offset."""
     names = _names(sources)
     own_names = {name.source: name.base for name in names}
@@ -49,7 +49,7 @@ def segment_bounds(chosen: Sequence[Piece], sources: Sequence[SegmentSource]) ->
     names = [name for name in names if _may_be_right(name, firm, chosen)]
     bases: dict[int, int] = {}  # by source
     idle: list[_Name] = []
-    rest: list[tuple[_Name | None, list[Piece]]] = []
+    rest: list[tuple[_Name | None, list[OffsetInterval]]] = []
     for name, pieces in _between(names, firm):
         held = 0 if name is None else _held_by(name.source, pieces)
         if name is not None and held:
@@ -88,12 +88,12 @@ def _rising(bounds: Iterable[SegmentBounds]) -> list[SegmentBounds]:
     return [one._replace(behind=behind) for one, behind in zip(found, ends, strict=True)]
 
 
-def _is_below_all(piece: Piece, names: Sequence[_Name]) -> bool:
+def _is_below_all(piece: OffsetInterval, names: Sequence[_Name]) -> bool:
     """Whether a batch of the first file is below the offset in its name: then no other segment could contain it."""
     return bool(names) and piece.source == names[0].source and piece.first < names[0].base
 
 
-def _may_be_right(name: _Name, firm: Sequence[Piece], chosen: Sequence[Piece]) -> bool:
+def _may_be_right(name: _Name, firm: Sequence[OffsetInterval], chosen: Sequence[OffsetInterval]) -> bool:
     """Whether no batch crosses the offset in a name. If no batch of the file is kept: and no other file is on both
     sides of it."""
     i = bisect_left(firm, name.base, key=lambda piece: piece.first)
@@ -107,20 +107,22 @@ def _may_be_right(name: _Name, firm: Sequence[Piece], chosen: Sequence[Piece]) -
     return not is_same and not _lies_inside(name.base, chosen)
 
 
-def _lies_inside(offset: int, pieces: Sequence[Piece]) -> bool:
+def _lies_inside(offset: int, pieces: Sequence[OffsetInterval]) -> bool:
     """Whether an offset is above the first and not above the last offset of a piece."""
     i = bisect_right(pieces, offset, key=lambda piece: piece.first) - 1
     return i >= 0 and pieces[i].first < offset <= pieces[i].last
 
 
-def _between(names: Sequence[_Name], firm: Sequence[Piece]) -> Iterable[tuple[_Name | None, Sequence[Piece]]]:
+def _between(
+    names: Sequence[_Name], firm: Sequence[OffsetInterval]
+) -> Iterable[tuple[_Name | None, Sequence[OffsetInterval]]]:
     """Yields the pieces before the first name, and from each name to the next."""
     starts = [bisect_left(firm, name.base, key=lambda piece: piece.first) for name in names]
     for name, (start, end) in zip([None, *names], pairwise([0, *starts, len(firm)]), strict=True):
         yield name, firm[start:end]
 
 
-def _held_by(source: int, pieces: Sequence[Piece]) -> int:
+def _held_by(source: int, pieces: Sequence[OffsetInterval]) -> int:
     """Returns how many of the first pieces make a segment of a source: it has at least half of their records, and the
     last piece."""
     own = total = held = 0
@@ -132,11 +134,11 @@ def _held_by(source: int, pieces: Sequence[Piece]) -> int:
     return held
 
 
-def _records(group: Sequence[Piece]) -> int:
+def _records(group: Sequence[OffsetInterval]) -> int:
     return sum(piece.records for piece in group)
 
 
-def _base(source: SegmentSource, piece: Piece, firm: Sequence[Piece]) -> int:
+def _base(source: SegmentSource, piece: OffsetInterval, firm: Sequence[OffsetInterval]) -> int:
     """Returns the base offset of a segment that begins with the batches of a piece."""
     i = bisect_left(firm, piece.first, key=lambda one: one.first)
     reached = firm[i - 1].last if i else -1

@@ -3,7 +3,7 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from kseg.recovery.salvage.parts import Part, Parts, without_batches
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, without_batches
 from kseg.segment.items import Damage
 
 MAX_CUTS = 10_000
@@ -46,7 +46,7 @@ class MisplacedRun:
     their number by the headers; ``continues``: whether they begin their file at the offset after the segment before.
     """
 
-    part: Part
+    part: SalvagedBatches
     batches: int
     expected: int = -1
     doubt: str = ""
@@ -82,9 +82,9 @@ class SegmentContents:
     def is_intact(self) -> bool:
         return not (self.cuts or self.misplaced or self.has_repaired or self.has_shared)
 
-    def leave_out(self, firsts: Container[int]) -> list[Part]:
+    def leave_out(self, firsts: Container[int]) -> list[SalvagedBatches]:
         """Removes and returns the batches with these first offsets."""
-        taken, left = list[Part](), Parts(self.base)
+        taken, left = list[SalvagedBatches](), Parts(self.base)
         for part in without_batches(self.parts, firsts, self.path, taken):
             left.append(part)
         self.parts = left

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from kseg.recovery.broker.segments import LOG, TIME_INDEX
 from kseg.recovery.salvage.layout import Layout
-from kseg.recovery.salvage.parts import Part, Parts, without_batches
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, without_batches
 from kseg.recovery.salvage.segment_contents import SegmentContents
 from kseg.stores import trees
 
@@ -26,7 +26,7 @@ class SegmentDraft:
         self.contents = contents
         self.name = name
         self.file = file or name
-        self.extra: list[Part] = []
+        self.extra: list[SalvagedBatches] = []
         self.is_released = False
         self._gaps: list[tuple[int, int]] = []
         self._next_offset = 0
@@ -150,7 +150,7 @@ class SegmentDraft:
             self._bytes = self.layout().size
         return self._bytes
 
-    def put(self, part: Part) -> None:
+    def put(self, part: SalvagedBatches) -> None:
         """Adds batches at free offsets."""
         self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
         insort(self.extra, part, key=lambda part: part.first)
@@ -159,12 +159,12 @@ class SegmentDraft:
         """Removes one of its own parts."""
         self.contents.parts, self._bytes = self.contents.parts.without({number}), -1
 
-    def take_back(self, parts: Parts, part: Part) -> None:
+    def take_back(self, parts: Parts, part: SalvagedBatches) -> None:
         """Reverts `take` and `put`: restores its own ``parts``, and removes ``part``."""
         self.extra.remove(part)
         self.contents.parts, self._bytes = parts, -1
 
-    def leave_out(self, firsts: Container[int]) -> list[Part]:
+    def leave_out(self, firsts: Container[int]) -> list[SalvagedBatches]:
         """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
         segment's own."""
         if not firsts:
@@ -173,7 +173,7 @@ class SegmentDraft:
         self.extra[:] = without_batches(self.extra, firsts, self.contents.path, taken)
         return taken
 
-    def holders(self, offsets: Iterable[int]) -> Iterator[Part]:
+    def holders(self, offsets: Iterable[int]) -> Iterator[SalvagedBatches]:
         """Yields the parts that contain any of these offsets, each once."""
         last = -1
         for offset in sorted(offsets):

@@ -29,14 +29,14 @@ from kseg.recovery.salvage.fragments import MANY_BREAKS, WRONG_CHECKSUM, Fragmen
 from kseg.recovery.salvage.header_repair import offsets_of, with_first_offset, with_right_header, with_right_magic
 from kseg.recovery.salvage.longest_rising_run import longest_rising_run
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict, is_one_batch
-from kseg.recovery.salvage.parts import BATCH_WEIGHT, Part, Parts
+from kseg.recovery.salvage.overlap_resolution import OverlapResolution, OverlapResult, is_one_batch
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, Parts, SalvagedBatches
 from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
 from kseg.recovery.salvage.segment_contents import EXCESS_OFFSETS, NO_OFFSET, Cuts, MisplacedRun, SegmentContents
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, FULL, BatchProblem, Headers, Item, SegmentSurvey
+from kseg.segment.survey import DEEP, FULL, BatchProblem, HeaderRows, Item, SegmentSurvey
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
@@ -85,9 +85,9 @@ def scan_segment(
     return scan.finish()
 
 
-def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | Headers, list[BatchProblem]]]:
+def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | HeaderRows, list[BatchProblem]]]:
     """Yields damage and headers, each with the problems that follow it."""
-    held: Damage | Headers | None = None
+    held: Damage | HeaderRows | None = None
     problems: list[BatchProblem] = []
     for item in items:
         if isinstance(item, BatchProblem):
@@ -163,7 +163,7 @@ class _Scan:
                 first, last = offsets_of(head)
                 if head[ENTRY_MAGIC] < MAGIC_V2 and head[LEGACY_FLAGS] & CODEC:
                     first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
-                part = Part(position, end, first, last)
+                part = SalvagedBatches(position, end, first, last)
                 if self._fits(part):
                     self.contents.parts.append(part, BATCH_WEIGHT, last - first + 1)
                 else:
@@ -181,7 +181,7 @@ class _Scan:
         if whole[ENTRY_MAGIC] < MAGIC_V2 and whole[LEGACY_FLAGS] & CODEC:
             first, last = self._compressed.offsets(position, size, whole[ENTRY_MAGIC], head)
             head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
-        part = Part(position, position + size, first, last, head, why)
+        part = SalvagedBatches(position, position + size, first, last, head, why)
         if self._fits(part):
             self.contents.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)
             self._chain.last_offset = max(self._chain.last_offset, last)
@@ -189,10 +189,12 @@ class _Scan:
             self._add_misplaced(part, 1, last - first + 1)
         self._is_joined = False
 
-    def _fits(self, part: Part) -> bool:
+    def _fits(self, part: SalvagedBatches) -> bool:
         return self.contents.base <= part.first <= part.last <= self.contents.limit
 
-    def _add_misplaced(self, part: Part, batches: int, records: int, expected: int = -1, doubt: str = "") -> None:
+    def _add_misplaced(
+        self, part: SalvagedBatches, batches: int, records: int, expected: int = -1, doubt: str = ""
+    ) -> None:
         misplaced = self.contents.misplaced
         before = misplaced[-1] if misplaced and not (doubt or misplaced[-1].doubt) else None
         if before and expected < 0 <= part.first and before.expected < 0 and not (part.head or before.part.head):
@@ -207,7 +209,7 @@ class _Scan:
             text = f"offsets {part.first} to {part.last} do not belong here"
             self.contents.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
-    def headers(self, headers: Headers, rejected: dict[int, Rejection]) -> None:
+    def headers(self, headers: HeaderRows, rejected: dict[int, Rejection]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
         rows, start = headers.rows, 0
         self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
@@ -291,7 +293,7 @@ class _Scan:
         """Cuts out a batch whose last offset is not that of its last record."""
         at = row * BATCH_WIDTH
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
-        part = Part(start, start + rows[at + BATCH_SIZE], first, last)
+        part = SalvagedBatches(start, start + rows[at + BATCH_SIZE], first, last)
         self._add_misplaced(part, 1, records_in(rows, row, row + 1), doubt=EXCESS_OFFSETS)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
@@ -337,7 +339,7 @@ class _Scan:
         if first >= stop:
             return
         at, end = first * BATCH_WIDTH, (stop - 1) * BATCH_WIDTH
-        part = Part(
+        part = SalvagedBatches(
             rows[at + BATCH_POSITION], rows[end + BATCH_POSITION] + rows[end + BATCH_SIZE],
             rows[at + BATCH_FIRST_OFFSET], rows[end + BATCH_LAST_OFFSET],
         )  # fmt: skip
@@ -362,7 +364,7 @@ class _Scan:
                 self._known.append(part.start)
         self._is_joined = True
 
-    def _may_be_swallowed(self, part: Part) -> bool:
+    def _may_be_swallowed(self, part: SalvagedBatches) -> bool:
         """Whether the zeros of an offset may belong to damage before it; then the offset proves nothing."""
         return part.first == 0 and self._is_behind_damage and self._source.buffer[part.start - 1] == 0
 
@@ -387,7 +389,7 @@ class _Scan:
         if kind == _REPAIRED:
             self._add_repaired(position, size, *self._heads[position])
             return
-        part = Part(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
+        part = SalvagedBatches(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == MAGIC_V2 or part.first == part.last)
         self._add_misplaced(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
 
@@ -442,7 +444,7 @@ class _Scan:
         chosen = longest_rising_run(kept.parts)
         if chosen is None:
             return kept
-        verdicts = {number: Verdict() for number in set(range(len(kept.parts))).difference(chosen)}
+        verdicts = {number: OverlapResult() for number in set(range(len(kept.parts))).difference(chosen)}
         if kept.is_sparse:
             overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
             verdicts = overlaps.resolve(chosen, verdicts)
@@ -450,7 +452,7 @@ class _Scan:
         kept.has_repaired = kept.parts.special > 0
         return kept
 
-    def _disproven(self) -> dict[int, Verdict]:
+    def _disproven(self) -> dict[int, OverlapResult]:
         """Returns the verdicts on single batches that have another offset by the producer snapshots, unless several
         match."""
         parts, found = self.contents.parts, dict[int, list[int]]()
@@ -463,9 +465,9 @@ class _Scan:
                 if first is not None:
                     found.setdefault(first, []).append(number)
         alone = [(first, numbers[0]) for first, numbers in found.items() if len(numbers) == 1]
-        return {number: Verdict(first) for first, number in alone if parts[number].first != first}
+        return {number: OverlapResult(first) for first, number in alone if parts[number].first != first}
 
-    def _set_misplaced(self, verdicts: dict[int, Verdict]) -> None:
+    def _set_misplaced(self, verdicts: dict[int, OverlapResult]) -> None:
         """Moves parts to the misplaced runs, by number."""
         parts = self.contents.parts
         for number, verdict in sorted(verdicts.items()):

@@ -13,7 +13,7 @@ from itertools import chain
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.recovery.broker.replayed_read import produced
 from kseg.recovery.salvage.rejected_batches import Rejection
-from kseg.segment.survey import Headers
+from kseg.segment.survey import HeaderRows
 
 _CODE = "transaction-state"
 
@@ -39,7 +39,7 @@ class _Producer:
     open_firsts: list[int] = field(default_factory=list)
 
 
-def transaction_conflicts(headers: Callable[[], Iterable[Headers]]) -> dict[int, Rejection]:
+def transaction_conflicts(headers: Callable[[], Iterable[HeaderRows]]) -> dict[int, Rejection]:
     """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
     rising."""
     producers, log = dict[int, _Producer](), _Producer()

@@ -34,7 +34,7 @@ from kseg.segment.stop import OffsetStop
 from kseg.spark.modes.records import opened_for
 from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
-from kseg.spark.planning import Keep, Part, tasks_of
+from kseg.spark.planning import Keep, TaskPart, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,17 +50,17 @@ _UNSET = {
 """Columns that are null if the number is -1."""
 
 
-def plan(options: Options, keep: Keep) -> list[Sequence[Part]]:
+def plan(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
     """Returns the tasks."""
     return tasks_of(options, keep)
 
 
-def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
     """Yields a row for each batch that starts in the parts and can contain requested offsets."""
     yield from record_batches(_rows(parts, options), schema)
 
 
-def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
+def _rows(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
     scratch = Scratch(options.max_batch_bytes)
     for part in parts:
         file, first_offset, last_offset = part.file, part.first_offset, part.last_offset

@@ -8,23 +8,23 @@ from kseg.export.chunk import OFFSET, Chunk
 from kseg.spark.modes.records import chunks_of
 from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
-from kseg.spark.planning import Keep, Part, tasks_of
+from kseg.spark.planning import Keep, TaskPart, tasks_of
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-def plan(options: Options, keep: Keep) -> list[Sequence[Part]]:
+def plan(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
     """Returns the tasks, which are those of mode records."""
     return tasks_of(options, keep)
 
 
-def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
     """Yields a row for each segment in a task that has records of mode records in it."""
     yield from record_batches(_rows(parts, options), schema)
 
 
-def _rows(parts: Sequence[Part], options: Options) -> Iterator[dict[str, Any]]:
+def _rows(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any]]:
     for file, found in groupby(chunks_of(parts, options, [OFFSET]), lambda each: each[0].file):
         count, first, last = 0, (1 << 63) - 1, -1
         for _, chunk in found:

@@ -19,12 +19,12 @@ from kseg.spark.stores import size_of
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.choice import RemoteChoice
-from kseg.verification.directories.directory_tree import Outcome, Task, judge_task
+from kseg.verification.directories.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.files import judge_file
 from kseg.verification.path_check import judge_path
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,10 +45,12 @@ class PlannedFindings(NamedTuple):
 Work = Task | FileTask | PlannedFindings
 
 
-def settings_of(options: Options) -> Settings:
+def settings_of(options: Options) -> CheckSettings:
     """Returns the settings, with one clock for all tasks."""
     now_ms = options.now_ms if options.now_ms is not None else int(time.time() * 1000)
-    return Settings(LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes, remote=RemoteChoice(options.keys))
+    return CheckSettings(
+        LEVELS.index(options.level), now_ms, 1, options.max_batch_bytes, remote=RemoteChoice(options.keys)
+    )
 
 
 def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Work]]:
@@ -68,11 +70,11 @@ def _works(options: Options) -> Iterator[tuple[int, Work]]:
         report = Report(lambda finding, planned=planned: planned.append((finding, 1)))  # type: ignore[misc]
 
         def postpone(
-            some: list[Task], _settings: Settings, _report: Report, _progress: Progress, tasks: list[Task] = tasks
-        ) -> Iterator[Outcome]:
+            some: list[Task], _settings: CheckSettings, _report: Report, _progress: Advance, tasks: list[Task] = tasks
+        ) -> Iterator[CheckedPartition]:
             for task in some:
                 tasks.append(task)
-                yield Outcome(task.directory, Totals(), topic_id_at(task.directory), None)
+                yield CheckedPartition(task.directory, Totals(), topic_id_at(task.directory), None)
 
         judge_path(path, settings, report, lambda _: None, postpone)
         if report.failures:
@@ -107,7 +109,7 @@ def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> I
     yield from record_batches(_rows(works, settings_of(options)), schema)
 
 
-def _rows(works: Sequence[Work], settings: Settings) -> Iterator[dict[str, Any]]:
+def _rows(works: Sequence[Work], settings: CheckSettings) -> Iterator[dict[str, Any]]:
     buffers, repairs = Buffers(settings.max_batch_bytes), Repairs()
     for work in works:
         if isinstance(work, PlannedFindings):

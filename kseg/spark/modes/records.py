@@ -9,13 +9,12 @@ from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.records import Wanted
-from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanRequest, damage_text
-from kseg.export.scanning import Part as ScanPart
+from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanPart, ScanRequest, damage_text
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
 from kseg.spark.committed import Committed
 from kseg.spark.options import Options
-from kseg.spark.planning import Keep, Part, tasks_of
+from kseg.spark.planning import Keep, TaskPart, tasks_of
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
@@ -30,18 +29,20 @@ def _request(options: Options) -> ScanRequest:
     return ScanRequest(options.paths, wanted, max_batch_bytes=options.max_batch_bytes)
 
 
-def plan(options: Options, keep: Keep) -> list[Sequence[Part]]:
+def plan(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
     """Returns the tasks."""
     return tasks_of(options, keep)
 
 
-def read(parts: Sequence[Part], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
+def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
     """Yields the columns of the schema for the parts of one task."""
     for part, chunk in chunks_of(parts, options, schema.names):
         yield record_batch(chunk, schema, {"topic": part.file.topic, "partition": part.file.partition})
 
 
-def chunks_of(parts: Sequence[Part], options: Options, columns: Collection[str]) -> Iterator[tuple[Part, Chunk]]:
+def chunks_of(
+    parts: Sequence[TaskPart], options: Options, columns: Collection[str]
+) -> Iterator[tuple[TaskPart, Chunk]]:
     """Yields the records of parts as chunks with these columns. Raises PathError, KsegError."""
     report = _fail if options.fails_on_damage else DamageLog(_log)
     reader = PartReader(_request(options), columns, _MICROSECONDS, report)
@@ -56,7 +57,7 @@ def chunks_of(parts: Sequence[Part], options: Options, columns: Collection[str])
                 yield part, chunk
 
 
-def opened_for(part: Part, options: Options) -> Source:
+def opened_for(part: TaskPart, options: Options) -> Source:
     """Opens the segment of a part. In a store, the bytes that its indexes lead to are fetched at once.
 
     Raises PathError.

@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, Node, Problem
+from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, Node
 
 MAX_MEMBERS = 1 << 20
 """Largest number of members: a broker with 4,000 partitions of 50 segments has as many files."""
@@ -38,7 +38,7 @@ class Members:
     def __init__(self) -> None:
         self._root: _Folder = {}
         self._count = 0
-        self.problems: list[Problem] = []
+        self.problems: list[ArchiveProblem] = []
         self._hard_links: list[tuple[str, Member]] = []
 
     def add(self, name: str, member: Member) -> None:
@@ -69,9 +69,9 @@ class Members:
 
     def skip(self, member: Member, message: str) -> None:
         """Records a member that cannot be read."""
-        self.problem(Problem(SKIPPED, member.position, message, True))
+        self.problem(ArchiveProblem(SKIPPED, member.position, message, True))
 
-    def problem(self, problem: Problem) -> None:
+    def problem(self, problem: ArchiveProblem) -> None:
         if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(problem)
         elif problem.code == DAMAGED:

@@ -18,7 +18,7 @@ from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source
-from kseg.stores.trees import Node, Problem, Tree
+from kseg.stores.trees import ArchiveProblem, Node, Tree
 
 _PIECE_BYTES = 256 << 10
 
@@ -28,7 +28,9 @@ class _Archive:
 
     is_archive = is_shared = True
 
-    def __init__(self, extent: Extent, owner: int, problems: list[Problem], omitted: Omitted | None = None) -> None:
+    def __init__(
+        self, extent: Extent, owner: int, problems: list[ArchiveProblem], omitted: Omitted | None = None
+    ) -> None:
         """``omitted``: what ``extent`` lacks of an unpacked file."""
         self.owner = owner
         self.problems = problems
@@ -150,7 +152,7 @@ class ZipTree(_Archive):
         try:
             yield from zip_file.unpacked(self._extent, member)
         except zip_file.DamagedMemberError as error:
-            self.problems.append(Problem(DAMAGED, member.position, str(error), True))
+            self.problems.append(ArchiveProblem(DAMAGED, member.position, str(error), True))
 
     def close(self) -> None:
         for made in self._unpacked.values():
@@ -166,7 +168,7 @@ def opened(extent: Extent, owner: int, spool: Spool) -> Tree | None:
     head = extent.pread(HEAD_BYTES, 0)
     if packing_name(head) is None:
         return _archive(extent, head, owner, spool)
-    problems: list[Problem] = []
+    problems: list[ArchiveProblem] = []
     made, omitted = _spooled(extent, spool, problems)
     made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
     if omitted is None:
@@ -180,7 +182,7 @@ def opened(extent: Extent, owner: int, spool: Spool) -> Tree | None:
     return found
 
 
-def _spooled(extent: Extent, spool: Spool, problems: list[Problem]) -> tuple[Extent, Omitted | None]:
+def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tuple[Extent, Omitted | None]:
     """Unpacks a file into the spool. Returns it, and what was left out, if anything was: it then needs ``extent``.
 
     Damage is added to ``problems``. Raises KsegError, OSError.
@@ -190,7 +192,7 @@ def _spooled(extent: Extent, spool: Spool, problems: list[Problem]) -> tuple[Ext
     unpacker = ProvingUnpacker(UnpackedStream(extent), spool)
     made = spool.add_ranges(lambda: unpacker.size, unpacker.pieces())
     if (error := unpacker.error) is not None:
-        problems.append(Problem(DAMAGED, error.position, str(error), True))
+        problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))
     if not unpacker.runs:
         unpacker.rows.close()
         return made, None
@@ -206,9 +208,9 @@ def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omi
     return None
 
 
-def _unpacked(extent: Extent, problems: list[Problem]) -> Iterator[bytes]:
+def _unpacked(extent: Extent, problems: list[ArchiveProblem]) -> Iterator[bytes]:
     """Yields the unpacked bytes; ends early where they are damaged, which is recorded."""
     try:
         yield from unpacked(extent)
     except UnpackError as error:
-        problems.append(Problem(DAMAGED, error.position, str(error), True))
+        problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))

@@ -44,11 +44,11 @@ _FIRST_ROWS = 64
 _BEFORE_OTHERS = b"xgLK"
 """Types of tar members: data about the next member."""
 
-Piece = tuple[int, memoryview | bytes]
+PlacedBytes = tuple[int, memoryview | bytes]
 """Bytes for the spool, and their position in the unpacked file; valid until the next piece."""
 
 
-class Run(NamedTuple):
+class ProvenRun(NamedTuple):
     """Proven batches of the unpacked file, ``end`` exclusive; ``first_row`` is the number of the first of ``rows``."""
 
     start: int
@@ -63,7 +63,7 @@ class ProvingUnpacker:
     """
 
     def __init__(self, stream: UnpackedStream, spool: Spool) -> None:
-        self.runs: dict[int, Run] = {}
+        self.runs: dict[int, ProvenRun] = {}
         self.error: UnpackError | None = None
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
@@ -84,7 +84,7 @@ class ProvingUnpacker:
     def _position(self) -> int:
         return self._origin + self._at
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[PlacedBytes]:
         """Yields all bytes but those of proven batches. Raises SpoolFullError, KsegError, OSError."""
         form = form_of(self._peek(HEAD_BYTES))
         if form == TAR:
@@ -122,7 +122,7 @@ class ProvingUnpacker:
             self._refill()
         return bytes(memoryview(self._window)[self._at : min(self._at + size, self._filled)])
 
-    def _kept(self, size: int) -> Iterator[Piece]:
+    def _kept(self, size: int) -> Iterator[PlacedBytes]:
         """Yields the next ``size`` bytes."""
         while size > 0 and (self._at < self._filled or self._refill()):
             count = min(size, self._filled - self._at)
@@ -130,7 +130,7 @@ class ProvingUnpacker:
             self._at += count
             size -= count
 
-    def _tar(self) -> Iterator[Piece]:
+    def _tar(self) -> Iterator[PlacedBytes]:
         while block := self._peek(BLOCK_BYTES):
             size = (tar_number(block[124:136]) or 0) if is_tar_header(block) else 0
             kind = block[156:157]
@@ -141,7 +141,7 @@ class ProvingUnpacker:
             if kind in TAR_REGULAR or kind in _BEFORE_OTHERS:
                 yield from self._kept(end - self._position)
 
-    def _file(self, size: int) -> Iterator[Piece]:
+    def _file(self, size: int) -> Iterator[PlacedBytes]:
         """Yields the bytes of a file of at most ``size`` bytes, except its proven batches; ends behind the last."""
         start, end, first_row = self._position, self._position + size, self._row_count
         if size < KEPT_BYTES or len(head := self._peek(KEPT_BYTES)) < KEPT_BYTES:
@@ -165,7 +165,7 @@ class ProvingUnpacker:
                 break
         if last_batch:
             yield last, last_batch
-            self.runs[start] = Run(start, self._position, first_row, self._row_count - first_row)
+            self.runs[start] = ProvenRun(start, self._position, first_row, self._row_count - first_row)
 
     def _scan(self, scan: FrameScan, end: int) -> int:
         """Returns the number of intact frames from the position on in the window, which is filled as needed."""

@@ -21,7 +21,7 @@ from kseg.stores.archives.forms import (
 )
 from kseg.stores.archives.members import DAMAGED, DIRECTORY, FILE, LINK, MAX_MEMBERS, OTHER, Member, Members
 from kseg.stores.extent import Extent
-from kseg.stores.trees import Problem
+from kseg.stores.trees import ArchiveProblem
 
 _WINDOW_BYTES = 64 << 10
 _MAX_EXTRA_BYTES = 1 << 20
@@ -81,13 +81,13 @@ class _Listing:
                 position += BLOCK_BYTES
                 continue
             if members.is_full:
-                members.problem(Problem(DAMAGED, position, f"has more than {MAX_MEMBERS} members", True))
+                members.problem(ArchiveProblem(DAMAGED, position, f"has more than {MAX_MEMBERS} members", True))
                 break
             found = self._header(block)
             position = self._behind_damage(position) if found is None else self._member(position, found)
         else:
             if not self._is_end_reported:
-                members.problem(Problem(DAMAGED, self._size, "has no end marker: it is truncated", True))
+                members.problem(ArchiveProblem(DAMAGED, self._size, "has no end marker: it is truncated", True))
         members.finish()
         return members
 
@@ -111,7 +111,7 @@ class _Listing:
         at = min(at, self._size)
         self._is_end_reported |= at == self._size
         message = f"no header of a member at position {position}: {at - position} bytes are skipped"
-        self._members.problem(Problem(DAMAGED, position, message, True))
+        self._members.problem(ArchiveProblem(DAMAGED, position, message, True))
         self._pax, self._long = {}, {}
         return at
 
@@ -153,14 +153,14 @@ class _Listing:
         if available < size:
             self._is_end_reported = True
             message = f"is truncated in {name!r}: {available} of its {size} bytes are left"
-            self._members.problem(Problem(DAMAGED, self._size, message, True))
+            self._members.problem(ArchiveProblem(DAMAGED, self._size, message, True))
         return available
 
     def _extra(self, position: int, header: _Header) -> bytes:
         """Returns the data of a header that belongs to the next one."""
         if header.size > _MAX_EXTRA_BYTES:
             message = f"the name or attributes of a member take {header.size} bytes"
-            self._members.problem(Problem(DAMAGED, position, message, True))
+            self._members.problem(ArchiveProblem(DAMAGED, position, message, True))
             return b""
         return self._read(position + BLOCK_BYTES, header.size)
 

@@ -100,12 +100,12 @@ _DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _gzip, LZ4: _lz4, XZ: _xz,
 
 def unpacked(extent: Extent) -> Iterator[bytes]:
     """Yields the decompressed bytes of all frames. Raises UnpackError after all bytes before the damage; OSError."""
-    return Frames(extent).read()
+    return CompressedFrames(extent).read()
 
 
 def unpacked_bytes(head: bytes) -> Iterator[bytes]:
     """As `unpacked`, for bytes in memory."""
-    return Frames(_Bytes(head)).read()
+    return CompressedFrames(_Bytes(head)).read()
 
 
 class _Bytes(Extent):
@@ -124,7 +124,7 @@ class _Bytes(Extent):
         return len(self._data)
 
 
-class Frames:
+class CompressedFrames:
     """Frames one after another. Zeros between and behind them are padding; skippable frames are skipped."""
 
     def __init__(self, extent: Extent) -> None:

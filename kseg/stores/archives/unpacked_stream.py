@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kseg.stores.archives.forms import ZSTD
-from kseg.stores.archives.unpack import Frames
+from kseg.stores.archives.unpack import CompressedFrames
 from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.zstd_frame import OUTPUT_BYTES, ZstdFrame
 from kseg.stores.extent import Extent
@@ -19,7 +19,7 @@ class UnpackedStream:
     """All frames of a packed file, one after another."""
 
     def __init__(self, extent: Extent) -> None:
-        self._frames = Frames(extent)
+        self._frames = CompressedFrames(extent)
         self._names = self._frames.names()
         self._reader: _FrameReader | None = None
         self._error: UnpackError | None = None

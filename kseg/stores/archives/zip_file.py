@@ -20,7 +20,7 @@ from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, PullDecoder, Z
 from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.zstd_frame import ZstdFrame
 from kseg.stores.extent import Extent, ExtentStream
-from kseg.stores.trees import Problem
+from kseg.stores.trees import ArchiveProblem
 
 _LOCAL = struct.Struct("<4s5H3I2H")
 _ENCRYPTED, _FOLLOWED_BY_SIZES, _UTF8 = 1, 8, 0x800
@@ -50,13 +50,13 @@ def list_members(extent: Extent) -> Members:
     except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OverflowError, EOFError) as error:
         position = extent.current_size()
         message = f"its directory cannot be read ({error}): members are read one after another"
-        members.problem(Problem(DAMAGED, position, message, True))
+        members.problem(ArchiveProblem(DAMAGED, position, message, True))
         _walk(extent, members)
     else:
         for info in infos[:MAX_MEMBERS]:
             _add(extent, members, info)
         if len(infos) > MAX_MEMBERS:
-            members.problem(Problem(DAMAGED, None, f"has more than {MAX_MEMBERS} members", True))
+            members.problem(ArchiveProblem(DAMAGED, None, f"has more than {MAX_MEMBERS} members", True))
     members.finish()
     return members
 
@@ -91,7 +91,7 @@ def _add(extent: Extent, members: Members, info: zipfile.ZipInfo) -> None:
     head = extent.pread(_LOCAL.size, position)
     if len(head) < _LOCAL.size or not head.startswith(ZIP_MAGIC):
         message = f"no member at position {position}, where {info.filename!r} should be"
-        members.problem(Problem(DAMAGED, position, message, True))
+        members.problem(ArchiveProblem(DAMAGED, position, message, True))
         return
     if info.flag_bits & _ENCRYPTED or info.compress_type not in _METHODS:
         why = (

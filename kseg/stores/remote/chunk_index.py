@@ -122,11 +122,11 @@ def _unpacked(text: Any) -> bytes:
     """Decodes base64 and zstd. Raises ManifestError."""
     import binascii
 
-    from kseg.formats.decompressed import DecompressionError, Output
+    from kseg.formats.decompressed import DecompressedBytes, DecompressionError
     from kseg.formats.zstd_stream import unzstd
 
     try:
         data = binascii.a2b_base64(text, strict_mode=True) if isinstance(text, str) else b""
-        return bytes(unzstd(memoryview(data), Output(4 * MAX_CHUNKS + 16)))
+        return bytes(unzstd(memoryview(data), DecompressedBytes(4 * MAX_CHUNKS + 16)))
     except (binascii.Error, ValueError, IndexError, DecompressionError) as cause:
         raise ManifestError(f"transformedChunks cannot be decoded: {cause}") from cause

@@ -31,7 +31,7 @@ PARTS = {
 """Fields of segmentIndexes, and the suffix of the same file in LocalTieredStorage."""
 
 
-class Part(NamedTuple):
+class StoredSideFile(NamedTuple):
     """A side file inside the .indexes object, as stored."""
 
     position: int
@@ -65,7 +65,7 @@ class Manifest:
     """``metadata`` is None if the manifest has none that can be used."""
 
     chunks: ChunkIndex
-    parts: dict[str, Part]
+    parts: dict[str, StoredSideFile]
     is_compressed: bool = False
     encryption: Encryption | None = None
     metadata: SegmentMetadata | None = None
@@ -112,10 +112,10 @@ def _check_sizes(chunks: ChunkIndex, overhead: int) -> None:
         raise ManifestError(f"chunks of {chunks.original_bytes} bytes are stored in {chunks.stored_bytes} bytes")
 
 
-def _parts(fields: Any) -> dict[str, Part]:
+def _parts(fields: Any) -> dict[str, StoredSideFile]:
     if not isinstance(fields, dict):
         raise ManifestError("segmentIndexes is missing")
-    found: dict[str, Part] = {}
+    found: dict[str, StoredSideFile] = {}
     for name, suffix in PARTS.items():
         part = fields.get(name)
         if part is None and name == "transaction":
@@ -123,7 +123,7 @@ def _parts(fields: Any) -> dict[str, Part]:
         if not isinstance(part, dict):
             raise ManifestError(f"segmentIndexes has no {name}")
         position = bounded_integer(part, "position", 8 * MAX_INDEX_BYTES, minimum=0)
-        found[suffix] = Part(position, bounded_integer(part, "size", MAX_INDEX_BYTES, minimum=0))
+        found[suffix] = StoredSideFile(position, bounded_integer(part, "size", MAX_INDEX_BYTES, minimum=0))
     return found
 
 

@@ -9,7 +9,7 @@ from kseg.limits import MAX_INDEX_BYTES, MAX_MANIFEST_OBJECT_BYTES, MAX_SEGMENT_
 from kseg.stores.objects import Objects
 from kseg.stores.remote.chunk_index import ChunkIndex, ManifestError, chunk_index_of_plain_file
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.manifest import Manifest, Part, SegmentMetadata, parse_manifest
+from kseg.stores.remote.manifest import Manifest, SegmentMetadata, StoredSideFile, parse_manifest
 from kseg.stores.remote.names import AIVEN, INDEXES, LOCAL, LOG, MANIFEST
 from kseg.stores.remote.transformation import ChunkError, Cipher, restored_chunk, restored_part
 from kseg.stores.stored_object import StoredObject
@@ -76,7 +76,7 @@ class RemoteSegment:
         size = self.found[LOG].size
         if not 0 < size <= MAX_SEGMENT_BYTES:
             raise ManifestError(f"a log of {size} bytes is no segment")
-        parts = {suffix: Part(0, self.found[suffix].size) for suffix in _PARTS if suffix in self.found}
+        parts = {suffix: StoredSideFile(0, self.found[suffix].size) for suffix in _PARTS if suffix in self.found}
         return Manifest(chunk_index_of_plain_file(size), parts)
 
     @property

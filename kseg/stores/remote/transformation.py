@@ -7,7 +7,7 @@ An empty side file is stored as no bytes, also in an encrypted segment.
 """
 
 from kseg.formats.byte_types import BytesLike
-from kseg.formats.decompressed import DecompressionError, Output
+from kseg.formats.decompressed import DecompressedBytes, DecompressionError
 from kseg.formats.zstd_stream import unzstd
 
 IV_BYTES, TAG_BYTES = 12, 16
@@ -44,7 +44,7 @@ def restored_chunk(stored: bytes, size: int, cipher: Cipher | None, is_compresse
     data: BytesLike = stored if cipher is None else cipher.decrypted(stored)
     if is_compressed:
         try:
-            data = unzstd(memoryview(data), Output(size))
+            data = unzstd(memoryview(data), DecompressedBytes(size))
         except (DecompressionError, IndexError) as error:
             raise ChunkError(f"cannot be decompressed: {error}") from error
     if len(data) != size:

@@ -31,7 +31,7 @@ from kseg.verification.files import judge_file
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Report, Totals
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Progress, Settings, partition_of
+from kseg.verification.settings import Advance, CheckSettings, partition_of
 
 _ARCHIVE_DEPTH = 64
 """Levels of directories that are searched in an archive."""
@@ -47,7 +47,7 @@ class Task(NamedTuple):
     broker: BrokerState
 
 
-class Outcome(NamedTuple):
+class CheckedPartition(NamedTuple):
     """The result of a partition besides its findings.
 
     ``failure``: why it could not be checked.
@@ -59,12 +59,12 @@ class Outcome(NamedTuple):
     failure: str | None
 
 
-PartitionChecker = Callable[[list[Task], Settings, Report, Progress], Iterator[Outcome]]
+PartitionChecker = Callable[[list[Task], CheckSettings, Report, Advance], Iterator[CheckedPartition]]
 """Checks partitions in other processes or on Spark. Yields outcomes in the order of the tasks, each after its findings
 were reported."""
 
 
-class Workers(NamedTuple):
+class CheckWorkers(NamedTuple):
     """``checker`` checks all partitions; None: this process does, and ``processes`` the rest if they are worth their
     cost."""
 
@@ -72,11 +72,11 @@ class Workers(NamedTuple):
     processes: PartitionChecker | None = None
 
 
-NO_WORKERS = Workers()
+NO_WORKERS = CheckWorkers()
 
 
 def judge_directory(
-    path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS
+    path: str, settings: CheckSettings, report: Report, progress: Advance, workers: "CheckWorkers" = NO_WORKERS
 ) -> None:
     """Checks a directory; see `judge_path`. Raises PathError if it has no files of Kafka."""
     found = trees.find(path)
@@ -86,7 +86,7 @@ def judge_directory(
 
 
 def judge_inside(
-    path: str, settings: Settings, report: Report, progress: Progress, workers: "Workers" = NO_WORKERS,
+    path: str, settings: CheckSettings, report: Report, progress: Advance, workers: "CheckWorkers" = NO_WORKERS,
     depth: int = DEPTH, is_named: bool = False,
 ) -> bool:  # fmt: skip
     """Checks Kafka's files in a directory and up to ``depth`` levels below it, without following links. Returns whether
@@ -118,8 +118,8 @@ def judge_inside(
 
 
 def judge_if_log_directory(
-    path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress,
-    workers: "Workers" = NO_WORKERS,
+    path: str, files: list[str], others: list[str], settings: CheckSettings, report: Report, progress: Advance,
+    workers: "CheckWorkers" = NO_WORKERS,
 ) -> bool:  # fmt: skip
     """Checks a directory with these names if it is a log directory. Returns whether it is one. Raises PathError."""
     if not (LOG_DIRECTORY_FILES & set(files)) and not any(map(parse_partition_name, others)):
@@ -140,7 +140,7 @@ def judge_if_log_directory(
     return True
 
 
-def _is_of_chosen_topic(partition: str, settings: Settings) -> bool:
+def _is_of_chosen_topic(partition: str, settings: CheckSettings) -> bool:
     name = parse_partition_name(os.path.basename(partition))
     return name is not None and settings.remote.wants(name[0])
 
@@ -168,7 +168,7 @@ def _is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
     return has_directories and not any(side_file(name) is not None for name in files)
 
 
-def _judge_one(task: Task, settings: Settings, report: Report, progress: Progress, workers: "Workers") -> None:
+def _judge_one(task: Task, settings: CheckSettings, report: Report, progress: Advance, workers: "CheckWorkers") -> None:
     """Checks a single partition. Raises PathError."""
     if workers.checker is None:
         judge_partition(task.directory, settings, report, task.broker, progress)
@@ -179,7 +179,7 @@ def _judge_one(task: Task, settings: Settings, report: Report, progress: Progres
 
 
 def _judge_other_entries(
-    path: str, files: list[str], others: list[str], settings: Settings, report: Report, progress: Progress
+    path: str, files: list[str], others: list[str], settings: CheckSettings, report: Report, progress: Advance
 ) -> None:
     """Checks entries of a log directory that are neither partitions nor files of a broker."""
     names = [name for name in files if name not in KNOWN_FILES and not name.startswith(OWN_PREFIX)]
@@ -196,7 +196,7 @@ def _judge_other_entries(
 
 
 def _judge_loose(
-    path: str, files: list[str], settings: Settings, report: Report, progress: Progress, is_named: bool
+    path: str, files: list[str], settings: CheckSettings, report: Report, progress: Advance, is_named: bool
 ) -> bool:
     """Checks files of a directory that is neither a partition nor a log directory. Returns whether any is Kafka's.
 
@@ -210,7 +210,7 @@ def _judge_loose(
 
 
 def judge_side_files(
-    directory: str, settings: Settings, report: Report, progress: Progress, judged: Collection[str] = ()
+    directory: str, settings: CheckSettings, report: Report, progress: Advance, judged: Collection[str] = ()
 ) -> bool:
     """Checks each side file of a directory without segments, except indexes of the ``judged`` stems. Returns whether
     there are any. Raises PathError if the directory cannot be read."""
@@ -229,10 +229,10 @@ def judge_side_files(
 
 def judge_partition(
     directory: str,
-    settings: Settings,
+    settings: CheckSettings,
     report: Report,
     broker: BrokerState,
-    progress: Progress,
+    progress: Advance,
     buffers: Buffers | None = None,
 ) -> Partition:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
@@ -268,7 +268,9 @@ def _own_name(directory: str) -> str:
     return os.path.basename(os.path.abspath(directory)) if name in ("", ".", "..") else name
 
 
-def judge_task(task: Task, settings: Settings, report: Report, progress: Progress, buffers: Buffers) -> Outcome:
+def judge_task(
+    task: Task, settings: CheckSettings, report: Report, progress: Advance, buffers: Buffers
+) -> CheckedPartition:
     """Checks one partition. An unreadable one is a failure in the outcome, and does not stop the others.
 
     The totals of the outcome are those of ``report``.
@@ -282,7 +284,7 @@ def judge_task(task: Task, settings: Settings, report: Report, progress: Progres
     failures = [*report.failures[before:], *([failure] if failure is not None else [])]
     del report.failures[before:]
     failure = "; ".join(failures) or None
-    return Outcome(task.directory, report.totals, topic_id, failure)
+    return CheckedPartition(task.directory, report.totals, topic_id, failure)
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:
@@ -305,10 +307,10 @@ def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task
 def judge_log_directory(
     directory: LogDirectory | None,
     partitions: list[str],
-    settings: Settings,
+    settings: CheckSettings,
     report: Report,
-    progress: Progress,
-    workers: "Workers" = NO_WORKERS,
+    progress: Advance,
+    workers: "CheckWorkers" = NO_WORKERS,
 ) -> None:
     """Checks the ``partitions`` of a log directory, and its own files unless topics were chosen. ``directory``: None if
     it has no files of its own."""
@@ -318,7 +320,7 @@ def judge_log_directory(
     tasks = tasks_of(directory, partitions)
     topic_ids: dict[str, str] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
-    outcomes: Iterator[Outcome] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
+    outcomes: Iterator[CheckedPartition] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
     if workers.checker is not None:
         outcomes, began = workers.checker(tasks, settings, report, progress), math.inf
     processes = workers.processes
@@ -339,7 +341,7 @@ def judge_log_directory(
 
 
 def judge_whole(
-    directory: LogDirectory, topic_ids: dict[str, str], settings: Settings, report: Report, progress: Progress
+    directory: LogDirectory, topic_ids: dict[str, str], settings: CheckSettings, report: Report, progress: Advance
 ) -> None:
     """Checks a log directory after its partitions; ``topic_ids``: by name of the partition."""
     directory_rules.judge_topic_ids(directory, topic_ids, report)

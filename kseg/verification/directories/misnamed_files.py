@@ -27,13 +27,15 @@ from kseg.verification.partition import Partition, judge_segments, partition_for
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 
 class JudgeInside(Protocol):
     """Checks a directory inside a partition. Returns whether it contains Kafka's files. Raises PathError."""
 
-    def __call__(self, path: str, settings: Settings, report: Report, progress: Progress, *, depth: int) -> bool: ...
+    def __call__(
+        self, path: str, settings: CheckSettings, report: Report, progress: Advance, *, depth: int
+    ) -> bool: ...
 
 
 def is_directory_of_others(path: str, name: str) -> bool:
@@ -42,7 +44,7 @@ def is_directory_of_others(path: str, name: str) -> bool:
     return not name.startswith(OWN_PREFIX) and trees.isdir(inside) and not trees.islink(inside)
 
 
-def judge_misnamed(partition: Partition, settings: Settings, progress: Progress, judge_inside: JudgeInside) -> None:
+def judge_misnamed(partition: Partition, settings: CheckSettings, progress: Advance, judge_inside: JudgeInside) -> None:
     """Checks files of a partition that are not part of its log; reports a partition without segments."""
     directory, report = partition.directory or "", partition.report
     names = [name for name in misnamed_files(partition) if not name.startswith(OWN_PREFIX)]
@@ -82,7 +84,7 @@ def _add_missing(partition: Partition, found: list[str]) -> None:
 
 
 def judge_loose_files(
-    directory: str, names: Iterable[str], settings: Settings, report: Report, progress: Progress
+    directory: str, names: Iterable[str], settings: CheckSettings, report: Report, progress: Advance
 ) -> list[str]:
     """Like `judge_misnamed_files`, outside of a partition."""
     no_partition = Partition(
@@ -92,7 +94,7 @@ def judge_loose_files(
     return judge_misnamed_files(no_partition, names, progress)
 
 
-def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Progress) -> list[str]:
+def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Advance) -> list[str]:
     """Checks files with batches, and reports compressed ones. Returns the names of both."""
     by_stem: dict[str, set[str]] = defaultdict(set)
     for name in names:
@@ -116,14 +118,14 @@ def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Prog
     return found
 
 
-def _judge_as_segment(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Progress) -> None:
+def _judge_as_segment(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
     partition = partition_for_file(around, frozenset(by_stem[file.name.partition(".")[0]]))
     # A .swap that will replace segments is no log of its own.
     rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(".swap") else rules_of(partition)
     judge_segments(partition, [file], rules, progress)
 
 
-def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Progress) -> None:
+def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
     """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
     path, report = file.path, around.report
     try:

@@ -11,7 +11,7 @@ from kseg.kernel.state import fingerprints
 from kseg.runtime.pipeline import Pipeline
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.source import Source
 from kseg.verification.manifest.manifest_file import Block
 
@@ -47,7 +47,7 @@ def _ranges(
     survey = SegmentSurvey(SegmentReader(source, is_07, 0, is_live, None, scratch), FULL)
     held, start = int64s(0), 0
     for item in survey:
-        if isinstance(item, Headers):
+        if isinstance(item, HeaderRows):
             rows = item.rows[: item.count * BATCH_WIDTH]
             held = _joined(held, rows) if len(held) else rows
             while (count := _full_block(held, start)) > 0:

@@ -25,7 +25,7 @@ from kseg.verification.report import Report
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How segments are read; see `kseg.verification.settings.Settings`."""
+    """How segments are read; see `kseg.verification.settings.CheckSettings`."""
 
     jobs: int = 1
     max_batch_bytes: int = MAX_BATCH_BYTES

@@ -27,7 +27,7 @@ MAX_LINE_BYTES = 1 << 20
 _LOW_64_BITS = (1 << 64) - 1
 
 
-class Batch(NamedTuple):
+class ManifestBatch(NamedTuple):
     """One batch of a block: position and size in bytes, last offset (-1 for damage), CRC-32C of all its bytes."""
 
     position: int
@@ -53,13 +53,13 @@ class Block:
     fingerprints: bytes = b""
     code: str = ""
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self) -> Iterator[ManifestBatch]:
         """Yields its batches in order; for damage one entry for all its bytes.
 
         Raises ValueError if the fingerprints end inside a number.
         """
         if not self.fingerprints:
-            yield Batch(self.position, self.size, -1, int.from_bytes(self.sha256[:4], "little"))
+            yield ManifestBatch(self.position, self.size, -1, int.from_bytes(self.sha256[:4], "little"))
             return
         at, position, last = 0, self.position, 0
         for _ in range(self.count):
@@ -68,7 +68,7 @@ class Block:
             last = (last + (delta >> 1 ^ -(delta & 1)) + (1 << 63) & _LOW_64_BITS) - (1 << 63)
             crc = int.from_bytes(self.fingerprints[at : at + 4], "little")
             at += 4
-            yield Batch(position, size, last, crc)
+            yield ManifestBatch(position, size, last, crc)
             position += size
 
     def is_sound(self) -> bool:
@@ -92,7 +92,7 @@ class Block:
 
 
 @dataclass(slots=True)
-class Entry:
+class ManifestSegment:
     """A segment of a manifest: its relative path as bytes, and its size."""
 
     name: bytes
@@ -156,11 +156,11 @@ class ManifestReader:
         if head.get("version") != VERSION:
             raise self._error(f"a manifest of version {head.get('version')!r:.20}, known is {VERSION}")
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ManifestSegment]:
         """Yields the segments. The blocks of each can be read only before the next segment is requested."""
         row = self._next()
         while row.get("type") == "segment":
-            entry = Entry(self._name(row), self._number_of(row, "size"))
+            entry = ManifestSegment(self._name(row), self._number_of(row, "size"))
             entry.blocks = self._blocks(entry)
             yield entry
             for _ in entry.blocks:
@@ -171,7 +171,7 @@ class ManifestReader:
         if self._stream.readline(1):
             raise self._error("lines follow the last one")
 
-    def _blocks(self, entry: Entry) -> Iterator[Block]:
+    def _blocks(self, entry: ManifestSegment) -> Iterator[Block]:
         position = 0
         while True:
             row = self._next()

@@ -10,18 +10,18 @@ from kseg.quantities import shown_bytes
 from kseg.stores.source import STANDARD_INPUT
 from kseg.verification.manifest.manifest import ReadOptions, check_manifest, write_manifest
 from kseg.verification.report import Report
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 _STANDARD_OUTPUT = "-"
 
 
-class Output(Protocol):
+class ManifestOutput(Protocol):
     """A sequential output."""
 
     def write(self, data: bytes) -> None: ...
 
 
-OpenOutput = Callable[[str], AbstractContextManager[Output]]
+OpenOutput = Callable[[str], AbstractContextManager[ManifestOutput]]
 """Opens a new file that appears, complete, when the block ends without an error."""
 
 
@@ -47,9 +47,9 @@ def _differences(report: Report) -> int:
 def keep_manifest(
     manifest: str,
     paths: Sequence[str],
-    settings: Settings,
+    settings: CheckSettings,
     report: Report,
-    advance: Progress,
+    advance: Advance,
     open_output: OpenOutput,
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""

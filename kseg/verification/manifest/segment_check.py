@@ -16,7 +16,7 @@ from kseg.runtime.pipeline import Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.stores.source import Source, open_source
 from kseg.verification.manifest.digests import blocks_of, sha256_of
-from kseg.verification.manifest.manifest_file import Batch, Block, Entry
+from kseg.verification.manifest.manifest_file import Block, ManifestBatch, ManifestSegment
 from kseg.verification.report import Report
 
 MAX_KEPT_BATCHES = 200_000
@@ -27,11 +27,11 @@ MAX_KEPT_BATCHES = 200_000
 class _Differences:
     """Batches of the manifest that have changed, in order; ``more``: the number of those not kept."""
 
-    batches: list[Batch] = field(default_factory=list)
+    batches: list[ManifestBatch] = field(default_factory=list)
     more: int = 0
-    last: Batch | None = None
+    last: ManifestBatch | None = None
 
-    def add(self, batches: Iterator[Batch]) -> None:
+    def add(self, batches: Iterator[ManifestBatch]) -> None:
         for batch in batches:
             self.last = batch
             if len(self.batches) < MAX_KEPT_BATCHES:
@@ -50,7 +50,7 @@ class SegmentCheck:
     pipeline: Pipeline
     report: Report
 
-    def run(self, entry: Entry) -> None:
+    def run(self, entry: ManifestSegment) -> None:
         """Compares. Raises PathError if the segment cannot be read, or the manifest ends early or is inconsistent."""
         with open_source(self.file.path) as source:
             differences, kept, left, end = _Differences(), list[Block](), MAX_KEPT_BATCHES, 0
@@ -85,7 +85,7 @@ class SegmentCheck:
         start = differences.batches[0].position
         before = [batch for block in kept for batch in block.batches() if batch.position >= start]
         blocks = blocks_of(source, self.is_07, False, Scratch(self.max_batch_bytes), self.pipeline)
-        now: list[Batch] = []
+        now: list[ManifestBatch] = []
         for block in blocks:
             if block.position + block.size > start and len(now) <= MAX_KEPT_BATCHES:
                 now += (batch for batch in block.batches() if batch.position >= start)
@@ -103,7 +103,7 @@ def _compare(source: Source, block: Block) -> tuple[Block, bool]:
     return block, sha256_of(source, block.position, block.size) == block.sha256
 
 
-def _changed(source: Source, block: Block) -> Iterator[Batch]:
+def _changed(source: Source, block: Block) -> Iterator[ManifestBatch]:
     """Yields the changed batches of a changed block; one entry for the block if the fingerprints do not show them."""
     found = False
     for batch in block.batches():
@@ -112,10 +112,10 @@ def _changed(source: Source, block: Block) -> Iterator[Batch]:
             found = True
             yield batch
     if not found:
-        yield Batch(block.position, block.size, block.last_offset, -1)
+        yield ManifestBatch(block.position, block.size, block.last_offset, -1)
 
 
-def _has_moved(source: Source, entry: Entry, differences: _Differences) -> bool:
+def _has_moved(source: Source, entry: ManifestSegment, differences: _Differences) -> bool:
     """Whether the bytes up to the end differ because bytes were removed or inserted before them."""
     is_cut = all(batch.end > source.size for batch in differences.batches)
     return source.size != entry.size and not is_cut
@@ -128,11 +128,11 @@ class _Alignment:
         self._path = path
         self._report = report
 
-    def add_findings(self, before: list[Batch], now: list[Batch]) -> None:
+    def add_findings(self, before: list[ManifestBatch], now: list[ManifestBatch]) -> None:
         by_fingerprint: dict[tuple[int, int], list[int]] = {}
         for i in range(len(before) - 1, -1, -1):
             by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
-        at, run = 0, list[Batch]()
+        at, run = 0, list[ManifestBatch]()
         for batch in now:
             held = by_fingerprint.get((batch.size, batch.crc))
             while held and held[-1] < at:
@@ -144,7 +144,7 @@ class _Alignment:
             at, run = held[-1] + 1, []
         self._between(before[at:], run, is_end=True)
 
-    def _between(self, before: list[Batch], now: list[Batch], is_end: bool = False) -> None:
+    def _between(self, before: list[ManifestBatch], now: list[ManifestBatch], is_end: bool = False) -> None:
         """Reports the differences between two matching batches."""
         pairs = min(len(before), len(now))
         for batch in islice(now, pairs):
@@ -159,6 +159,6 @@ class _Alignment:
         for batch in now[pairs:]:
             self._add("manifest-added", batch, "this batch is not in the manifest")
 
-    def _add(self, code: str, batch: Batch, text: str) -> None:
+    def _add(self, code: str, batch: ManifestBatch, text: str) -> None:
         offset = None if batch.last_offset < 0 else batch.last_offset
         self._report.add(code, self._path, text, batch.position, batch.size, offset)

@@ -18,7 +18,7 @@ from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 from kseg.verification.partition import judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Progress, Settings, partition_of
+from kseg.verification.settings import Advance, CheckSettings, partition_of
 from kseg.verification.side_files import judge_side_file
 
 _INDEXES = (".index", ".timeindex", ".txnindex")
@@ -62,8 +62,8 @@ def _missing(segment: RemoteSegment) -> tuple[str, str, str]:
 
 
 def judge_segment(
-    segment: RemoteSegment, remote: RemotePartition, settings: Settings, report: Report, buffers: Buffers,
-    progress: Progress,
+    segment: RemoteSegment, remote: RemotePartition, settings: CheckSettings, report: Report, buffers: Buffers,
+    progress: Advance,
 ) -> None:  # fmt: skip
     """Checks log and side files of a whole segment. Raises KeyMissingError, PathError, UnsupportedError."""
     path = segment.path()

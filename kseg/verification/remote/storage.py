@@ -15,10 +15,10 @@ from kseg.stores.remote.storage import RemotePartition, open_storage
 from kseg.stores.remote.transformation import ChunkError
 from kseg.verification.remote.segments import judge_objects, judge_segment
 from kseg.verification.report import Report
-from kseg.verification.settings import Progress, Settings
+from kseg.verification.settings import Advance, CheckSettings
 
 
-def judge_storage(path: str, settings: Settings, report: Report, progress: Progress) -> None:
+def judge_storage(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
     """Checks all partitions of wanted topics at a path. Raises PathError if there is no remote storage.
 
     Segments that cannot be decrypted are added to ``report.failures``, once for each reason.
@@ -44,7 +44,7 @@ def _is_log_directory(path: str) -> bool:
 class _Judge:
     """Checks partitions of a storage; see `judge_storage`."""
 
-    def __init__(self, settings: Settings, report: Report, progress: Progress, logs: list[LocalLogs]) -> None:
+    def __init__(self, settings: CheckSettings, report: Report, progress: Advance, logs: list[LocalLogs]) -> None:
         self._settings, self._report, self._progress, self._logs = settings, report, progress, logs
         self._buffers = Buffers(settings.max_batch_bytes)
         self._unreadable: dict[str, list[str]] = {}

@@ -26,7 +26,7 @@ from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, Headers, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.source import Source, open_source
 
 
@@ -62,7 +62,7 @@ class Replica:
     def close(self) -> None:
         self._spans.close()
 
-    def _read(self) -> Generator[Headers, None, None]:
+    def _read(self) -> Generator[HeaderRows, None, None]:
         for file in self.files:
             with open_source(file.path) as source:
                 self.path, self._source = file.path, source
@@ -70,12 +70,12 @@ class Replica:
                 for item in SegmentSurvey(reader, FULL, self._jobs):
                     if isinstance(item, Damage):
                         self._pass_damage(item.position, item.length)
-                    elif isinstance(item, Headers):
+                    elif isinstance(item, HeaderRows):
                         yield from self._intact(item)
                 self._source = None
                 self.bytes += source.size
 
-    def _intact(self, item: Headers) -> Iterator[Headers]:
+    def _intact(self, item: HeaderRows) -> Iterator[HeaderRows]:
         """Yields spans of batches with right checksums."""
         states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         start = 0
@@ -83,11 +83,11 @@ class Replica:
             if state & CRC_RIGHT:
                 continue
             if i > start:
-                yield Headers(item.rows[start * BATCH_WIDTH : i * BATCH_WIDTH], i - start)
+                yield HeaderRows(item.rows[start * BATCH_WIDTH : i * BATCH_WIDTH], i - start)
             at, start = i * BATCH_WIDTH, i + 1
             self._pass_damage(item.rows[at + BATCH_POSITION], item.rows[at + BATCH_SIZE])
         if start < item.count:
-            yield Headers(item.rows[start * BATCH_WIDTH :], item.count - start)
+            yield HeaderRows(item.rows[start * BATCH_WIDTH :], item.count - start)
 
     def _pass_damage(self, position: int, length: int) -> None:
         self.not_compared.append((self.path, position, length))

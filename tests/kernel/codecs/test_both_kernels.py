@@ -64,7 +64,7 @@ def selections(chance: Random) -> object:
     data = alike(chance) if chance.random() < 0.5 else segment(chance)
     table = changed_rows(chance, data)
     count, found, first = len(table) // FRAME_WIDTH, [], 0
-    selection = recoding.Selection(chance.choice((0, 0, 1, (1 << 63) - 6)))
+    selection = recoding.BatchSelection(chance.choice((0, 0, 1, (1 << 63) - 6)))
     kept = chance.choice((0, 1, 4))
     size = table[1] if count else 0
     found += [tried(selection.select, data, table, *limits, kept, 0) for limits in ((-1, count), (0, count + 1))]

@@ -63,7 +63,7 @@ def message_sets(chance: Random) -> object:
     data = data[: len(data) - chance.choice((0, 0, 0, 1, 4, 13))]
     mode = chance.choice((messages.STRICT, messages.STRICT, messages.AS_DUMPED, messages.SIZES_ONLY))
     kind = chance.choice((messages.OWN, messages.OWN, 1, 2))
-    made = (chance.choice((0, 0, 7, (1 << 63) - 2)), kind, 77, chance.random() < 0.7, mode)
+    made = (chance.choice((0, 0, 7, (1 << 63) - 2)), kind, 77, mode)
     walk, found = messages.MessageWalk(*made), []
     rows = int64s(ROW_WIDTH * chance.choice((1, 2, 9)))
     found.append(tried(walk.read, data, len(data) + 1, rows, is_07))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.releases.recovery import Era, era_of
 from kseg.releases.release import NEWEST
 from recovery.partitions import TESTDATA, contents, copy_of, recover
@@ -24,7 +24,7 @@ def test_a_partition_becomes_what_its_broker_made_of_it(case: Path, tmp_path: Pa
     told = json.loads((case / "case.json").read_text())
     directory = copy_of(case / "before" / told["partition"], tmp_path)
     before = contents(directory)
-    start = Start(told["wasClean"], told["recoveryPoint"], 0, 1_795_250_000_000, 1024, era=era_of(told["era"]))
+    start = BrokerStart(told["wasClean"], told["recoveryPoint"], 0, 1_795_250_000_000, 1024, era=era_of(told["era"]))
     recover(directory, start)
     found = contents(directory)
     expected = contents(case / "after" / told["partition"])

@@ -13,7 +13,7 @@ import pytest
 from kseg.errors import KsegError
 from kseg.recovery.broker import partition_plans
 from kseg.recovery.broker.partition import Recovery
-from kseg.recovery.broker.partition_plans import MIN_PARTITIONS, Outcome, Task, plan_partitions
+from kseg.recovery.broker.partition_plans import MIN_PARTITIONS, Outcome, PartitionStart, plan_partitions
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import START, TESTDATA, TRANSACTIONS
 
@@ -21,7 +21,7 @@ DAMAGED = TESTDATA / "damaged" / "4.3.1-last-flip-body"
 
 
 @pytest.fixture
-def tasks(tmp_path: Path) -> list[Task]:
+def tasks(tmp_path: Path) -> list[PartitionStart]:
     sources = [TRANSACTIONS, TESTDATA / "log-directories/4.3.1/logs/dplain-0", *DAMAGED.glob("**/d*-0")]
     assert len(sources) >= 3
     found = []
@@ -40,12 +40,12 @@ def steps(outcome: Outcome) -> object:
     ]
 
 
-def outcomes(tasks: list[Task], jobs: int) -> list[Outcome]:
+def outcomes(tasks: list[PartitionStart], jobs: int) -> list[Outcome]:
     with closing(plan_partitions(tasks, jobs)) as found:
         return list(found)
 
 
-def test_processes_make_the_same_plans(tasks: list[Task]) -> None:
+def test_processes_make_the_same_plans(tasks: list[PartitionStart]) -> None:
     alone, together = outcomes(tasks, 1), outcomes(tasks, 2)
     assert [one.directory for one in together if isinstance(one, Recovery)] == [path for path, _ in tasks]
     assert any(one.cuts for one in together if isinstance(one, Recovery))
@@ -56,7 +56,9 @@ def test_processes_make_the_same_plans(tasks: list[Task]) -> None:
         assert (steps(one), one.cuts, one.next_offset) == (steps(other), other.cuts, other.next_offset)
 
 
-def test_large_partitions_are_planned_by_this_process(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_partitions_are_planned_by_this_process(
+    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     planned = []
     monkeypatch.setattr(partition_plans, "_is_small", lambda path: not path.endswith(("-3", "-7")))
     real = partition_plans.plan_partition
@@ -67,7 +69,7 @@ def test_large_partitions_are_planned_by_this_process(tasks: list[Task], monkeyp
     assert [path[-2:] for path in planned[:2]] == ["-3", "-7"]
 
 
-def test_a_partition_that_cannot_be_planned_keeps_its_place(tasks: list[Task]) -> None:
+def test_a_partition_that_cannot_be_planned_keeps_its_place(tasks: list[PartitionStart]) -> None:
     bad = Path(tasks[4][0])
     (bad / "00000000000000000000.log").rename(bad / "elsewhere")
     (bad / "00000000000000000000.log").symlink_to(bad / "elsewhere")
@@ -76,7 +78,9 @@ def test_a_partition_that_cannot_be_planned_keeps_its_place(tasks: list[Task]) -
     assert "symbolic link" in str(found[4])
 
 
-def test_what_is_too_much_for_memory_goes_to_a_file(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_too_much_for_memory_goes_to_a_file(
+    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = list(map(steps, outcomes(tasks, 1)))
     monkeypatch.setattr(partition_plans, "SPILL_BYTES", -1)
     monkeypatch.setattr(Workspace, "made_bytes", 0)
@@ -91,7 +95,9 @@ def test_what_is_too_much_for_memory_goes_to_a_file(tasks: list[Task], monkeypat
     )
 
 
-def test_content_that_cannot_be_sent_is_planned_again(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_cannot_be_sent_is_planned_again(
+    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = list(map(steps, outcomes(tasks, 1)))
     monkeypatch.setattr(partition_plans, "_plan_to_send", _nothing)
     assert list(map(steps, outcomes(tasks, 2))) == expected
@@ -102,13 +108,13 @@ def _nothing(_number: int) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a forked process has the replaced function")
-def test_a_process_that_dies_is_told(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_is_told(tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_plans, "plan_partition", lambda *_: os._exit(9))
     with pytest.raises(KsegError, match=r"has died.*nothing was changed"):
         outcomes(tasks, 2)
 
 
-def test_closed_early_it_waits_for_its_processes(tasks: list[Task]) -> None:
+def test_closed_early_it_waits_for_its_processes(tasks: list[PartitionStart]) -> None:
     found: Iterator[Outcome] = plan_partitions(tasks, 2)
     next(found)
     found.close()  # type: ignore[attr-defined]
@@ -116,7 +122,9 @@ def test_closed_early_it_waits_for_its_processes(tasks: list[Task]) -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
-def test_a_process_that_dies_while_others_are_sent_is_told(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_while_others_are_sent_is_told(
+    tasks: list[PartitionStart], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise BrokenExecutor
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.replica import agreement
-from kseg.recovery.replica.agreement import Agreement, Hole, ReplicasDivergeError
-from kseg.recovery.salvage.parts import Part
+from kseg.recovery.replica.agreement import Agreement, MissingBatches, ReplicasDivergeError
+from kseg.recovery.salvage.parts import SalvagedBatches
 from recovery.damages import first_offset, last_offset
 from recovery.partitions import keyed_batch
 
@@ -35,21 +35,21 @@ def batch_of(span: Span, epoch: int = 0) -> bytes:
     return batch[:12] + epoch.to_bytes(4, "big", signed=True) + batch[16:]
 
 
-def parts_in(path: Path, batches: list[bytes]) -> Iterator[Part]:
+def parts_in(path: Path, batches: list[bytes]) -> Iterator[SalvagedBatches]:
     """Writes a file of batches; contiguous ones are one part."""
-    found, at = list[Part](), 0
+    found, at = list[SalvagedBatches](), 0
     for batch in batches:
         first, last = first_offset(batch), last_offset(batch)
         if found and found[-1].last + 1 == first:
             found[-1] = found[-1]._replace(end=at + len(batch), last=last)
         else:
-            found.append(Part(at, at + len(batch), first, last, path=str(path)))
+            found.append(SalvagedBatches(at, at + len(batch), first, last, path=str(path)))
         at += len(batch)
     path.write_bytes(b"".join(batches))
     return iter(found)
 
 
-def compared(here: list[bytes], there: list[bytes]) -> tuple[Agreement, list[Hole]]:
+def compared(here: list[bytes], there: list[bytes]) -> tuple[Agreement, list[MissingBatches]]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / "a.log", Path(folder) / "b.log"]
         found = Agreement(parts_in(paths[0], here), parts_in(paths[1], there), Scratch())
@@ -60,7 +60,7 @@ def offsets(spans: list[Span]) -> set[int]:
     return {offset for first, last in spans for offset in range(first, last + 1)}
 
 
-def joined(parts: list[Part]) -> set[int]:
+def joined(parts: list[SalvagedBatches]) -> set[int]:
     return offsets([(part.first, part.last) for part in parts])
 
 

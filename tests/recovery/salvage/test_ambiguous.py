@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kseg.recovery.broker.reindexing import reindex
-from kseg.recovery.broker.start import Start
+from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
@@ -83,7 +83,7 @@ def test_an_index_tells_which_is_wrong(partition: Path, is_left: bool) -> None:
         )
         write(partition, segments)
     workspace = Workspace(str(partition))
-    reindex(workspace, Start(interval_bytes=1))
+    reindex(workspace, BrokerStart(interval_bytes=1))
     name = f"{BASE:020d}.index"
     (partition / name).write_bytes(workspace.read(name))
     write(partition, flipped(segments, BASE, LEFT if is_left else RIGHT, 2 if is_left else 1))

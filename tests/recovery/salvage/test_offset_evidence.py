@@ -8,7 +8,7 @@ import pytest
 
 from kseg.formats.record_batch import parse_header
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.parts import Part
+from kseg.recovery.salvage.parts import SalvagedBatches
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_snapshot import ProducerStateEntry, build_producer_snapshot
 from kseg.stores.source import open_source
@@ -18,7 +18,7 @@ from segment.segments import entries
 
 def proven(directory: Path, log: Path, data: bytes, position: int) -> int | None:
     head = parse_header(data)
-    part = Part(position, position + len(data), head.base_offset, head.last_offset)
+    part = SalvagedBatches(position, position + len(data), head.base_offset, head.last_offset)
     with open_source(str(log)) as source:
         return OffsetEvidence(Workspace(str(directory))).proven_offset(source, part)
 
@@ -69,6 +69,6 @@ def test_neighbours_tell_what_the_offset_of_an_index_entry_is(
     log.with_suffix(".timeindex").unlink()
     head = heads[number]
     assert head.last_offset > head.base_offset
-    part = Part(starts[number], starts[number + 1], head.base_offset + 1000, head.last_offset + 1000)
+    part = SalvagedBatches(starts[number], starts[number + 1], head.base_offset + 1000, head.last_offset + 1000)
     with open_source(str(log)) as source:
         assert OffsetEvidence(Workspace(str(directory))).indicated_offset(source, part) == head.base_offset

@@ -5,22 +5,24 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.rows import Scratch
-from kseg.recovery.salvage.overlap_resolution import OverlapResolution, Verdict
-from kseg.recovery.salvage.parts import Part, Parts
+from kseg.recovery.salvage.overlap_resolution import OverlapResolution, OverlapResult
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches
 from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
 
 
-def resolved(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, Verdict]:
+def resolved(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, OverlapResult]:
     """The verdict on two batches, given by first offset and keys, that leave no offset free in 10 to 12."""
     data, parts = b"", Parts(10)
     for first, keys in batches:
         batch = keyed_batch(first, keys)
-        parts.append(Part(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        parts.append(SalvagedBatches(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
         data += batch
     path.write_bytes(data)
     with open_source(str(path)) as source:
-        return OverlapResolution(source, parts, 10, 12, None, Scratch()).resolve([chosen], {1 - chosen: Verdict()})
+        return OverlapResolution(source, parts, 10, 12, None, Scratch()).resolve(
+            [chosen], {1 - chosen: OverlapResult()}
+        )
 
 
 @pytest.mark.parametrize("chosen", [0, 1])
@@ -43,13 +45,13 @@ def test_a_part_that_cannot_be_judged_does_not_stop_the_others(tmp_path: Path) -
     data, parts = b"", Parts(10)
     for first, keys in claims:
         batch = keyed_batch(first, keys)
-        parts.append(Part(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        parts.append(SalvagedBatches(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
         data += batch
     path = tmp_path / "10.log"
     path.write_bytes(data)
     with open_source(str(path)) as source:
         overlaps = OverlapResolution(source, parts, 10, 14, None, Scratch())
-        found = overlaps.resolve([0, 1, 3], {2: Verdict(), 4: Verdict()})
+        found = overlaps.resolve([0, 1, 3], {2: OverlapResult(), 4: OverlapResult()})
     assert set(found) == {2, 4}
-    assert found[2] == Verdict()
+    assert found[2] == OverlapResult()
     assert found[4].expected == 13

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.salvage import segment_contents
-from kseg.recovery.salvage.parts import Part, Parts, batch_of, batches_of, without_batches
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of, batches_of, without_batches
 from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.segment.items import Damage
 from kseg.stores.source import open_source
@@ -22,7 +22,7 @@ LARGEST = 0xFFFFFFFF
 
 @dataclass
 class Row:
-    part: Part
+    part: SalvagedBatches
     weight: int
     records: int
 
@@ -35,7 +35,7 @@ def rows(draw: st.DrawFn) -> list[Row]:
         at, offset = at + draw(st.integers(0, 2)), offset + draw(st.integers(0, 2))
         size, count = draw(st.integers(1, 40)), draw(st.integers(1, 3))
         special = draw(st.sampled_from([(), (b"h", "why"), (b"", "", "other"), (b"h", "why", "other")]))
-        part = Part(at, at + size, offset, offset + count - 1, *special)
+        part = SalvagedBatches(at, at + size, offset, offset + count - 1, *special)
         found.append(Row(part, draw(st.sampled_from([0, 2, LARGEST, LARGEST + 1])), draw(st.integers(0, 9))))
         at, offset = at + size, offset + count
     return found
@@ -87,7 +87,7 @@ def test_parts_are_those_of_a_list(found: list[Row], data: st.DataObject) -> Non
 def test_many_parts_are_added_as_one_by_one(found: list[Row], more: list[Row]) -> None:
     """The later ones have no repaired heads, lie behind the first ones and have weights that fit."""
     at, offset = found[-1].part.end, found[-1].part.last + 1 - BASE
-    new = [Row(Part(*(r.part[i] + (at, offset)[i // 2] for i in range(4))), 2, r.records) for r in more]
+    new = [Row(SalvagedBatches(*(r.part[i] + (at, offset)[i // 2] for i in range(4))), 2, r.records) for r in more]
     columns: list[list[int]] = [list(column) for column in zip(*(row.part[:4] for row in new), strict=True)]
     parts = parts_of(found)
     parts.extend(columns[0], columns[1], columns[2], columns[3], [2] * len(new), [row.records for row in new])
@@ -99,8 +99,8 @@ def test_many_parts_are_added_as_one_by_one(found: list[Row], more: list[Row]) -
 @pytest.mark.parametrize(("first", "is_rising"), [(3, False), (4, False), (5, True)])
 def test_parts_rise_only_after_the_end_of_the_previous_one(first: int, is_rising: bool) -> None:
     parts = Parts(0)
-    parts.append(Part(0, 10, 2, 4))
-    parts.append(Part(10, 20, first, 9))
+    parts.append(SalvagedBatches(0, 10, 2, 4))
+    parts.append(SalvagedBatches(10, 20, first, 9))
     assert parts.is_rising is is_rising
 
 
@@ -111,17 +111,17 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def expected_parts() -> list[Part]:
+def expected_parts() -> list[SalvagedBatches]:
     found, at = [], 4
     for batch in real_batches(0):
-        found.append(Part(at, at + len(batch), first_offset(batch), last_offset(batch)))
+        found.append(SalvagedBatches(at, at + len(batch), first_offset(batch), last_offset(batch)))
         at += len(batch)
     return found
 
 
-def whole() -> Part:
+def whole() -> SalvagedBatches:
     parts = expected_parts()
-    return Part(4, parts[-1].end, parts[0].first, parts[-1].last)
+    return SalvagedBatches(4, parts[-1].end, parts[0].first, parts[-1].last)
 
 
 def test_the_batches_of_a_part(log: Path) -> None:
@@ -138,10 +138,10 @@ def test_the_batches_of_a_part_of_old_formats(folder: str) -> None:
     while at < len(data):
         size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
         last = last_offset(data[at : at + size])
-        found.append(Part(at, at + size, before + 1, last))
+        found.append(SalvagedBatches(at, at + size, before + 1, last))
         at, before = at + size, last
     with open_source(str(path)) as source:
-        assert list(batches_of(source, Part(0, len(data), 0, before))) == found
+        assert list(batches_of(source, SalvagedBatches(0, len(data), 0, before))) == found
 
 
 def test_a_batch_with_a_repaired_head(log: Path) -> None:
@@ -159,7 +159,7 @@ def test_what_is_left_without_some_batches(data: st.DataObject, tmp_path_factory
     path.write_bytes(b"junk" + b"".join(real_batches(0)))
     batches = expected_parts()
     gone = data.draw(st.sets(st.sampled_from([batch.first for batch in batches])))
-    taken, expected = list[Part](), list[Part]()
+    taken, expected = list[SalvagedBatches](), list[SalvagedBatches]()
     for batch in batches:
         if batch.first in gone:
             continue

@@ -8,7 +8,7 @@ import pytest
 from crc32c import crc32c
 
 from kseg.recovery.salvage import relocation
-from kseg.recovery.salvage.parts import Part, Parts
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
@@ -31,19 +31,19 @@ class Draft:
         """A batch in its place."""
         self.draft.contents.parts.append(self._write([(first, bytes(range(last - first + 1)))])._replace(path=""), 1, 1)
 
-    def run(self, *batches: tuple[int, bytes], expected: int = -1) -> Part:
+    def run(self, *batches: tuple[int, bytes], expected: int = -1) -> SalvagedBatches:
         """Adjacent batches, each given by its first offset and its keys, one record each."""
         part = self._write(list(batches))
         self.draft.contents.misplaced.append(MisplacedRun(part, len(batches), expected))
         return part
 
-    def _write(self, batches: list[tuple[int, bytes]]) -> Part:
+    def _write(self, batches: list[tuple[int, bytes]]) -> SalvagedBatches:
         start = self.path.stat().st_size
         with self.path.open("ab") as file:
             for first, keys in batches:
                 file.write(keyed_batch(first, keys))
         last = batches[-1][0] + len(batches[-1][1]) - 1
-        return Part(start, self.path.stat().st_size, batches[0][0], last, path=str(self.path))
+        return SalvagedBatches(start, self.path.stat().st_size, batches[0][0], last, path=str(self.path))
 
     @property
     def put(self) -> list[tuple[int, int, int]]:
@@ -203,6 +203,6 @@ def v1(timestamp: int) -> bytes:
 def test_the_format_decides_only_without_timestamps(one: bytes, other: bytes, is_older: bool, tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     path.write_bytes(one + other)
-    parts = Part(0, len(one), 0, 0), Part(len(one), len(one) + len(other), 0, 0)
+    parts = SalvagedBatches(0, len(one), 0, 0), SalvagedBatches(len(one), len(one) + len(other), 0, 0)
     with open_source(str(path)) as source:
         assert Relocation([], [], lambda _: None)._is_older(source, *parts) is is_older

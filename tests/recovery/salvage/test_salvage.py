@@ -20,7 +20,7 @@ from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_s
 from kseg.segment.survey import DEEP
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import ERROR, Finding, Report
-from kseg.verification.settings import Settings
+from kseg.verification.settings import CheckSettings
 from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
 from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
 from recovery.partitions import (
@@ -71,7 +71,7 @@ def salvage(directory: Path) -> Salvage:
 
 def errors_of(directory: Path) -> list[Finding]:
     findings: list[Finding] = []
-    judge_path(str(directory), Settings(DEEP, NOW_MS), Report(findings.append), lambda _: None)
+    judge_path(str(directory), CheckSettings(DEEP, NOW_MS), Report(findings.append), lambda _: None)
     return [found for found in findings if found.severity == ERROR]
 
 

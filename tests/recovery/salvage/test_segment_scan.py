@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage import segment_scan
-from kseg.recovery.salvage.parts import Part
+from kseg.recovery.salvage.parts import SalvagedBatches
 from kseg.recovery.salvage.segment_contents import NO_OFFSET, SegmentContents
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
@@ -36,7 +36,7 @@ def count_of(batch: bytes) -> int:
     return int.from_bytes(batch[57:61], "big", signed=True)
 
 
-def assert_intact(data: bytes, part: Part) -> list[bytes]:
+def assert_intact(data: bytes, part: SalvagedBatches) -> list[bytes]:
     """The batches of a part are intact, with contiguous offsets from its first to its last one."""
     found = batches(part.head + data[part.start + len(part.head) : part.end])
     assert all(crc32c(batch[21:]) == int.from_bytes(batch[17:21], "big") for batch in found)
@@ -99,7 +99,7 @@ def test_a_file_without_a_base_has_misplaced_batches_only(path: Path) -> None:
     (run,) = contents.misplaced
     assert (contents.base, contents.limit, contents.is_last) == (NO_OFFSET, NO_OFFSET, False)
     last = last_offset(real_batches(0)[-1])
-    assert run.part == Part(0, path.stat().st_size, 0, last, path=str(path))
+    assert run.part == SalvagedBatches(0, path.stat().st_size, 0, last, path=str(path))
     assert (run.batches, run.records, run.expected, run.doubt) == (len(real_batches(0)), last + 1, -1, "")
 
 
@@ -109,7 +109,7 @@ def test_the_misplaced_runs_of_a_file_are_limited(most: int, path: Path, monkeyp
     found = [keyed_batch(10 * i, b"ab") for i in range(3)]
     path.write_bytes(b"".join(found))
     contents, size = scanned(path, 1000), len(found[0])
-    parts = [Part(i * size, (i + 1) * size, 10 * i, 10 * i + 1, path=str(path)) for i in range(3)]
+    parts = [SalvagedBatches(i * size, (i + 1) * size, 10 * i, 10 * i + 1, path=str(path)) for i in range(3)]
     assert [(run.part, run.batches, run.records) for run in contents.misplaced] == [
         (part, 1, 2) for part in parts[:most]
     ]
@@ -123,8 +123,8 @@ def test_batches_above_the_limit_are_misplaced(next_base: int | None, fitting: i
     found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(3)]
     path.write_bytes(b"".join(found))
     contents, size = scanned(path, 1000, next_base), len(found[0])
-    assert list(contents.parts) == [Part(0, fitting * size, 1000, 999 + 2 * fitting)]
-    rest = Part(fitting * size, 3 * size, 1000 + 2 * fitting, 1005, path=str(path))
+    assert list(contents.parts) == [SalvagedBatches(0, fitting * size, 1000, 999 + 2 * fitting)]
+    rest = SalvagedBatches(fitting * size, 3 * size, 1000 + 2 * fitting, 1005, path=str(path))
     assert [(run.part, run.batches, run.records) for run in contents.misplaced] == [
         (rest, 3 - fitting, 6 - 2 * fitting)
     ] * (fitting < 3)
@@ -200,5 +200,5 @@ def test_a_batch_with_another_offset_is_expected_between_its_neighbours(place: i
     path.write_bytes(b"".join(found))
     contents, size = scanned(path, 1000), len(found[0])
     (run,) = contents.misplaced
-    assert run.part == Part(place * size, (place + 1) * size, 5, 6, path=str(path))
+    assert run.part == SalvagedBatches(place * size, (place + 1) * size, 5, 6, path=str(path))
     assert (run.batches, run.records, run.expected) == (1, 2, expected)

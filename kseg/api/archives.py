@@ -49,10 +49,10 @@ def readable(
         for path in paths:
             expanded = [path]
             if is_url(path):
-                from kseg.stores.object_urls import root_of
+                from kseg.stores.object_urls import store_root
                 from kseg.stores.url_globs import expand_url, has_glob
 
-                take(root_of(path))  # blocks of several objects share the store
+                take(store_root(path))  # blocks of several objects share the store
                 expanded = expand_url(path) if has_glob(path) else expanded
             for each in expanded:
                 take(each)

@@ -33,7 +33,7 @@ class Stored(NamedTuple):
     sha256: str
 
 
-def is_stored(path: str, known: Stored) -> bool:
+def is_unchanged(path: str, known: Stored) -> bool:
     """Whether a file is unchanged since it was kept. Raises OSError."""
     if known.data_size == known.size:  # the digest covers the whole file, trailing zeros included
         return os.stat(path).st_size == known.size and digest(path, 0, known.size) == known.sha256

@@ -149,7 +149,7 @@ def _is_changed(change: Change, k: int) -> bool:
     found = change.stored.get(k)  # older releases recorded none
     if found is None:
         return False
-    return not kept_files.is_stored(change.old(k), found)
+    return not kept_files.is_unchanged(change.old(k), found)
 
 
 class _Reversal:

@@ -10,7 +10,7 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 """Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
 
 
-def check_space(
+def check_space_to_rewrite(
     path: str, name: str, files: list[SegmentFile], directory: str | None, request: ConversionRequest
 ) -> None:
     """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``.

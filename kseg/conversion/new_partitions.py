@@ -11,7 +11,7 @@ from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.driver.run import Outcome
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
-from kseg.conversion.disk_space import check_space
+from kseg.conversion.disk_space import check_space_to_rewrite
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Requests, is_left_alone, report_losses
@@ -65,7 +65,7 @@ def convert_to_new(
             files = [segment_file(source.path)] if source.directory is None else segments_of(source.directory)
             request, staged = requests.of(source.directory), None if is_dry else folder
             if staged is not None:
-                check_space(staged, source.path, files, source.directory, request)
+                check_space_to_rewrite(staged, source.path, files, source.directory, request)
             rewritten = rewrite(source.path, files, source.directory, request, staged, conversion)
             report_losses(source.path, rewritten, messages)
             if source.directory is not None and not is_dry:

@@ -10,11 +10,11 @@ from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.changes.staging import staging
-from kseg.conversion.disk_space import check_space
+from kseg.conversion.disk_space import check_space_to_rewrite
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.request import ConversionRequest
-from kseg.conversion.rewriting import Conversion, Rewritten, copy_owner, plan_rewriting, rewrite, segments_of
+from kseg.conversion.rewriting import Conversion, Rewritten, copy_owner_to_files, plan_rewriting, rewrite, segments_of
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import Topics
@@ -58,12 +58,12 @@ class ConversionPlanner(Planner):
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
         files, folder, request = segments_of(directory), None, self._requests.of(directory)
         if not self._is_dry:
-            check_space(directory, directory, files, directory, request)
+            check_space_to_rewrite(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
         made = rewrite(directory, files, directory, request, folder, self._conversion)
         report_losses(directory, made, self.reporter)
         if folder is not None:
-            copy_owner(folder, directory)
+            copy_owner_to_files(folder, directory)
         return plan_rewriting(directory, made, folder, self._options.reason)
 
 

@@ -105,10 +105,10 @@ def complete(folder: str, directory: str, carried: list[str]) -> None:
     for name in [*carried, PARTITION_METADATA]:
         if trees.exists(os.path.join(directory, name)):
             disk.copy_file(os.path.join(directory, name), os.path.join(folder, name), folder)
-    copy_owner(folder, directory, umask())
+    copy_owner_to_files(folder, directory, umask())
 
 
-def copy_owner(folder: str, directory: str, mask: int = 0) -> None:
+def copy_owner_to_files(folder: str, directory: str, mask: int = 0) -> None:
     """Sets owner and mode of new files, less ``mask``, as far as this user may."""
     disk, model = Disk(), next((file.path for file in list_segments(directory)), directory)
     for name in sorted(trees.listdir(folder)):

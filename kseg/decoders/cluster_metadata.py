@@ -7,7 +7,7 @@ import re
 from functools import cached_property
 from typing import Any
 
-from kseg.decoders.decoded import Decoded, Headers, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas.cluster_metadata import RECORDS
 from kseg.formats.program import Program, framed_program
@@ -44,7 +44,7 @@ class ClusterMetadataDecoder:
         except MessageError as error:
             text = f"Error at {offset}, skipping. {error}"
             # Undecodable bytes may contain a secret too.
-            shown = {"error": text} if self._redact else undecodable(value, text)
+            shown = {"error": text} if self._redact else undecodable_json(value, text)
             return Decoded(None, text, None, shown)
         if self._redact:
             redact(record.api_key, record.fields)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from kseg.decoders.decoded import Decoded, Headers, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.formats.program import Program, Switch, coordinator_program
 from kseg.formats.schema import MessageError, MessageSchema, json_text
 
@@ -49,14 +49,14 @@ class CoordinatorDecoder:
             missing = (
                 f"Failed to decode message at offset {offset} using the specified decoder (message had a missing key)"
             )
-            return Decoded(missing, None, None, undecodable(value, missing))
+            return Decoded(missing, None, None, undecodable_json(value, missing))
         try:
             record_type = _prefix(key, "key")
         except MessageError as error:
             return _skipped(key, value, offset, str(error))
         if record_type not in self._keys:
             unknown = f"Unknown record type {record_type} at offset {offset}, skipping."
-            return Decoded(unknown, None, undecodable(key, unknown), undecodable(value, unknown))
+            return Decoded(unknown, None, undecodable_json(key, unknown), undecodable_json(value, unknown))
         return self._decode_type(record_type, key, value, offset)
 
     def _decode_type(self, record_type: int, key: bytes, value: bytes | None, offset: int) -> Decoded:
@@ -102,4 +102,4 @@ def _message(message: MessageSchema, data: bytes, version: int, name: str) -> di
 
 def _skipped(key: bytes, value: bytes | None, offset: int, error: str) -> Decoded:
     text = f"Error at offset {offset}, skipping. {error}"
-    return Decoded(text, None, undecodable(key, text), undecodable(value, text))
+    return Decoded(text, None, undecodable_json(key, text), undecodable_json(value, text))

@@ -12,7 +12,7 @@ class Decoded(NamedTuple):
     """One decoded record: the texts printed by kafka-dump-log.sh, and the same data as dict, list, int and str.
 
     key_text, payload_text   the text after ``key: `` and ``payload: ``; None: nothing is printed
-    key, value               for JSON; undecodable data is an ``undecodable`` object
+    key, value               for JSON; undecodable data is an ``undecodable_json`` object
     """
 
     key_text: str | None
@@ -35,7 +35,7 @@ class Decoder(Protocol):
         ...
 
 
-def undecodable(data: bytes | None, error: str) -> Any:
+def undecodable_json(data: bytes | None, error: str) -> Any:
     """The JSON form of bytes that match no schema: the error and the bytes."""
     if data is None:
         return None

@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from kseg.decoders.decoded import Decoded, Headers, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas.remote_log_metadata import RECORDS
 from kseg.formats.schema import MessageError
@@ -38,7 +38,7 @@ class RemoteLogMetadataDecoder:
             return Decoded(None, _TEXTS[record.api_key](record.fields), None, shown)
         except MessageError as error:
             text = f"Error at offset {offset}, skipping. {error}"
-            return Decoded(None, text, None, shown or undecodable(value, text))
+            return Decoded(None, text, None, shown or undecodable_json(value, text))
 
 
 def decoder() -> RemoteLogMetadataDecoder:

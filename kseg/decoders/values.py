@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kseg.decoders.decoded import Decoded, Headers, undecodable
+from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.formats import utf8
 from kseg.formats.java_decimal import double_text, float_text
 
@@ -109,7 +109,7 @@ def _shown(form: Format, data: bytes | None, headers: Headers, schema_header: by
                 return _with_schema_header(form, data, schema)
         return form(data)
     except UnfitError as error:
-        return Shown(f"<{error}: {_abridged(data)}>", undecodable(data, str(error)))
+        return Shown(f"<{error}: {_abridged(data)}>", undecodable_json(data, str(error)))
 
 
 def _abridged(data: bytes) -> str:

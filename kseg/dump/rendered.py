@@ -21,7 +21,7 @@ class Rendered(NamedTuple):
     failure: str | None = None
 
 
-def text_of(rendered: Rendered) -> bytes:
+def rendered_text(rendered: Rendered) -> bytes:
     """Returns the text."""
     return zlib.decompress(rendered.text)
 

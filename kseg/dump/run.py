@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.dump.decoding import decoder_by_topic, decoder_of, offsets_partitions
 from kseg.dump.filters import Filters, without_snapshots
 from kseg.dump.options import JSON, TEXT, DumpOptions
-from kseg.dump.rendered import Rendered, RendererOf, text_of
+from kseg.dump.rendered import Rendered, RendererOf, rendered_text
 from kseg.dump.views import side_printer, view_printer
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
@@ -304,7 +304,7 @@ class Dump:
         self.printer.begin(file)
         self.printer.finish()
         for part in parts:
-            self.sink.write(text_of(part))
+            self.sink.write(rendered_text(part))
             self._errors += part.errors
             self.damaged_ranges += part.damaged_ranges
             self.damaged_bytes += part.damaged_bytes

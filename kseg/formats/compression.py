@@ -28,7 +28,7 @@ import zlib
 from functools import lru_cache
 
 from kseg.formats.byte_types import BytesLike
-from kseg.formats.decompressed import DecompressedBytes, DecompressionError, Remarks, over, reason, undecodable
+from kseg.formats.decompressed import DecompressedBytes, DecompressionError, Remarks, over, reason, undecodable_error
 from kseg.formats.zstd_stream import unzstd
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -88,7 +88,7 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
 
 def _check_codec(codec: int, magic: int) -> None:
     if codec < 0 or not allows(magic, codec):
-        raise undecodable(_refusal(codec, magic))
+        raise undecodable_error(_refusal(codec, magic))
 
 
 def _refusal(codec: int, magic: int) -> str:
@@ -133,9 +133,9 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
 def _gzip_body(view: memoryview, start: int) -> int:
     """Returns the position of the deflate stream of the member at `start`. Ignores reserved flags, as Java does."""
     if len(view) - start < 10:
-        raise undecodable("gzip: stream ends in a member header")
+        raise undecodable_error("gzip: stream ends in a member header")
     if bytes(view[start : start + 3]) != b"\x1f\x8b\x08":
-        raise undecodable("gzip: no member header")
+        raise undecodable_error("gzip: no member header")
     flags = view[start + 3]
     position = start + 10
     if flags & _FEXTRA:
@@ -147,10 +147,10 @@ def _gzip_body(view: memoryview, start: int) -> int:
     if flags & _FHCRC:
         expected = zlib.crc32(view[start:position]) & 0xFFFF
         if int.from_bytes(view[position : position + 2], "little") != expected:
-            raise undecodable("gzip: header checksum mismatch")
+            raise undecodable_error("gzip: header checksum mismatch")
         position += 2
     if position > len(view):
-        raise undecodable("gzip: stream ends in a member header")
+        raise undecodable_error("gzip: stream ends in a member header")
     return position
 
 
@@ -160,7 +160,7 @@ def _after_zero_byte(view: memoryview, position: int) -> int:
         if found >= 0:
             return position + found + 1
         position += 256
-    raise undecodable("gzip: stream ends in a member header")
+    raise undecodable_error("gzip: stream ends in a member header")
 
 
 def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, window: int) -> int:
@@ -170,20 +170,20 @@ def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, win
     while not inflater.eof:
         chunk = view[position : position + window]
         if not chunk:
-            raise undecodable("gzip: stream ends early")
+            raise undecodable_error("gzip: stream ends early")
         try:
             piece = inflater.decompress(chunk, out.remaining + 1)
         except zlib.error as error:
-            raise undecodable(f"gzip: {reason(error)}") from None
+            raise undecodable_error(f"gzip: {reason(error)}") from None
         crc = zlib.crc32(piece, crc)
         size += len(piece)
         out.add(piece)
         position += len(chunk) - len(inflater.unused_data)
         window = min(window * 2, 1 << 20)
     if len(view) - position < _GZIP_TRAILER:
-        raise undecodable("gzip: stream ends in a trailer")
+        raise undecodable_error("gzip: stream ends in a trailer")
     if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF):
-        raise undecodable("gzip: checksum or size in the trailer is wrong")
+        raise undecodable_error("gzip: checksum or size in the trailer is wrong")
     return position + _GZIP_TRAILER
 
 
@@ -211,20 +211,20 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
         (length,) = _INT32_BE(view, position)
         if length == _XERIAL_AGAIN:
             if len(view) - position < _XERIAL_HEADER:
-                raise undecodable("snappy: stream ends in a header")
+                raise undecodable_error("snappy: stream ends in a header")
             (version,) = _INT32_BE(view, position + 8)
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
                 if version < 1:
-                    raise undecodable(f"snappy: stream version {version}")
+                    raise undecodable_error(f"snappy: stream version {version}")
             elif not out.size:
                 break
             position += _XERIAL_HEADER
             continue
         position += 4
         if not 0 <= length <= _LARGEST_CHUNK:
-            raise undecodable(f"snappy: chunk length {length}")
+            raise undecodable_error(f"snappy: chunk length {length}")
         if length > len(view) - position:
-            raise undecodable("snappy: stream ends in a chunk")
+            raise undecodable_error("snappy: stream ends in a chunk")
         piece = _unsnappy_block(view[position : position + length], out)
         out.add(piece)
         position += length
@@ -237,13 +237,13 @@ def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
 
     claimed = _snappy_size(block)
     if claimed > len(block) * _SNAPPY_EXPANSION:
-        raise undecodable(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
+        raise undecodable_error(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
     if claimed > out.remaining:
         raise over(out.ceiling)
     try:
         return bytes(snappy.uncompress(block))
     except snappy.UncompressError as error:
-        raise undecodable(f"snappy: {reason(error.__cause__ or error)}") from None
+        raise undecodable_error(f"snappy: {reason(error.__cause__ or error)}") from None
 
 
 def _snappy_size(block: memoryview) -> int:
@@ -252,7 +252,7 @@ def _snappy_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return size
-    raise undecodable("snappy: a block without its size")
+    raise undecodable_error("snappy: a block without its size")
 
 
 # lz4 -----------------------------------------------------------------------------------------------------------------
@@ -282,15 +282,15 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> byt
             limit = min(out.remaining + 1, _LZ4_STEP, len(data) * _LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
             piece, consumed, ended = frame.decompress_chunk(context, data, max_length=limit)
             if not (piece or consumed or ended):
-                raise undecodable("lz4: stream ends early")
+                raise undecodable_error("lz4: stream ends early")
             out.add(piece)
             position += consumed
     except RuntimeError as error:
-        raise undecodable(f"lz4: {reason(error)}") from None
+        raise undecodable_error(f"lz4: {reason(error)}") from None
     if flags & _CONTENT_CHECKSUM:
         position += 4
     if position > len(view):
-        raise undecodable("lz4: stream ends before its checksum")
+        raise undecodable_error("lz4: stream ends before its checksum")
     out.leave(len(view) - position)
     return out.whole()
 
@@ -298,22 +298,22 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> byt
 def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, int]:
     """Returns FLG, BD and the position of the first block (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
-        raise undecodable("lz4: stream ends in its header")
+        raise undecodable_error("lz4: stream ends in its header")
     if bytes(view[:4]) != _LZ4_MAGIC:
-        raise undecodable("lz4: no frame header")
+        raise undecodable_error("lz4: no frame header")
     flags, block_descriptor = view[4], view[5]
     if flags & 0xC0 != 0x40 or flags & 0x03:
-        raise undecodable(f"lz4: frame flags 0x{flags:02x}")
+        raise undecodable_error(f"lz4: frame flags 0x{flags:02x}")
     if not flags & 0x20:
-        raise undecodable("lz4: blocks that depend on each other")
+        raise undecodable_error("lz4: blocks that depend on each other")
     if block_descriptor & 0x8F or block_descriptor < 0x40:
-        raise undecodable(f"lz4: block descriptor 0x{block_descriptor:02x}")
+        raise undecodable_error(f"lz4: block descriptor 0x{block_descriptor:02x}")
     checksum_position = 14 if flags & _CONTENT_SIZE else 6
     if len(view) <= checksum_position:
-        raise undecodable("lz4: stream ends in its header")
+        raise undecodable_error("lz4: stream ends in its header")
     # KAFKA-3160: in magic 0 the header checksum includes the frame's magic, and no reader since 0.10 verifies it.
     if verify_header and view[checksum_position] != _header_checksum(bytes(view[4:checksum_position])):
-        raise undecodable("lz4: header checksum mismatch")
+        raise undecodable_error("lz4: header checksum mismatch")
     return flags, block_descriptor, checksum_position + 1
 
 

@@ -16,7 +16,7 @@ class DecompressionError(Exception):
         self.problem = problem
 
 
-def undecodable(message: str) -> DecompressionError:
+def undecodable_error(message: str) -> DecompressionError:
     return DecompressionError("undecodable-records", message)
 
 
@@ -65,7 +65,7 @@ class DecompressedBytes:
     def refuse_rest(self, message: str) -> None:
         """Reports that the rest is not part of the stream. Raises DecompressionError if there are no `remarks`."""
         if self._remarks is None:
-            raise undecodable(message)
+            raise undecodable_error(message)
         self._remarks.append(("undecodable-records", message))
 
     def whole(self) -> bytes | bytearray:

@@ -11,7 +11,7 @@ import threading
 from struct import Struct
 from typing import Any
 
-from kseg.formats.decompressed import DecompressedBytes, DecompressionError, over, reason, undecodable
+from kseg.formats.decompressed import DecompressedBytes, DecompressionError, over, reason, undecodable_error
 
 _UINT32_LE = Struct("<I").unpack_from
 
@@ -49,15 +49,15 @@ def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
 def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | None]:
     """Like `_zstd_frame`; for a skippable frame only its end is returned."""
     if len(view) - position < 8:
-        raise undecodable("zstd: stream ends in a frame header")
+        raise undecodable_error("zstd: stream ends in a frame header")
     (magic,) = _UINT32_LE(view, position)
     if magic & _ZSTD_SKIPPABLE_MASK == _ZSTD_SKIPPABLE:
         end = position + 8 + _UINT32_LE(view, position + 4)[0]
         if end > len(view):
-            raise undecodable("zstd: stream ends in a skippable frame")
+            raise undecodable_error("zstd: stream ends in a skippable frame")
         return end, None, None
     if magic != _ZSTD_MAGIC:
-        raise undecodable("zstd: no frame header")
+        raise undecodable_error("zstd: no frame header")
     return _zstd_frame(view, position)
 
 
@@ -91,15 +91,15 @@ def _zstd_frame(view: memoryview, start: int) -> tuple[int, int | None, int]:
         last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
         position += 3
         if kind == _RESERVED:
-            raise undecodable("zstd: block of a reserved type")
+            raise undecodable_error("zstd: block of a reserved type")
         bound += _ZSTD_BLOCK if kind == _COMPRESSED else size
         position += 1 if kind == _RLE else size
         if position > len(view):
-            raise undecodable("zstd: stream ends in a frame")
+            raise undecodable_error("zstd: stream ends in a frame")
     if has_checksum:
         position += 4
         if position > len(view):
-            raise undecodable("zstd: stream ends before the checksum of a frame")
+            raise undecodable_error("zstd: stream ends before the checksum of a frame")
     return position, claimed, bound
 
 
@@ -122,11 +122,11 @@ def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, 
         claimed = int.from_bytes(view[position : position + size_width], "little") + (256 if size_width == 2 else 0)
         position += size_width
     if position > len(view):
-        raise undecodable("zstd: stream ends in a frame header")
+        raise undecodable_error("zstd: stream ends in a frame header")
     if is_single_segment and claimed is not None:
         window = claimed
     if window > _ZSTD_LARGEST_WINDOW:
-        raise undecodable(f"zstd: frame asks for a window of {window} bytes")
+        raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
     return bool(descriptor & 4), claimed, position
 
 
@@ -135,7 +135,7 @@ def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, remaining:
 
     if claimed is not None:
         if claimed > bound:
-            raise undecodable(f"zstd: a frame that holds at most {bound} bytes claims to hold {claimed}")
+            raise undecodable_error(f"zstd: a frame that holds at most {bound} bytes claims to hold {claimed}")
         if claimed > remaining:
             raise over(ceiling)
     size = bound if claimed is None else claimed
@@ -148,7 +148,7 @@ def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, remaining:
             decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor()
         return decompressor.decompress(frame, max_output_size=size)
     except zstandard.ZstdError as error:
-        raise undecodable(f"zstd: {reason(error)}") from None
+        raise undecodable_error(f"zstd: {reason(error)}") from None
 
 
 def _stream_zstd_frame(frame: memoryview, remaining: int, ceiling: int) -> bytearray:

@@ -12,8 +12,8 @@ from kseg.segment.files import (
     CLEAN_SHUTDOWN,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
-    is_directory,
     is_regular_file,
+    leads_to_directory,
     parse_partition_name,
 )
 from kseg.sidefiles.checkpoints import (
@@ -123,7 +123,7 @@ def read_log_directory(path: str) -> LogDirectory | None:
     try:
         with trees.scandir(path) as entries:
             for entry in entries:
-                if is_directory(entry):
+                if leads_to_directory(entry):
                     directories.append(entry.name)
                 elif is_regular_file(entry):  # opening a FIFO could block for ever
                     files.append(entry.name)

@@ -23,7 +23,7 @@ class DirectoryRestore(NamedTuple):
     displaced: str = ""
 
 
-def is_moved(path: str) -> bool:
+def is_renamed_directory(path: str) -> bool:
     """Whether a broker has renamed a partition directory."""
     return own_name(path) != os.path.basename(os.path.abspath(path))
 
@@ -35,7 +35,7 @@ def plan_restores(paths: Sequence[str], is_copy: bool) -> tuple[list[DirectoryRe
     """
     found: list[DirectoryRestore] = []
     errors: list[tuple[str, KsegError]] = []
-    moved = [path for path in paths if is_moved(path) and has_records(path)]
+    moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
     names = Counter(own_name(path) for path in moved)
     for path in moved:
         name = own_name(path)

@@ -12,7 +12,7 @@ from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
 from kseg.recovery.destination import Destination, LogBounds
-from kseg.recovery.moved_directories import DirectoryRestore, is_moved, plan_restores
+from kseg.recovery.moved_directories import DirectoryRestore, is_renamed_directory, plan_restores
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
@@ -69,11 +69,11 @@ class Overrides:
             start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
         bases = [file.base_offset or 0 for file in list_segments(path) if file.kind == ".log"]
         first_base, log_start = min(bases, default=0), start.log_start_offset
-        if (is_moved(path) and start.name) or (options.new_cluster is not None and not log_start):
+        if (is_renamed_directory(path) and start.name) or (options.new_cluster is not None and not log_start):
             log_start = max(first_epoch_start(path), first_base)
         if options.undeletes:
             start, log_start, first_base = self._with_deleted(path, start, log_start, first_base)
-        if log_start != start.log_start_offset or is_moved(path) or self.destination.name is not None:
+        if log_start != start.log_start_offset or is_renamed_directory(path) or self.destination.name is not None:
             self._has_new_start.add(path)
         self._starts[path] = log_start, first_base
         return replace(start, log_start_offset=log_start)

@@ -13,7 +13,7 @@ from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
 from kseg.releases.retention import LOG_START, SIZE, RetentionRules
 from kseg.retention.partition_log import PartitionLog, RetentionSegment, read_log
-from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select
+from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select_deletions
 from kseg.segment.files import segment_file
 from kseg.segment.times import show_span
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
@@ -70,7 +70,7 @@ def retain(directory: str, known: KnownOffsets, request: RetentionRequest) -> Re
     """Plans retention. Raises KsegError if the directory cannot be read or needs recovery first."""
     log = read_log(directory, request.rules)
     state = _state(log, known, request)
-    selection = select(state, request.limits, request.rules, request.now_ms, request.keeps_active)
+    selection = select_deletions(state, request.limits, request.rules, request.now_ms, request.keeps_active)
     plan = Plan(directory)
     if selection.rolls:
         _check_end(log, request.rules)

@@ -50,7 +50,7 @@ class Deletions:
     log_start_offset: int
 
 
-def select(
+def select_deletions(
     state: LogState, limits: Limits, rules: RetentionRules, now_ms: int, keeps_active: bool = False
 ) -> Deletions:
     """Applies the rules. ``keeps_active``: the last segment is never deleted."""

@@ -107,7 +107,7 @@ def segment_file(path: str) -> SegmentFile:
 def unpacked_name(path: str) -> str:
     """Returns the name in a path, without the suffix of a packed file that is read as if it were not packed."""
     name = os.path.basename(path)
-    if name.endswith(PACKED_SUFFIXES) and trees.root_of(path) is not None:
+    if name.endswith(PACKED_SUFFIXES) and trees.tree_mounted_at(path) is not None:
         return os.path.splitext(name)[0]
     return name
 
@@ -145,10 +145,10 @@ def list_segments(directory: str, everything: bool = False) -> list[SegmentFile]
 
 def file_names(directory: str) -> list[str]:
     """Returns the names of a directory's regular files, unordered. Raises PathError if it cannot be read."""
-    return names_in(directory)[0]
+    return regular_and_other_names(directory)[0]
 
 
-def names_in(directory: str) -> tuple[list[str], list[str]]:
+def regular_and_other_names(directory: str) -> tuple[list[str], list[str]]:
     """Returns the names of a directory's regular files, and all other names. Raises PathError if it cannot be read."""
     files: list[str] = []
     others: list[str] = []
@@ -170,7 +170,7 @@ def is_regular_file(entry: trees.AnyEntry) -> bool:
         return False
 
 
-def is_directory(entry: trees.AnyEntry) -> bool:
+def leads_to_directory(entry: trees.AnyEntry) -> bool:
     """Whether the entry is a directory or a link to one; False if this cannot be determined."""
     try:
         return entry.is_dir()
@@ -225,7 +225,7 @@ def list_partitions(directory: str) -> list[str]:
     """Returns the paths of a log directory's partition directories, by topic and number."""
     try:
         with trees.scandir(directory) as entries:
-            names = [entry.name for entry in entries if is_directory(entry)]
+            names = [entry.name for entry in entries if leads_to_directory(entry)]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     parsed = [(parse_partition_name(name), name) for name in names]

@@ -10,9 +10,9 @@ from kseg.segment.files import (
     SegmentFile,
     holds_segments,
     list_segments,
-    names_in,
     own_partitions,
     parse_partition_name,
+    regular_and_other_names,
     segment_file,
 )
 from kseg.segment.skipped_files import hint, is_log_directory
@@ -91,7 +91,7 @@ def places_of(paths: Iterable[str]) -> list[str]:
 
 
 def _roots_in(path: str) -> Iterator[str]:
-    places = [os.path.join(path, name) for name in sorted(names_in(path)[1])]
+    places = [os.path.join(path, name) for name in sorted(regular_and_other_names(path)[1])]
     inside = [place for place in places if trees.isdir(place)]
     if is_log_directory(path):
         yield path

@@ -6,7 +6,13 @@ from shlex import quote
 
 from kseg.errors import PathError
 from kseg.segment.file_types import holds_batches, is_packed_segment, named_like_segment, packing_of, read_head
-from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX, is_part_of_log, names_in, parse_partition_name
+from kseg.segment.files import (
+    LOG_DIRECTORY_FILES,
+    OWN_PREFIX,
+    is_part_of_log,
+    parse_partition_name,
+    regular_and_other_names,
+)
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
@@ -33,7 +39,7 @@ def is_log_directory(path: str) -> bool:
 
     Raises PathError if it cannot be read.
     """
-    return _is_log_directory(path, *names_in(path))
+    return _is_log_directory(path, *regular_and_other_names(path))
 
 
 def hint(path: str) -> str:
@@ -47,7 +53,7 @@ def skipped_files(directory: str, is_packed_only: bool = False) -> list[str]:
 
     ``is_packed_only``: only packed files. Raises PathError if the directory cannot be read.
     """
-    files, others = names_in(directory)
+    files, others = regular_and_other_names(directory)
     odd = [name for name in files if not is_part_of_log(name) and not name.startswith(OWN_PREFIX)]
     found = [name for name in odd if _seems_segment(os.path.join(directory, name), name, is_packed_only)]
     linked = [name for name in others + files if _is_linked_partition(directory, name)]
@@ -107,7 +113,7 @@ def _seems_segment(path: str, name: str, is_packed_only: bool) -> bool:
 def _walk(path: str, depth: int) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yields each directory with its files and subdirectories, top down."""
     try:
-        files, others = names_in(path)
+        files, others = regular_and_other_names(path)
     except PathError:
         return
     places = {name: os.path.join(path, name) for name in sorted(others) if not name.startswith(OWN_PREFIX)}
@@ -122,7 +128,7 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
         return True
     for name in others:
         if parse_partition_name(name) is not None and trees.isdir(os.path.join(path, name)):
-            inside, below = names_in(os.path.join(path, name))
+            inside, below = regular_and_other_names(os.path.join(path, name))
             if any(map(is_part_of_log, inside)) and LOG_DIRECTORY_FILES.isdisjoint(inside):
                 return True
             if not inside and not below:

@@ -15,7 +15,7 @@ from kseg.spark.storage import Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
-from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, root_of
+from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, store_root
 from kseg.stores.stored_object import StoredObject, is_url, shown
 from kseg.stores.url_tree import UrlTree
 
@@ -39,9 +39,9 @@ def stores_at(paths: Iterable[str], storage: Storage) -> Iterator[None]:
     with use_spool(spool):
         try:
             for url in filter(is_url, paths):
-                root = shown(root_of(url))
+                root = shown(store_root(url))
                 if trees.find(root) is None:
-                    trees.mount(root, UrlTree(objects_at(root_of(url), storage), spool))
+                    trees.mount(root, UrlTree(objects_at(store_root(url), storage), spool))
                     made.append(root)
             yield
         finally:

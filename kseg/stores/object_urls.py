@@ -27,7 +27,7 @@ Pending = list[str | StoredObject]
 Inside = list[tuple[str, str | StoredObject]]
 
 
-def root_of(url: str) -> str:
+def store_root(url: str) -> str:
     """Returns the URL of the store that an object is in: of a bucket, container or host.
 
     A URL with a query is that of a single object.

@@ -177,7 +177,7 @@ def find(path: str) -> MountedPath | None:
     return None
 
 
-def root_of(path: str) -> Tree | None:
+def tree_mounted_at(path: str) -> Tree | None:
     """Returns the tree that is mounted exactly at a path, None if there is none."""
     place = find(path)
     return place.tree if place is not None and not place.inner else None

@@ -5,7 +5,7 @@ import posixpath
 
 from kseg.errors import PathError
 from kseg.stores import trees
-from kseg.stores.object_urls import root_of
+from kseg.stores.object_urls import store_root
 from kseg.stores.stored_object import shown
 
 
@@ -19,7 +19,7 @@ def expand_url(url: str) -> list[str]:
 
     Raises PathError if nothing matches, or the store fails.
     """
-    url, root = shown(url), shown(root_of(url))
+    url, root = shown(url), shown(store_root(url))
     trees.check(root)
     patterns = [part for part in url.removeprefix(root).split("/") if part]
     if not has_glob(url) or trees.lexists(url):

@@ -8,7 +8,7 @@ from kseg.stores.regular_files import expect_named
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Advance, CheckSettings, partition_of
+from kseg.verification.settings import Advance, CheckSettings, partition_to_check
 
 
 def judge_file(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
@@ -18,7 +18,7 @@ def judge_file(path: str, settings: CheckSettings, report: Report, progress: Adv
     if settings.is_07 and file.kind != ".kafka":
         file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
-    partition = partition_of(
+    partition = partition_to_check(
         directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic)
     )
     if file.kind == ".checkpoint":

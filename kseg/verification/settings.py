@@ -33,7 +33,7 @@ class CheckSettings:
     takes_census: bool = False
 
 
-def partition_of(
+def partition_to_check(
     directory: str | None, name: "tuple[str | None, int | None]", is_whole: bool, settings: CheckSettings,
     report: Report, broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
 ) -> Partition:  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from dump.asked import TXN
 from kseg.dump.options import DumpOptions
-from kseg.dump.rendered import Rendered, text_of
+from kseg.dump.rendered import Rendered, rendered_text
 from kseg.dump.run import Dump
 from kseg.output.sink import open_sink
 from kseg.segment.files import SegmentFile
@@ -64,6 +64,6 @@ def test_damage_in_a_part_counts(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_text_is_what_was_compressed() -> None:
-    assert text_of(part("any text")) == b"any text"
+    assert rendered_text(part("any text")) == b"any text"
     with pytest.raises(zlib.error):
-        text_of(Rendered(b"nothing"))
+        rendered_text(Rendered(b"nothing"))

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.releases.retention import LOG_START, SIZE, TIME, RetentionRules
-from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select
+from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select_deletions
 
 NOW = 1000
 RELEASES = ((0, 7), (0, 8, 1), (0, 10, 0), (0, 10, 2), (0, 11), (2, 0), (2, 8), (3, 0), (4, 3))
@@ -61,24 +61,24 @@ def model(state: LogState, limit: Limits, rules: RetentionRules) -> tuple[list[s
 @given(logs(), limits, st.sampled_from(RELEASES))
 def test_it_equals_a_walk_over_the_segments(state: LogState, limit: Limits, release: tuple[int, ...]) -> None:
     rules = RetentionRules(release)
-    found = select(state, limit, rules, NOW)
+    found = select_deletions(state, limit, rules, NOW)
     assert (list(found.why), found.log_start_offset) == model(state, limit, rules)
     assert found.rolls == (len(found.why) == len(state.spans))
 
 
 @given(logs(), limits)
 def test_the_active_segment_is_kept_where_that_is_asked_for(state: LogState, limit: Limits) -> None:
-    free = select(state, limit, RetentionRules(), NOW)
-    kept = select(state, limit, RetentionRules(), NOW, keeps_active=True)
+    free = select_deletions(state, limit, RetentionRules(), NOW)
+    kept = select_deletions(state, limit, RetentionRules(), NOW, keeps_active=True)
     assert kept.why == free.why[: len(state.spans) - 1]
     assert not kept.rolls
 
 
 @given(logs(), limits)
 def test_a_second_run_finds_nothing(state: LogState, limit: Limits) -> None:
-    found = select(state, limit, RetentionRules(), NOW)
+    found = select_deletions(state, limit, RetentionRules(), NOW)
     left = state.spans[len(found.why) :] or (AgedSegment(state.end_offset, 0, NOW),)
-    assert not select(
+    assert not select_deletions(
         LogState(left, found.log_start_offset, state.high_watermark, state.end_offset), limit, RetentionRules(), NOW
     ).why
 
@@ -89,29 +89,31 @@ def three(sizes: tuple[int, ...] = (10, 10, 10), times: tuple[int, ...] = (1, 2,
 
 
 def test_what_is_left_is_never_less_than_the_limit() -> None:
-    assert select(three(), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
-    assert select(three(), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
-    assert select(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Deletions((SIZE,) * 3, True, 300)
-    assert select(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
-    assert select(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
+    assert select_deletions(three(), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
+    assert select_deletions(three(), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
+    assert select_deletions(three(), Limits(retention_bytes=0), RetentionRules(), NOW) == Deletions(
+        (SIZE,) * 3, True, 300
+    )
+    assert select_deletions(three((0, 10, 10)), Limits(retention_bytes=20), RetentionRules(), NOW).why == (SIZE,)
+    assert select_deletions(three((0, 10, 10)), Limits(retention_bytes=21), RetentionRules(), NOW).why == ()
 
 
 def test_a_segment_is_deleted_only_once_it_is_older_than_the_limit() -> None:
-    assert select(three(), Limits(retention_ms=NOW - 2), RetentionRules(), NOW).why == (TIME,)
-    assert select(three(), Limits(retention_ms=NOW - 1), RetentionRules(), NOW).why == ()
+    assert select_deletions(three(), Limits(retention_ms=NOW - 2), RetentionRules(), NOW).why == (TIME,)
+    assert select_deletions(three(), Limits(retention_ms=NOW - 1), RetentionRules(), NOW).why == ()
 
 
 def test_a_time_in_the_future_shields_all_that_is_later() -> None:
-    assert select(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), RetentionRules(), NOW).why == (TIME,)
+    assert select_deletions(three(times=(1, NOW + 1, 3)), Limits(retention_ms=0), RetentionRules(), NOW).why == (TIME,)
 
 
 def test_a_compacted_log_loses_only_segments_below_its_start() -> None:
     limit = Limits(retention_ms=0, retention_bytes=0, deletes=False)
-    assert select(three(start=150), limit, RetentionRules(), NOW) == Deletions((LOG_START,), False, 150)
-    assert select(three(start=150), limit, RetentionRules((2, 0)), NOW).why == ()
+    assert select_deletions(three(start=150), limit, RetentionRules(), NOW) == Deletions((LOG_START,), False, 150)
+    assert select_deletions(three(start=150), limit, RetentionRules((2, 0)), NOW).why == ()
 
 
 def test_the_order_of_the_rules_is_that_of_the_release() -> None:
     limit = Limits(retention_ms=NOW - 2, retention_bytes=5)
-    assert select(three(start=100), limit, RetentionRules(), NOW).why == (LOG_START, SIZE)
-    assert select(three(start=100), limit, RetentionRules((2, 8)), NOW).why == (TIME, SIZE)
+    assert select_deletions(three(start=100), limit, RetentionRules(), NOW).why == (LOG_START, SIZE)
+    assert select_deletions(three(start=100), limit, RetentionRules((2, 8)), NOW).why == (TIME, SIZE)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kseg.changes import quarantine
 from kseg.changes.disk import Disk
 from kseg.changes.driver.failures import Failures
-from kseg.changes.driver.paths import is_partition, locked_and_completed, of_topics
+from kseg.changes.driver.paths import is_partition, locked_and_completed, paths_of_topics
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.undoing import UndoOptions, resolve_path
 from kseg.changes.journal import ABANDONED, DONE, Journal, journals
@@ -46,7 +46,7 @@ def known_changes(
     ``topics``: globs, of a log directory only such partitions.
     """
     found, failures = list[KnownChange](), Failures(messages)
-    for path in of_topics(paths, topics, failures):
+    for path in paths_of_topics(paths, topics, failures):
         with failures.of(path):
             is_single = is_partition(path)
             partitions = [path] if is_single else changed_partitions(path)
@@ -68,7 +68,7 @@ def purge_changes(
     ``purged`` gets the result for each path.
     """
     failures, status = Failures(messages), 0
-    for path in of_topics(paths, options.topics, failures):
+    for path in paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             to_lock, real, is_single = resolve_path(path, options.takes_lock)
             with nullcontext() if options.is_dry else locked_and_completed(real, is_single, to_lock, messages.warning):

@@ -48,7 +48,7 @@ def partitions_of_topics(directory: str, globs: tuple[str, ...]) -> list[str]:
     return Topics(globs).named(directory, own_partitions(directory))
 
 
-def of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:
+def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:
     """Returns the paths; with ``globs`` each log directory is replaced by its partitions of such topics. Paths without
     any are reported."""
     found: list[str] = []

@@ -10,8 +10,8 @@ from kseg.changes.driver.paths import (
     interrupted_changes,
     is_partition,
     locked_and_completed,
-    of_topics,
     partitions_of_topics,
+    paths_of_topics,
 )
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.run import Outcome
@@ -67,7 +67,7 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
 def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
     """Completes interrupted changes at each path, or removes those that had changed nothing yet."""
     failures, status, has_changed = Failures(reporter), 0, False
-    for path in of_topics(paths, options.topics, failures):
+    for path in paths_of_topics(paths, options.topics, failures):
         with failures.of(path):
             to_lock, real, is_single = resolve_path(path, options.takes_lock)
             if options.is_dry:

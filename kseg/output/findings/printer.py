@@ -42,7 +42,7 @@ def extent_of(finding: Finding) -> str:
     return offset + size
 
 
-def text_of(finding: Finding) -> str:
+def finding_text(finding: Finding) -> str:
     """Returns the message on one line, with the offset to which a consumer can seek behind damage."""
     behind = finding.details.get("nextGoodOffset")
     return on_one_line(finding.message if behind is None else f"{finding.message}; next readable offset: {behind}")

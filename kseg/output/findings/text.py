@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kseg.findings.table import FROM_REPLICA, KINDS
-from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, extent_of, text_of
+from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, extent_of, finding_text
 from kseg.output.findings.totals import show_totals
 from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import Notices, on_one_line
@@ -45,7 +45,7 @@ class TextFindings(FindingsPrinter):
             self._of_file.append(finding)
             return
         severity = self._paint(finding.severity, COLORS[finding.severity], bold=True)
-        text = text_of(finding) + extent_of(finding)
+        text = finding_text(finding) + extent_of(finding)
         place = finding.file if finding.position is None else f"{finding.file}:{finding.position}"
         self._put(f"{on_one_line(place)}: {severity}: {finding.code}: {text}\n")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kseg.output.drawing import drawn
-from kseg.output.findings.printer import COLORS, text_of
+from kseg.output.findings.printer import COLORS, finding_text
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint
 from kseg.verification.report import Finding
@@ -22,7 +22,7 @@ def findings_tree(file: str, findings: Iterable[Finding], paint: Paint) -> str:
     for finding in findings:
         severity = (finding.severity, f"bold {COLORS[finding.severity]}")
         head = Text.assemble(severity, f" {finding.code}{_place(finding)}")
-        tree.add(Group(head, Text(text_of(finding))))
+        tree.add(Group(head, Text(finding_text(finding))))
     _, _, branches = drawn(tree, paint.is_on).partition("\n")
     return f"{paint(on_one_line(file), bold=True)}\n{branches}"
 

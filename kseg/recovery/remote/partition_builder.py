@@ -13,10 +13,10 @@ from kseg.recovery.broker.segments import INDEXES, LOG
 from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.names import segment_stem
 from kseg.recovery.remote.selection import RestoredSegments
-from kseg.recovery.remote.staged_log import fetch, new_file, reset_epochs, trim
+from kseg.recovery.remote.staged_log import fetch, new_file, reset_epochs_in_place, trim
 from kseg.recovery.segment_span import span_of
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import names_in
+from kseg.segment.files import regular_and_other_names
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.buffers import Buffers
@@ -54,7 +54,7 @@ class PartitionBuilder:
         self._add_local()
         if resets_epochs:
             for name in self._names(LOG):
-                reset_epochs(self._path(name), self._buffers)
+                reset_epochs_in_place(self._path(name), self._buffers)
         if self._needs_rebuild:
             self._rebuild_side_files()
         epochs = self._epochs(resets_epochs)
@@ -109,7 +109,7 @@ class PartitionBuilder:
             if not span.is_intact:
                 self.rebuilt.damage.append(f"{file.path}: is damaged, and copied unchanged")
             self._count_segment(file.base_offset or 0, max(span.next_offset, file.base_offset or 0))
-        for name in names_in(directory)[0]:
+        for name in regular_and_other_names(directory)[0]:
             stem, suffix = os.path.splitext(name)
             is_wanted = suffix in _LOCAL_SUFFIXES and stem.isdigit() and int(stem) >= start
             if is_wanted and not os.path.lexists(self._path(name)):
@@ -144,7 +144,7 @@ class PartitionBuilder:
             self._disk.write(descriptor, content)
 
     def _names(self, suffix: str) -> list[str]:
-        return sorted(name for name in names_in(self._folder)[0] if name.endswith(suffix))
+        return sorted(name for name in regular_and_other_names(self._folder)[0] if name.endswith(suffix))
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)

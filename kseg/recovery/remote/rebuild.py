@@ -14,7 +14,7 @@ from kseg.logdir.remote_partition import last_event_ms, newest_partitions
 from kseg.recovery.destination import Destination, LogBounds
 from kseg.recovery.remote.partition_builder import PartitionBuilder, Rebuilt
 from kseg.recovery.remote.request import RemoteRequest
-from kseg.recovery.remote.selection import RestoredSegments, UnusedSegment, select
+from kseg.recovery.remote.selection import RestoredSegments, UnusedSegment, select_segments
 from kseg.recovery.segment_span import span_of
 from kseg.runtime.threads import Threads
 from kseg.segment.files import SegmentFile
@@ -100,7 +100,7 @@ class Rebuild:
     def _selected(self, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         outcome.topic_id = self._destination.given_id(outcome.topic_partition[0]) or partition.topic_id
         is_named = partition.topic in self._request.topics
-        outcome.selection = select(partition, self._logs, is_named, _is_intact)
+        outcome.selection = select_segments(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
 
     def _built(self, output: Output, partition: RemotePartition, outcome: RebuiltPartition) -> None:

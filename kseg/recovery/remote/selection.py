@@ -45,7 +45,7 @@ class RestoredSegments:
         return sum(piece.candidate.segment.size for piece in self.pieces)
 
 
-def select(
+def select_segments(
     partition: RemotePartition, logs: LocalLogs | None, is_named: bool, is_intact: Callable[[SegmentFile], bool]
 ) -> RestoredSegments:
     """Selects the segments of a partition.

@@ -60,7 +60,7 @@ def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
     return span
 
 
-def reset_epochs(path: str, buffers: Buffers) -> None:
+def reset_epochs_in_place(path: str, buffers: Buffers) -> None:
     """Sets the partition leader epoch of all batches to 0. Raises OSError, PathError."""
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     try:

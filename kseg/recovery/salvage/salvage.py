@@ -29,7 +29,7 @@ from kseg.recovery.salvage.segment_assembly import assemble
 from kseg.recovery.salvage.segment_contents import SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import remove_leftovers, segment_sources
+from kseg.recovery.salvage.segment_sources import remove_broker_leftovers, segment_sources
 from kseg.recovery.salvage.transaction_conflicts import transaction_conflicts
 from kseg.recovery.topic_ids import TopicIds
 from kseg.recovery.workspace import Workspace
@@ -197,7 +197,7 @@ class SalvageLoad(PartitionLoad):
 
     def _handle_leftovers(self) -> list[str]:
         """Leftovers of a cleaning are treated like any other file with batches."""
-        remove_leftovers(self.workspace, self._source_names)
+        remove_broker_leftovers(self.workspace, self._source_names)
         return []
 
     def _repair_topic_id(self, ids: TopicIds) -> str:

@@ -62,10 +62,10 @@ def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
     found = [path]
     with _failures_of(path):
         if trees.find(path) is None:
-            from kseg.stores.object_urls import UrlObjects, root_of  # imports fsspec
+            from kseg.stores.object_urls import UrlObjects, store_root  # imports fsspec
             from kseg.stores.url_tree import UrlTree
 
-            root = root_of(url)
+            root = store_root(url)
             trees.mount(shown(root), UrlTree(UrlObjects(root), spool))
             made.append(shown(root))
         if has_glob(url):

@@ -64,7 +64,7 @@ def is_topic(text: object) -> bool:
     return isinstance(text, str) and text not in (".", "..") and re.fullmatch(TOPIC, text) is not None
 
 
-def is_partition(folder: str) -> bool:
+def is_partition_name(folder: str) -> bool:
     """Whether a folder's own name is that of a partition in a log directory."""
     return re.fullmatch(r".+-[0-9]+", folder) is not None
 

@@ -11,7 +11,7 @@ from kseg.stores import trees
 from kseg.stores.objects import LocalObjects, Objects, open_objects
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.names import is_partition, is_topic, may_hold_segments, parse_object_name
+from kseg.stores.remote.names import is_partition_name, is_topic, may_hold_segments, parse_object_name
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.stored_object import StoredObject, is_url, shown
 
@@ -143,7 +143,9 @@ def _mounted_names(url: str, folder: str) -> tuple[list[str], list[str]]:
     with trees.scandir(f"{url}/{folder}".rstrip("/")) as entries:
         found = [(entry.name, entry.is_dir()) for entry in entries]
     # A request for each partition of a log directory would take too long.
-    folders = [name for name, is_folder in found if is_folder and (may_hold_segments(name) or not is_partition(name))]
+    folders = [
+        name for name, is_folder in found if is_folder and (may_hold_segments(name) or not is_partition_name(name))
+    ]
     return [name for name, is_folder in found if not is_folder], folders
 
 

@@ -14,9 +14,9 @@ from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
     holds_segments,
-    names_in,
     own_partitions,
     parse_partition_name,
+    regular_and_other_names,
     segments_among,
 )
 from kseg.segment.skipped_files import DEPTH
@@ -31,7 +31,7 @@ from kseg.verification.files import judge_file
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Report, Totals
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Advance, CheckSettings, partition_of
+from kseg.verification.settings import Advance, CheckSettings, partition_to_check
 
 _ARCHIVE_DEPTH = 64
 """Levels of directories that are searched in an archive."""
@@ -95,7 +95,7 @@ def judge_inside(
     Raises PathError if the directory itself cannot be read.
     """
     name = os.path.basename(os.path.abspath(path))
-    files, others = names_in(path)
+    files, others = regular_and_other_names(path)
     if (is_named or _is_log_directory(path, files, others)) and judge_if_log_directory(
         path, files, others, settings, report, progress, workers
     ):
@@ -150,7 +150,7 @@ def _is_log_directory(path: str, files: list[str], others: list[str]) -> bool:
     partitions. Raises PathError."""
     partitions = [os.path.join(path, name) for name in others if parse_partition_name(name) is not None]
     return bool(LOG_DIRECTORY_FILES & set(files)) or any(
-        _has_names_of_kafka(names_in(partition)[0]) for partition in partitions if trees.isdir(partition)
+        _has_names_of_kafka(regular_and_other_names(partition)[0]) for partition in partitions if trees.isdir(partition)
     )
 
 
@@ -236,13 +236,13 @@ def judge_partition(
     buffers: Buffers | None = None,
 ) -> Partition:
     """Checks a partition directory, including files with other names. Raises PathError if it cannot be read."""
-    files_in, others = names_in(directory)
+    files_in, others = regular_and_other_names(directory)
     names = frozenset(files_in)
     own_name = _own_name(directory)
     listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
     files = [file for file in listed if file.kind != ".checkpoint"]
     topic_partition = parse_partition_name(own_name) or (None, None)
-    partition = partition_of(directory, topic_partition, True, settings, report, broker, buffers, names)
+    partition = partition_to_check(directory, topic_partition, True, settings, report, broker, buffers, names)
     partition.own_name, partition.others = own_name, others
     if others and not files:
         if judge_if_log_directory(directory, files_in, others, settings, report, progress):

@@ -18,7 +18,7 @@ from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 from kseg.verification.partition import judge_segments, partition_for_file
 from kseg.verification.report import Report
 from kseg.verification.rules import rules_of
-from kseg.verification.settings import Advance, CheckSettings, partition_of
+from kseg.verification.settings import Advance, CheckSettings, partition_to_check
 from kseg.verification.side_files import judge_side_file
 
 _INDEXES = (".index", ".timeindex", ".txnindex")
@@ -74,7 +74,7 @@ def judge_segment(
     files |= {stem + suffix: VirtualSideFile(partial(bytes, content)) for suffix, content in contents.items()}
     names = frozenset(map(os.path.basename, files))
     with trees.given(files):
-        partition = partition_of(
+        partition = partition_to_check(
             os.path.dirname(path), (remote.topic, remote.number), False, settings, report, BrokerState(), buffers, names
         )
         partition.are_closed = True

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.changes.disk import Disk
-from kseg.recovery.remote.staged_log import fetch, reset_epochs, trim
+from kseg.recovery.remote.staged_log import fetch, reset_epochs_in_place, trim
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.transformation import ChunkError
 from recovery.damages import first_offset, last_offset
@@ -55,7 +55,7 @@ def test_the_epochs_of_all_batches_are_reset(tmp_path: Path) -> None:
     batches = real_batches(0)
     changed = [batch[:12] + epoch + batch[16:] for batch in batches]
     path.write_bytes(b"".join(changed[:3]) + b"\xff" * 90 + b"".join(changed[3:]))
-    reset_epochs(str(path), Buffers())
+    reset_epochs_in_place(str(path), Buffers())
     reset = [batch[:12] + bytes(4) + batch[16:] for batch in batches]
     assert path.read_bytes() == b"".join(reset[:3]) + b"\xff" * 90 + b"".join(reset[3:])
 
@@ -67,7 +67,7 @@ def test_its_files_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     trim(str(path), 0, 9, Disk())
     assert path.stat().st_ino in synced
     synced.clear()
-    reset_epochs(str(path), Buffers())
+    reset_epochs_in_place(str(path), Buffers())
     assert synced == [path.stat().st_ino]
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kseg.recovery.salvage.segment_sources import remove_leftovers
+from kseg.recovery.salvage.segment_sources import remove_broker_leftovers
 from kseg.recovery.workspace import Workspace
 
 STEM = f"{7:020d}"
@@ -23,6 +23,6 @@ def test_leftovers_are_removed_and_indexes_of_segments_stay(tmp_path: Path) -> N
     for name in (*REMOVED, *KEPT):
         (tmp_path / name).write_bytes(b"")
     workspace = Workspace(str(tmp_path))
-    remove_leftovers(workspace, {CHOSEN})
+    remove_broker_leftovers(workspace, {CHOSEN})
     assert sorted(workspace.files) == sorted(KEPT)
     assert {step.file: step.reason for step in workspace.plan().steps} == REMOVED

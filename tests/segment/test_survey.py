@@ -26,13 +26,14 @@ V2 = b"".join(entries((TESTDATA / SAMPLES["v2"]).read_bytes()))
 Flat = list[tuple[Any, ...]]
 
 
-def surveyed(path: Path, level: int, jobs: int = 1, live: bool = False) -> tuple[Flat, int]:
+def surveyed(
+    path: Path, level: int, jobs: int = 1, live: bool = False, max_bytes: int | None = None
+) -> tuple[Flat, int]:
     """Returns header rows (one by one), damage and problems in order, and the end of the pass."""
     found: Flat = []
     with open_source(str(path)) as source:
-        reader = SegmentReader(
-            source, path.suffix == ".kafka", live=live, scan_options=SegmentSurvey.scan_options(level)
-        )
+        options = SegmentSurvey.scan_options(level)
+        reader = SegmentReader(source, path.suffix == ".kafka", live=live, max_bytes=max_bytes, scan_options=options)
         scan = SegmentSurvey(reader, level, jobs)
         for item in scan:
             if isinstance(item, HeaderRows):
@@ -65,6 +66,24 @@ def real_files() -> list[Path]:
     found = [*TESTDATA.glob("kafka-*/*/*/*.log"), *TESTDATA.glob("kafka-*/*/*/*.kafka")]
     found += [*TESTDATA.glob("damaged/*/*/*.log"), *TESTDATA.glob("damaged/*/*/*.kafka")]
     return sorted(path for path in found if 0 < path.stat().st_size < 200_000)
+
+
+@LEVELS
+def test_a_survey_ends_where_its_reader_does(level: int, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(V2)
+    whole, end = surveyed(path, level)
+    middle = len(whole) // 2
+    part, stop = surveyed(path, level, max_bytes=place_of(whole[middle])[0])
+    assert part == whole[:middle]
+    assert (stop, end) == (place_of(whole[middle])[0], len(V2))
+
+
+@LEVELS
+def test_batches_are_damage_in_a_file_of_messages(level: int, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.kafka"
+    path.write_bytes(V2)
+    assert {flat[:2] for flat in surveyed(path, level)[0]} == {("damage", "nonsense-block")}
 
 
 @LEVELS

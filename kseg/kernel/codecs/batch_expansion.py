@@ -6,6 +6,7 @@ compressed batch: the bit CRC_RIGHT of FRAME_STATE tells loops not to check them
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
+from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import CODEC, MAGIC_V2, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
@@ -17,7 +18,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     be32,
 )
-from cython.cimports.kseg.kernel.records.columns import is_outside
+from cython.cimports.kseg.kernel.records.columns import WANTED_WIDTH, is_outside
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
@@ -84,18 +85,15 @@ def expand_batches(
     Raises ValueError if frames lie outside the buffer.
     """
     found: cython.Py_ssize_t
-    last: cython.Py_ssize_t
     p: cython.pointer[cython.const[cython.uchar]]
     asked: cython.pointer[cython.const[cython.longlong]]
     out: cython.pointer[cython.uchar]
     opened: cython.pointer[cython.longlong]
     if not cython.compiled or first >= stop or len(buf) == 0:
         return 0
-    if first < 0 or stop > len(frames) // FRAME_WIDTH or len(expanded) < FRAME_WIDTH or len(wanted) < 4:
-        raise ValueError("no such frames")
-    last = (stop - 1) * FRAME_WIDTH
-    if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buf):
-        raise ValueError("frames reach beyond the buffer")
+    if len(expanded) < FRAME_WIDTH or len(wanted) < WANTED_WIDTH:
+        raise ValueError("a buffer is too short")
+    check_frames(len(buf), frames, first, stop)
     if cython.compiled:
         if stop - first > expanded.shape[0] // FRAME_WIDTH:
             stop = first + expanded.shape[0] // FRAME_WIDTH

@@ -131,12 +131,12 @@ def check_frames(length, frames, first, stop):
     """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
     last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
     if first < 0 or len(frames) < stop * FRAME_WIDTH:
-        raise ValueError("a buffer is too short")
+        raise ValueError("no such frames")
     if first < stop and (
         frames[first * FRAME_WIDTH + FRAME_POSITION] < 0
         or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length
     ):
-        raise ValueError("frames lie outside the buffer")
+        raise ValueError("frames reach beyond the buffer")
 
 
 def check_records(p, at, records, start, end):

@@ -9,6 +9,9 @@ cdef extern from "native.h" nogil:
         ENTRY_SIZE "KSEG_ENTRY_SIZE"
         ENTRY_MAGIC "KSEG_ENTRY_MAGIC"
         ENTRY_OVERHEAD "KSEG_ENTRY_OVERHEAD"
+        CRC_BYTES "KSEG_CRC_BYTES"
+        V2_CRC "KSEG_V2_CRC"
+        V2_ATTRIBUTES "KSEG_V2_ATTRIBUTES"
         V2_FLAGS "KSEG_V2_FLAGS"
         V2_LAST_OFFSET_DELTA "KSEG_V2_LAST_OFFSET_DELTA"
         V2_PRODUCER_ID "KSEG_V2_PRODUCER_ID"
@@ -26,8 +29,6 @@ cdef enum:
     # Of a v2 batch.
     V2_BASE_OFFSET = 0
     V2_LEADER_EPOCH = 12
-    V2_CRC = 17
-    V2_ATTRIBUTES = 21
     V2_BASE_TIMESTAMP = 27
     V2_MAX_TIMESTAMP = 35
     V2_PRODUCER_EPOCH = 51
@@ -65,10 +66,9 @@ cdef enum:
     APPEND_TIME = 2
 
 cdef enum:
-    # Of a message of 0.7: position of the attributes, their bits for the codec, size of the CRC.
+    # Of a message of 0.7: position of the attributes, their bits for the codec.
     V07_ATTRIBUTES = 5
     V07_CODEC = 3
-    CRC_BYTES = 4
 
     # Of an index entry. Offset index: int32 relative offset, int32 position. Time index: int64 timestamp, int32
     # relative offset.

@@ -23,8 +23,12 @@ enum {
     KSEG_ENTRY_SIZE = 8,
     KSEG_ENTRY_MAGIC = 16,
     KSEG_ENTRY_OVERHEAD = 12,
+    /* The size of a CRC. In messages, of 0.7 too, it ends where the bytes begin that it covers. */
+    KSEG_CRC_BYTES = 4,
 
     /* Positions in a v2 batch. FLAGS is the low byte of the attributes; the high byte is unused. */
+    KSEG_V2_CRC = 17,
+    KSEG_V2_ATTRIBUTES = 21,
     KSEG_V2_FLAGS = 22,
     KSEG_V2_LAST_OFFSET_DELTA = 23,
     KSEG_V2_PRODUCER_ID = 43,

@@ -57,17 +57,19 @@ KSEG_ALWAYS_INLINE ptrdiff_t kseg_next_not_wrong_by(const unsigned char *p, ptrd
                                                     kseg_marking marks_of_all) {
     for (;; i++) {
         ptrdiff_t start, after;
+        int is_v2;
         i = kseg_next_of(p, i, stop, end, v07, search, marks_of_all);
         if (i >= stop || prefixes->anchor < 0 || i < prefixes->anchor) return i;
         after = i + (ptrdiff_t)kseg_frame_bytes(p, i, end, v07);
-        start = v07 ? i + 9 + p[i + 4] : p[i + 16] == 2 ? i + 21 : i + 16;
+        is_v2 = !v07 && p[i + KSEG_ENTRY_MAGIC] == KSEG_MAGIC_V2;
+        start = i + (v07 ? KSEG_V07_MIN_BYTES + p[i + KSEG_V07_MAGIC] : is_v2 ? KSEG_V2_ATTRIBUTES : KSEG_ENTRY_MAGIC);
         if (after - start <= KSEG_MAX_DIRECT_BYTES) return i;
-        if (!v07 && p[i + 16] == 2) {
-            if (!kseg_is_wrong(1, p, start, after, kseg_unsigned_be32(p + i + 17), (ptrdiff_t)prefixes->anchor,
+        if (is_v2) {
+            if (!kseg_is_wrong(1, p, start, after, kseg_unsigned_be32(p + i + KSEG_V2_CRC), (ptrdiff_t)prefixes->anchor,
                                &prefixes->castagnoli, update, shift))
                 return i;
-        } else if (!kseg_is_wrong(0, p, start, after, kseg_unsigned_be32(p + start - 4), (ptrdiff_t)prefixes->anchor,
-                                  &prefixes->ieee, update, shift))
+        } else if (!kseg_is_wrong(0, p, start, after, kseg_unsigned_be32(p + start - KSEG_CRC_BYTES),
+                                  (ptrdiff_t)prefixes->anchor, &prefixes->ieee, update, shift))
             return i;
     }
 }
@@ -149,36 +151,47 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_at_most_256(__m256i x, __m256i most) {
  * value has all bytes that the other fields leave of the size; it is null if none are left. */
 KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_plausible_256(const unsigned char *p, __m256i first, __m256i magic,
                                                         __m256i is_short) {
-    enum { V0_FIELDS = 14, V1_FIELDS = 22 };
+    /* Fields that the size counts; positions of the size of the value if there is no key. */
+    enum {
+        V0_FIELDS = KSEG_LEAST_SIZE,
+        V1_FIELDS = V0_FIELDS + KSEG_V1_TIMESTAMP_BYTES,
+        V1_HEADER_BYTES = KSEG_V0_HEADER_BYTES + KSEG_V1_TIMESTAMP_BYTES,
+        V0_VALUE = KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES / 2,
+        V1_VALUE = V1_HEADER_BYTES + KSEG_SIZES_BYTES / 2
+    };
     const __m256i zero = _mm256_setzero_si256(), is_v1 = _mm256_cmpeq_epi8(magic, _mm256_set1_epi8(1));
-    const __m256i key = _mm256_blendv_epi8(kseg_load_256(p + 18), kseg_load_256(p + 26), is_v1);
-    const __m256i value = _mm256_blendv_epi8(kseg_load_256(p + 22), kseg_load_256(p + 30), is_v1);
-    const __m256i value_last = _mm256_blendv_epi8(kseg_load_256(p + 25), kseg_load_256(p + 33), is_v1);
+    const __m256i key = _mm256_blendv_epi8(kseg_load_256(p + KSEG_V0_HEADER_BYTES), kseg_load_256(p + V1_HEADER_BYTES),
+                                            is_v1);
+    const __m256i value = _mm256_blendv_epi8(kseg_load_256(p + V0_VALUE), kseg_load_256(p + V1_VALUE), is_v1);
+    const __m256i value_last = _mm256_blendv_epi8(kseg_load_256(p + V0_VALUE + KSEG_LAST_BYTE),
+                                                   kseg_load_256(p + V1_VALUE + KSEG_LAST_BYTE), is_v1);
     const __m256i fields = _mm256_blendv_epi8(_mm256_set1_epi8(V0_FIELDS), _mm256_set1_epi8(V1_FIELDS), is_v1);
-    const __m256i left = _mm256_sub_epi8(kseg_load_256(p + 11), fields);
+    const __m256i left = _mm256_sub_epi8(kseg_load_256(p + KSEG_ENTRY_SIZE + KSEG_LAST_BYTE), fields);
     const __m256i is_null = _mm256_and_si256(is_short, _mm256_cmpgt_epi8(zero, value));
     const __m256i fills = _mm256_or_si256(_mm256_cmpeq_epi8(value_last, left), is_null);
     const __m256i message = _mm256_or_si256(kseg_at_most_256(key, first),
                                             _mm256_and_si256(_mm256_cmpgt_epi8(zero, key), fills));
-    const __m256i codec = _mm256_and_si256(kseg_load_256(p + 22), _mm256_set1_epi8(7));
-    const __m256i negative = _mm256_or_si256(kseg_load_256(p + 23), kseg_load_256(p + 57));
+    const __m256i codec = _mm256_and_si256(kseg_load_256(p + KSEG_V2_FLAGS), _mm256_set1_epi8(KSEG_CODEC));
+    const __m256i negative = _mm256_or_si256(kseg_load_256(p + KSEG_V2_LAST_OFFSET_DELTA),
+                                             kseg_load_256(p + KSEG_V2_COUNT));
     const __m256i batch = _mm256_andnot_si256(_mm256_cmpgt_epi8(zero, negative),
-                                              kseg_at_most_256(codec, _mm256_set1_epi8(4)));
-    return _mm256_blendv_epi8(message, batch, _mm256_cmpeq_epi8(magic, _mm256_set1_epi8(2)));
+                                              kseg_at_most_256(codec, _mm256_set1_epi8(KSEG_HIGHEST_CODEC)));
+    return _mm256_blendv_epi8(message, batch, _mm256_cmpeq_epi8(magic, _mm256_set1_epi8(KSEG_MAGIC_V2)));
 }
 
 /* `kseg_could_begin` of 32 positions, with further checks. */
 KSEG_AVX2 KSEG_ALWAYS_INLINE uint32_t kseg_marks_of_32(const unsigned char *p, __m256i most, int v07) {
-    const unsigned char *size = v07 ? p : p + 8;
-    const __m256i first = kseg_load_256(size), magic = kseg_load_256(v07 ? p + 4 : p + 16);
-    const __m256i is_known = kseg_at_most_256(magic, _mm256_set1_epi8(v07 ? 1 : 2));
+    const unsigned char *size = v07 ? p : p + KSEG_ENTRY_SIZE;
+    const __m256i first = kseg_load_256(size), magic = kseg_load_256(p + (v07 ? KSEG_V07_MAGIC : KSEG_ENTRY_MAGIC));
+    const __m256i is_known = kseg_at_most_256(magic, _mm256_set1_epi8(v07 ? KSEG_V07_LAST_MAGIC : KSEG_MAGIC_V2));
     const __m256i fits = _mm256_and_si256(kseg_at_most_256(first, most), is_known);
     const __m256i open = _mm256_andnot_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), kseg_load_256(p)), fits);
     __m256i is_short, small;
     if (_mm256_testz_si256(open, open)) return 0;
     is_short = _mm256_or_si256(_mm256_or_si256(first, kseg_load_256(size + 1)), kseg_load_256(size + 2));
     is_short = _mm256_cmpeq_epi8(is_short, _mm256_setzero_si256());
-    small = _mm256_and_si256(is_short, kseg_at_most_256(kseg_load_256(size + 3), _mm256_set1_epi8(v07 ? 5 : 13)));
+    small = _mm256_set1_epi8((v07 ? KSEG_V07_LEAST_SIZE : KSEG_LEAST_SIZE) - 1);
+    small = _mm256_and_si256(is_short, kseg_at_most_256(kseg_load_256(size + KSEG_LAST_BYTE), small));
     small = _mm256_andnot_si256(small, open);
     if (!v07) small = _mm256_and_si256(small, kseg_plausible_256(p, first, magic, is_short));
     return (uint32_t)_mm256_movemask_epi8(small);

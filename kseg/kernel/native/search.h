@@ -23,18 +23,30 @@ enum {
 #define KSEG_SEARCH_INLINE static inline
 #endif
 
+enum {
+    /* Values of the size field: of a v0 message without key and value, and of one of 0.7 with a payload of one byte. */
+    KSEG_LEAST_SIZE = KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES - KSEG_ENTRY_OVERHEAD,
+    KSEG_V07_LEAST_SIZE = KSEG_V07_MIN_BYTES - KSEG_V07_SIZE_BYTES + 1,
+    KSEG_V07_LAST_MAGIC = 1,
+    /* Where the last byte of an int32 is. */
+    KSEG_LAST_BYTE = 3
+};
+
+/* Whether four bytes hold at least `least`, which is below 256, as an int32 that is not negative. */
+KSEG_SEARCH_INLINE unsigned char kseg_is_at_least(const unsigned char *p, unsigned char least) {
+    return ((unsigned char)(p[0] | p[1] | p[2]) > 0) | (p[KSEG_LAST_BYTE] >= least);
+}
+
 /* Rules out lengths below the smallest entry or above the remaining bytes (by their first byte), negative offsets and
  * unknown magics. */
 KSEG_SEARCH_INLINE unsigned char kseg_could_begin(const unsigned char *p, unsigned char most) {
-    unsigned char fits = (p[KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[8] <= most) & (p[0] < 128);
-    unsigned char holds_header = ((unsigned char)(p[8] | p[9] | p[10]) > 0) | (p[11] > 13);
-    return fits & holds_header;
+    unsigned char fits = (p[KSEG_ENTRY_MAGIC] <= KSEG_MAGIC_V2) & (p[KSEG_ENTRY_SIZE] <= most) & (p[0] < 128);
+    return fits & kseg_is_at_least(p + KSEG_ENTRY_SIZE, KSEG_LEAST_SIZE);
 }
 
 KSEG_SEARCH_INLINE unsigned char kseg_could_begin_v07(const unsigned char *p, unsigned char most) {
-    unsigned char fits = (p[4] <= 1) & (p[0] <= most);
-    unsigned char holds_header = ((unsigned char)(p[0] | p[1] | p[2]) > 0) | (p[3] > 5);
-    return fits & holds_header;
+    unsigned char fits = (p[KSEG_V07_MAGIC] <= KSEG_V07_LAST_MAGIC) & (p[0] <= most);
+    return fits & kseg_is_at_least(p, KSEG_V07_LEAST_SIZE);
 }
 
 /* A bit for each of the 64 positions from p on at which a frame could begin; bit 0 is p. */
@@ -78,7 +90,7 @@ static inline int64_t kseg_frame_bytes(const unsigned char *p, ptrdiff_t i, ptrd
         if (end - i < KSEG_V07_MIN_BYTES) return 0;
         magic = p[i + KSEG_V07_MAGIC];
         size = KSEG_V07_SIZE_BYTES + kseg_be32(p, i);
-        return magic > 1 || size < KSEG_V07_MIN_BYTES + magic || size > end - i ? 0 : size;
+        return magic > KSEG_V07_LAST_MAGIC || size < KSEG_V07_MIN_BYTES + magic || size > end - i ? 0 : size;
     }
     if (end - i < KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES) return 0;
     magic = p[i + KSEG_ENTRY_MAGIC];
@@ -104,7 +116,7 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
     key_size = kseg_be32(p, fields);
     if (key_size < 0) key_size = 0;
     if (key_size > rest) return 0;
-    value_size = kseg_be32(p, fields + 4 + key_size);
+    value_size = kseg_be32(p, fields + KSEG_SIZES_BYTES / 2 + key_size);
     return key_size + (value_size < 0 ? 0 : value_size) == rest;
 }
 

@@ -11,6 +11,7 @@ ROW_CHECK of every row, of any format, has the valid bit and the timestamp type,
 """
 
 import cython
+from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import (
     APPEND_TIME,
     CODEC,
@@ -55,8 +56,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
 from cython.cimports.kseg.kernel.records.column_bytes import check_capacity
 from cython.cimports.kseg.kernel.records.messages import row_check
 from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PassPosition, PlainFrames, enter, leave
-
-from kseg.kernel.records.plain import check_frames
 
 PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -121,9 +120,7 @@ class Collector(PassPosition):
             raise ValueError("a buffer is too short")
         if not (0 <= self.row_count <= row_capacity and 0 <= self.header_count <= header_capacity):
             raise ValueError("no such place among the rows")
-        if self.frame < 0:
-            raise ValueError("no such frames")
-        check_frames(frames, stop, len(buf))
+        check_frames(len(buf), frames, self.frame, stop)
         self.plain.p = bytes_in(buf)
         self.plain.frames = int64s_in(frames)
         self.plain.refused = CODEC | CONTROL

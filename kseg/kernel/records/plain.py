@@ -31,7 +31,6 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_POSITION,
     FRAME_SIZE,
     FRAME_STATE,
-    FRAME_WIDTH,
     HEADER_KEY_SIZE,
     HEADER_VALUE,
     HEADER_VALUE_SIZE,
@@ -319,12 +318,3 @@ def needed_bytes(table, row, capacity):
             needed += table.headers[h + HEADER_VALUE_SIZE]
         h += HEADER_WIDTH
     return needed if needed > 2 * capacity else 2 * capacity
-
-
-def check_frames(frames, stop, length):
-    """Raises ValueError unless the frames up to ``stop`` exist and lie within ``length`` bytes."""
-    if stop > len(frames) // FRAME_WIDTH:
-        raise ValueError("no such frames")
-    last = (stop - 1) * FRAME_WIDTH
-    if stop > 0 and frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length:
-        raise ValueError("frames reach beyond the buffer")

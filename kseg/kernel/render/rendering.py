@@ -5,6 +5,7 @@ values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
 import cython
+from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import (
     APPEND_TIME,
     CODEC,
@@ -52,8 +53,6 @@ from cython.cimports.kseg.kernel.render.text import put_contents, put_metadata
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset
-
-from kseg.kernel.records.plain import check_frames
 
 MIN_OUTPUT_BYTES = 4096
 NO_ROW = cython.declare(cython.Py_ssize_t, -1)
@@ -162,8 +161,8 @@ class Renderer(PassPosition):
         if self.frame < 0 or len(rows) < ROW_WIDTH:
             raise ValueError("no such frame, or the buffer is too short for a row")
         if self.frame < stop:
-            check_frames(frames, stop, len(buf))
-            check_frames(expanded_frames, stop, len(expanded))
+            check_frames(len(buf), frames, self.frame, stop)
+            check_frames(len(expanded), expanded_frames, self.frame, stop)
         self._take_output(rows, headers, out, self._program is not None)
         self.p = bytes_in(buf)
         self.length = len(buf)

@@ -131,7 +131,7 @@ def test_buffers_that_are_too_short_are_refused():
         tally.add_frames(
             data, frames(data), 0, 1, False, int64s(8), fresh_distinct(), fresh_distinct(), int64s(10), int64s(4)
         )
-    with pytest.raises(ValueError, match="outside the buffer"):
+    with pytest.raises(ValueError, match="beyond the buffer"):
         tally.add_frames(
             data[:-1], frames(data), 0, 1, False, int64s(TALLY_WIDTH), fresh_distinct(), fresh_distinct(),
             int64s(10), int64s(4),

@@ -1,4 +1,4 @@
-"""Repeats requests to a plain http server that is busy, slow or drops connections, with growing pauses.
+"""Repeats requests to an http server that is busy, slow or drops connections, with growing pauses.
 
 fsspec leaves this to its callers; libraries of object stores repeat requests themselves.
 """
@@ -14,15 +14,34 @@ REQUEST_SECONDS = 30.0
 """Pause in an answer after which a request is repeated."""
 FIRST_PAUSE_SECONDS = 0.5
 """Pause after the first request; each further one takes twice as long."""
-_BUSY = frozenset({408, 429, 500, 502, 503, 504})
+BUSY = frozenset({408, 429, 500, 502, 503, 504})
 """Statuses of servers that may answer later."""
 
 
-class HttpRequests:
-    """Makes requests with a library that fsspec uses for http. ``pause`` waits for a number of seconds."""
+def _is_temporary(error: Exception) -> bool:
+    """Whether the same request may succeed later, by an error of fsspec's http file system."""
+    import aiohttp
 
-    def __init__(self, attempts: int = ATTEMPTS, pause: Callable[[float], object] = time.sleep) -> None:
-        self._attempts, self._pause = attempts, pause
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.status in BUSY
+    if isinstance(error, aiohttp.ClientConnectorError):  # no server there, or another one than expected
+        return False
+    return isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | TimeoutError)
+
+
+class HttpRequests:
+    """Makes requests with a library that fsspec uses. ``pause`` waits for a number of seconds.
+
+    ``is_temporary``: whether a request may succeed later, by the library's error.
+    """
+
+    def __init__(
+        self,
+        attempts: int = ATTEMPTS,
+        pause: Callable[[float], object] = time.sleep,
+        is_temporary: Callable[[Exception], bool] = _is_temporary,
+    ) -> None:
+        self._attempts, self._pause, self._is_temporary = attempts, pause, is_temporary
 
     def call(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Returns the result of ``work``. Raises its last error: a busy server is no missing object."""
@@ -32,13 +51,20 @@ class HttpRequests:
                 return work(*arguments, **options)
             except Exception as error:
                 left -= 1
-                cause = _cause(error)
-                if left <= 0 or not _is_temporary(cause):
+                cause = self._cause(error)
+                if left <= 0 or not self._is_temporary(cause):
                     if cause is error:
                         raise
                     raise cause from None
             self._pause(seconds)
             seconds *= 2
+
+    def _cause(self, error: Exception) -> Exception:
+        """Returns the failed request behind an error: fsspec raises FileNotFoundError if it cannot find out a size."""
+        cause = error.__cause__
+        if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
+            return error
+        return cause if self._is_temporary(cause) else error
 
 
 def timeout_options(seconds: float) -> dict[str, Any]:
@@ -54,22 +80,3 @@ def take_attempts_and_seconds(settings: dict[str, Any]) -> tuple[int, float]:
     Raises ValueError.
     """
     return int(settings.pop("max_attempts", ATTEMPTS)), float(settings.pop("request_timeout", REQUEST_SECONDS))
-
-
-def _cause(error: Exception) -> Exception:
-    """Returns the failed request behind an error: fsspec raises FileNotFoundError if it cannot find out a size."""
-    cause = error.__cause__
-    if not isinstance(error, FileNotFoundError) or not isinstance(cause, Exception):
-        return error
-    return cause if _is_temporary(cause) else error
-
-
-def _is_temporary(error: Exception) -> bool:
-    """Whether the same request may succeed later."""
-    import aiohttp
-
-    if isinstance(error, aiohttp.ClientResponseError):
-        return error.status in _BUSY
-    if isinstance(error, aiohttp.ClientConnectorError):  # no server there, or another one than expected
-        return False
-    return isinstance(error, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | TimeoutError)

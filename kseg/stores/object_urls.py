@@ -17,6 +17,7 @@ from kseg.stores.stored_object import StoredObject, credentials_of, shown, witho
 REQUEST_BYTES = 8 << 20
 """Most bytes of one request; larger ranges are read with several."""
 
+_WEBHDFS = ("webhdfs", "swebhdfs")
 _BUCKETS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss")
 _ELSEWHERE = "give them in the environment or the configuration file of the store's library"
 
@@ -96,7 +97,8 @@ class FolderObjects(ABC):
 
 class UrlObjects(FolderObjects):
     """The objects at a URL. ``settings``: parameters of its file system, or ``max_attempts`` and ``request_timeout``
-    of plain http. ``pause`` waits for a number of seconds between two requests to a busy server.
+    of plain http and WebHDFS. A URL with ``name_nodes`` is read by WebHDFS. ``pause`` waits for a number of seconds
+    between two requests to a busy server.
     """
 
     def __init__(
@@ -106,26 +108,21 @@ class UrlObjects(FolderObjects):
         self.root, self._url = shown(url).rstrip("/"), url
         scheme, given = urlsplit(url).scheme, dict(settings or {})
         self._http: HttpRequests | None = None
-        try:
-            import fsspec
-
-            if scheme in SCHEMES:
-                self._http = self._http_requests(given, pause)
-            self._system, root = fsspec.core.url_to_fs(url, **_settings(scheme), **given)
-        except ImportError as error:
-            raise KsegError(f"{self.root}: {error} (pip install 'kseg[stores]')") from error
-        except (ValueError, TypeError, OSError) as error:
-            raise KsegError(f"{self.root}: {type(error).__name__}") from None  # the text may repeat the URL
+        if scheme in SCHEMES:
+            self._http = self._http_requests(given, pause)
+        self._system, root = open_url(url, given, pause)
         # Of http the root is the URL itself, whose query belongs to a single object.
-        self._root = str(root).rstrip("/")
+        self._root = root.rstrip("/")
 
     def _http_requests(self, given: dict[str, Any], pause: Callable[[float], object]) -> HttpRequests:
         """Replaces settings of requests by parameters of the file system. Raises KsegError for invalid numbers."""
         try:
             attempts, seconds = take_attempts_and_seconds(given)
+            given |= timeout_options(seconds)
         except ValueError as error:
             raise KsegError(f"{self.root}: {error}") from error
-        given |= timeout_options(seconds)
+        except ImportError as error:
+            raise _missing(self.root, error) from error
         return HttpRequests(attempts, pause)
 
     def _key(self, name: str) -> str:
@@ -201,13 +198,35 @@ class UrlObjects(FolderObjects):
         except FileNotFoundError:
             raise
         except ImportError as error:
-            raise KsegError(f"{self.path(name)}: {error} (pip install 'kseg[stores]')") from error
+            raise _missing(self.path(name), error) from error
         except Exception as error:  # noqa: BLE001 - each library has errors of its own
             raise self._failed(name, _error_text(error)) from None
 
     def _failed(self, name: str, text: str) -> PathError:
         """Returns the error for a text that may repeat the URL. A traceback must not show the library's error."""
         return PathError(f"{self.path(name)}: {without_credentials(text, self._url)}")
+
+
+def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], object] = time.sleep) -> tuple[Any, str]:
+    """Returns fsspec's file system of a URL, and the path in it. Raises KsegError."""
+    place = shown(url).rstrip("/")
+    try:
+        if urlsplit(url).scheme in _WEBHDFS or "name_nodes" in settings:
+            from kseg.stores.webhdfs import open_webhdfs  # imports requests
+
+            return open_webhdfs(url, settings, pause)
+        import fsspec
+
+        system, root = fsspec.core.url_to_fs(url, **_settings(urlsplit(url).scheme), **settings)
+    except ImportError as error:
+        raise _missing(place, error) from error
+    except (ValueError, TypeError, OSError) as error:
+        raise KsegError(f"{place}: {type(error).__name__}") from None  # the text may repeat the URL
+    return system, str(root)
+
+
+def _missing(place: str, error: ImportError) -> KsegError:
+    return KsegError(f"{place}: {error} (pip install 'kseg[stores]')")
 
 
 def _error_text(error: Exception) -> str:

@@ -1,0 +1,210 @@
+"""Servers on loopback that answer as name nodes and a data node of HDFS do over http (WebHDFS), for tests.
+
+The real ones are in tests/spark/test_hdfs.py; here they are busy, on standby, cut off, or demand a token.
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+DROPPED, HALF, HALF_UNANNOUNCED = -1, -2, -3
+"""Ways to fail besides a status: no answer, half of the content, half of it without its length."""
+
+
+class Failed(Exception):
+    """The name and the message of an exception of Java."""
+
+    def __init__(self, status: int, name: str, text: str) -> None:
+        super().__init__(status, {"RemoteException": {"exception": name, "javaClassName": name, "message": text}})
+
+
+class Server(ThreadingHTTPServer):
+    """A name node or a data node. ``failures``: how its next requests fail; ``requests``: the queries of all."""
+
+    daemon_threads = True
+
+    def __init__(self, cluster: "Cluster", is_data_node: bool) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.cluster, self.is_data_node = cluster, is_data_node
+        self.is_standby = False
+        self.failures: list[int] = []
+        self.requests: list[dict[str, str]] = []
+        self.address = f"127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that have given up are expected."""
+
+
+class Cluster:
+    """Two name nodes and a data node with ``files``. ``token``: the delegation token that they demand."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.folders = {"/"}
+        self.token = ""
+        self.name_nodes = [Server(self, False), Server(self, False)]
+        self.name_nodes[1].is_standby = True
+        self.data_node = Server(self, True)
+
+    @property
+    def address(self) -> str:
+        return self.name_nodes[0].address
+
+    def put(self, path: str, data: bytes) -> None:
+        self.make_folder(path.rpartition("/")[0])
+        self.files[path] = data
+
+    def put_tree(self, path: str, folder: Path) -> None:
+        for file in folder.rglob("*"):
+            if file.is_file():
+                self.put(f"{path}/{file.relative_to(folder)}", file.read_bytes())
+
+    def make_folder(self, path: str) -> None:
+        while path:
+            self.folders.add(path)
+            path = path.rpartition("/")[0]
+
+    def status(self, path: str, suffix: str = "") -> dict[str, Any]:
+        if path in self.files:
+            return {"pathSuffix": suffix, "type": "FILE", "length": len(self.files[path]), "modificationTime": 0}
+        if path in self.folders:
+            return {"pathSuffix": suffix, "type": "DIRECTORY", "length": 0, "modificationTime": 0}
+        raise Failed(404, "FileNotFoundException", f"File does not exist: {path}")
+
+    def inside(self, path: str) -> Iterator[str]:
+        for each in sorted({*self.files, *self.folders} - {"/"}):
+            if each.rpartition("/")[0] == path.rstrip("/"):
+                yield each.rpartition("/")[2]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_PUT(self) -> None:
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        content = self._content()
+        parts = urlsplit(self.path)
+        query = dict(parse_qsl(parts.query))
+        self.server.requests.append(query)
+        failure = self.server.failures.pop(0) if self.server.failures else 200
+        if failure == DROPPED:
+            self.close_connection = True
+            return
+        try:
+            if failure > 200:
+                self._send(failure, b"")
+                return
+            self._check(query)
+            path = unquote(parts.path.removeprefix("/webhdfs/v1")).rstrip("/") or "/"
+            work = self._data if self.server.is_data_node else self._names
+            self._send(*work(path, query, content), cut=failure)
+        except Failed as error:
+            self._send(error.args[0], json.dumps(error.args[1]).encode())
+
+    def _content(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            found = b""
+            while size := int(self.rfile.readline(), 16):
+                found += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return found
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _check(self, query: dict[str, str]) -> None:
+        if query.get("delegation", "") != self.server.cluster.token:
+            raise Failed(403, "SecurityException", "Failed to obtain user group information: token is expired")
+        if self.server.is_standby:
+            text = "Operation category READ is not supported in state standby. Visit https://s.apache.org/sbnn-error"
+            raise Failed(403, "StandbyException", text)
+
+    def _names(self, path: str, query: dict[str, str], _: bytes) -> tuple[int, bytes, str]:
+        cluster, operation = self.server.cluster, query["op"]
+        if operation in ("OPEN", "CREATE"):
+            if operation == "OPEN":
+                size = cluster.status(path)["length"]
+                if 0 < size <= int(query.get("offset", 0)):
+                    raise Failed(403, "IOException", f"Offset={query['offset']} out of the range [0, {size}); OPEN")
+            return 307, b"", f"http://{cluster.data_node.address}{urlsplit(self.path).path}?{urlencode(query)}"
+        found: dict[str, Any] = {"boolean": True}
+        if operation == "GETFILESTATUS":
+            found = {"FileStatus": cluster.status(path)}
+        elif operation == "LISTSTATUS":
+            cluster.status(path)
+            names = cluster.inside(path)
+            inside = [cluster.status(f"{path.rstrip('/')}/{name}", name) for name in names]
+            found = {"FileStatuses": {"FileStatus": inside}}
+        elif operation == "MKDIRS":
+            cluster.make_folder(path)
+        elif operation == "RENAME":
+            found["boolean"] = query["destination"] not in cluster.files and path in cluster.files
+            if found["boolean"]:
+                cluster.files[query["destination"]] = cluster.files.pop(path)
+        elif operation == "DELETE":
+            gone = [each for each in {*cluster.files, *cluster.folders} if f"{each}/".startswith(f"{path}/")]
+            found["boolean"] = bool(gone)
+            for each in gone:
+                cluster.files.pop(each, None)
+                cluster.folders.discard(each)
+        else:
+            raise Failed(400, "UnsupportedOperationException", operation)
+        return 200, json.dumps(found).encode(), ""
+
+    def _data(self, path: str, query: dict[str, str], content: bytes) -> tuple[int, bytes, str]:
+        cluster = self.server.cluster
+        if query["op"] == "CREATE":
+            cluster.put(path, content)
+            return 201, b"", ""
+        start = int(query.get("offset", 0))
+        return 200, cluster.files[path][start:][: int(query.get("length", 1 << 40))], ""
+
+    def _send(self, status: int, content: bytes, location: str = "", cut: int = 0) -> None:
+        self.send_response(status)
+        if location:
+            self.send_header("Location", location)
+        if cut == HALF_UNANNOUNCED:
+            self.send_header("Connection", "close")
+        else:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if cut in (HALF, HALF_UNANNOUNCED):
+            content, self.close_connection = content[: len(content) // 2], True
+        self.wfile.write(content)
+
+    def log_message(self, *arguments: object) -> None:
+        """Standard error is a command's."""
+
+
+def closed_address() -> str:
+    """Where no server listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@contextmanager
+def hdfs() -> Iterator[Cluster]:
+    """A cluster, of which the first name node is active."""
+    found = Cluster()
+    with ExitStack() as stack:
+        for server in (*found.name_nodes, found.data_node):
+            stack.callback(server.server_close)
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+        yield found

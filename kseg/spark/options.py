@@ -16,6 +16,7 @@ from kseg.errors import KsegError
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import LAST_TIMESTAMP
+from kseg.spark.hadoop_paths import located
 from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Positions, TopicPartition, parse_word_or_offsets
 from kseg.spark.storage import Settings, Storage, storage_options
 from kseg.stores.remote.keys import PrivateKeys
@@ -126,7 +127,7 @@ def parse_options(given: Mapping[str, str], hadoop: Settings = ()) -> Options:
 
     Raises KsegError for an unknown option or invalid value.
     """
-    found = _parsed(given, READ_OPTIONS)
+    found = _parsed(given, READ_OPTIONS, hadoop)
     groups = {
         group: kind(**{name.partition(".")[2]: found.pop(name) for name in list(found) if name.startswith(group + ".")})
         for group, kind in _GROUPS.items()
@@ -139,11 +140,11 @@ def parse_write_options(given: Mapping[str, str], hadoop: Settings = ()) -> Writ
 
     Raises KsegError for an unknown option or invalid value.
     """
-    return WriteOptions(storage=Storage(storage_options(given), hadoop), **_parsed(given, WRITE_OPTIONS))
+    return WriteOptions(storage=Storage(storage_options(given), hadoop), **_parsed(given, WRITE_OPTIONS, hadoop))
 
 
-def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[str, Any]:
-    found: dict[str, Any] = {"paths": _paths(given)}
+def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"], hadoop: Settings) -> dict[str, Any]:
+    found: dict[str, Any] = {"paths": _paths(given, dict(hadoop))}
     for name, text in given.items():
         key = name.lower()
         if key in ("path", "paths") or key in _CATALOG_NAMES or "." in key:  # those with dots are Spark's and Hive's
@@ -162,17 +163,17 @@ def _parsed(given: Mapping[str, str], known: Mapping[str, "_Option"]) -> dict[st
     return found
 
 
-def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+def _paths(given: Mapping[str, str], hadoop: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the paths of ``load(path)``, or of ``load([path, path])``, which Spark passes as JSON; a catalog passes
     ``location``.
 
-    Local paths become absolute: workers have another working directory.
+    Local paths become absolute: workers have another working directory. Raises KsegError (`located`).
     """
     paths = [given["path"]] if given.get("path") else []
     paths += json.loads(given["paths"]) if given.get("paths") else ()
     if not paths and given.get("location"):
         paths = [given["location"]]
-    return tuple(path if urlsplit(path).scheme else os.path.abspath(path) for path in paths)
+    return tuple(located(path, hadoop) if urlsplit(path).scheme else os.path.abspath(path) for path in paths)
 
 
 _Option = tuple[str, str, Callable[[str], Any]]

@@ -19,7 +19,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.rows_writer import PartitionRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
 from kseg.spark.storage import Storage
-from kseg.spark.stores import writable_file_system
+from kseg.spark.stores import can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, shown, without_credentials
 
@@ -164,7 +164,9 @@ def _parents_of(path: str) -> Iterator[None]:
 
 
 class StoreOutput:
-    """A prefix of an object store. Objects are copied inside the store, segment by segment in the order of offsets."""
+    """A prefix of an object store. Objects are copied inside the store, segment by segment in the order of offsets; in
+    HDFS they are renamed.
+    """
 
     def __init__(self, url: str, storage: Storage) -> None:
         self.root = shown(url).rstrip("/")
@@ -244,12 +246,13 @@ class StoreAttempt:
 
 
 def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> None:
-    """Copies staged segments to their partition: indexes first, because a reader opens them with the segment."""
+    """Puts staged segments into their partition: indexes first, because a reader opens them with the segment."""
+    put = system.move if can_rename(system) else system.copy_file
     for segment in whole.segments:
         for suffix in sorted(segment.paths, key=lambda suffix: suffix == ".log"):
             target = f"{folder}/{segment.name(suffix)}"
             _make_parent(system, target)
-            system.copy_file(segment.paths[suffix], target)
+            put(segment.paths[suffix], target)
     with tempfile.TemporaryDirectory(prefix="kseg-") as made:
         write_side_files(made, whole)
         for directory, _, names in os.walk(made):

@@ -2,22 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from kseg.errors import KsegError, UnsupportedError
+from kseg.errors import KsegError
 from kseg.segment.paths import expand_globs, expand_path
 from kseg.stores.stored_object import is_url, local_path
 from kseg.stores.url_globs import expand_url
 
-_DATABRICKS = "dbfs:/"
-
 
 def expanded_paths(paths: Iterable[str]) -> list[str]:
-    """Returns paths and URLs with globs expanded. Raises PathError if nothing matches, KsegError if there is no path
-    or only Spark itself can open it.
-    """
+    """Returns paths and URLs with globs expanded. Raises PathError if nothing matches, KsegError without a path."""
     found = []
     for path in map(local_path, paths):
-        if path.startswith(_DATABRICKS):
-            raise UnsupportedError(f"{path}: give its local path, /dbfs/{path.removeprefix(_DATABRICKS).lstrip('/')}")
         found += expand_url(path) if is_url(path) else expand_globs([path])
     if not found:
         raise KsegError("format kseg needs a path: load('orders-0'); a table needs one, and no columns of its own")

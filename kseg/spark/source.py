@@ -47,7 +47,7 @@ class KsegDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Returns the columns. Raises KsegError for invalid options."""
-        options = parse_options(self.options)
+        options = parse_options(self.options, self.hadoop)
         found = schema_of(options.mode, options.includes_headers)
         return with_table_options(found, self.options) if _IN_A_CATALOG in self.options else found
 

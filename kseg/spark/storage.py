@@ -1,15 +1,21 @@
 """Settings of the file systems of URLs: options that start with ``storage.``, and Spark's Hadoop configuration.
 
 A task of a Python data source has no access to the JVM, and so to the configuration: `kseg.spark.register` reads it on
-the driver. Names of Hadoop are those of hadoop-aws (fs.s3a) and hadoop-azure (fs.azure); they become parameters of
-pyarrow's file systems. Neither is shown: they contain credentials.
+the driver. Names of Hadoop are those of hadoop-aws (fs.s3a) and hadoop-azure (fs.azure), which become parameters of
+pyarrow's file systems, and those of HDFS and of mount tables. None is shown: they contain credentials.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from kseg.spark.hadoop_paths import DEFAULT, MOUNT_TABLES
+from kseg.spark.name_nodes import SECURITY, USER, is_hdfs_property, webhdfs_options
+
+WEBHDFS = ("hdfs", "webhdfs", "swebhdfs")
+"""Schemes of HDFS."""
 
 Settings = tuple[tuple[str, str], ...]
 """Names and values."""
@@ -44,13 +50,15 @@ class Storage:
 
     def options_for(self, url: str) -> dict[str, Any]:
         """Returns the parameters of a URL's file system; an option takes precedence over a property."""
-        place, properties = urlsplit(url), dict(self.hadoop)
+        place, properties, given = urlsplit(url), dict(self.hadoop), dict(self.given)
         options: dict[str, Any] = {}
         if scheme_of(url) == "s3":
             options = _s3_options(properties, place.netloc)
         elif scheme_of(url) == "abfs":
             options = _azure_options(properties, place.netloc.rpartition("@")[2])
-        return options | {name: _WORDS.get(value, value) for name, value in self.given}
+        elif place.scheme in WEBHDFS and given.pop("libhdfs", "false") != "true":
+            options = webhdfs_options(url, properties, given)
+        return options | {name: _WORDS.get(value, value) for name, value in given.items()}
 
 
 def scheme_of(url: str) -> str:
@@ -70,13 +78,15 @@ def hadoop_settings(spark: Any) -> Settings:
     session = getattr(spark, "_jsparkSession", None)
     if session is None:
         return ()
+    spark._jvm.org.apache.hadoop.hdfs.HdfsConfiguration.init()  # hdfs-site.xml
     configuration = session.sessionState().newHadoopConf()
     found = {
         prefix + name: str(value)
-        for prefix, is_known in ((_S3A, _is_s3), (_AZURE, _is_azure))
+        for prefix, is_known in _KNOWN.items()
         for name, value in configuration.getPropsWithPrefix(prefix).items()
         if is_known(name) and value
     }
+    found[USER] = str(spark.sparkContext.sparkUser())
     for name in _SECRETS:
         secret = configuration.getPassword(_S3A + name)
         if secret is not None:
@@ -92,6 +102,17 @@ def _is_s3(name: str) -> bool:
 
 def _is_azure(name: str) -> bool:
     return any(name == each or name.startswith(f"{each}.") for each in (*_AZURE_NAMES, _AZURE_ENDPOINT))
+
+
+_KNOWN: Mapping[str, Callable[[str], bool]] = {
+    _S3A: _is_s3,
+    _AZURE: _is_azure,
+    "dfs.": lambda name: is_hdfs_property(f"dfs.{name}"),
+    MOUNT_TABLES: lambda _: True,
+    DEFAULT: lambda name: not name,
+    SECURITY: lambda name: not name,
+}
+"""Prefixes of properties, and which of their names are used."""
 
 
 def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Object stores and other file systems by URL, mounted while a read is planned or a task runs (`kseg.stores.trees`).
 
-s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anyway, others with fsspec. Ranges of a
-segment are fetched to a temporary file when they are needed.
+s3://, gs:// and abfs:// are read with pyarrow, whose packages Spark needs anyway, hdfs:// by WebHDFS
+(`kseg.stores.webhdfs`), others with fsspec. Ranges of a segment are fetched to a temporary file when they are needed.
 """
 
 import os
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
-from kseg.spark.storage import Storage, scheme_of
+from kseg.spark.storage import WEBHDFS, Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
-from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, store_root
+from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, open_url, store_root
 from kseg.stores.stored_object import StoredObject, is_url, shown
 from kseg.stores.url_tree import UrlTree
 
@@ -64,8 +64,8 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     try:
         return UrlObjects(url, options)
     except KsegError as error:
-        if scheme_of(url) == "hdfs":
-            needed = "hdfs:// needs libhdfs of Hadoop on each machine (HADOOP_HOME, CLASSPATH); webhdfs:// does not"
+        if scheme_of(url) == "hdfs" and "name_nodes" not in options:
+            needed = "storage.libhdfs needs Hadoop's libhdfs on each machine (HADOOP_HOME, CLASSPATH)"
             raise KsegError(f"{error}: {needed}") from error
         raise
 
@@ -74,7 +74,7 @@ def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
     """Returns the options for a URL. Raises KsegError if they or its scheme are not supported."""
     options = storage.options_for(url)
     check_credentials(url)
-    if scheme_of(url) not in _NATIVE:
+    if scheme_of(url) not in (*_NATIVE, *WEBHDFS):
         _check_scheme(url)
     return options
 
@@ -119,13 +119,13 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     if scheme_of(url) in _NATIVE:
         system, path = file_system(url, options)
         return system, path.rstrip("/")
-    import fsspec
-
-    try:
-        inner, path = fsspec.core.url_to_fs(url, **options)
-    except (ImportError, ValueError, TypeError, OSError) as error:
-        raise KsegError(f"{shown(url)}: {type(error).__name__}") from None  # the text may repeat the URL
+    inner, path = open_url(url, options)
     return fs.PyFileSystem(fs.FSSpecHandler(inner)), str(path).rstrip("/")
+
+
+def can_rename(system: "FileSystem") -> bool:
+    """Whether a file gets another name at no cost: in HDFS."""
+    return bool(system.type_name == "py::fsspec+webhdfs")
 
 
 class ArrowObjects(FolderObjects):

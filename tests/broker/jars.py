@@ -1,4 +1,4 @@
-"""The jars of Kafka's releases, fetched by Maven once; where they lie is kept in a folder of the user's cache."""
+"""The jars of releases, fetched by Maven once; their places are kept in a folder of the user's cache."""
 
 import os
 import subprocess
@@ -13,14 +13,14 @@ POM = """<project><modelVersion>4.0.0</modelVersion>
 DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>\n"
 
 
-def class_path(artifact: str, version: str, *more: tuple[str, str, str]) -> str:
-    """The jars of one of Kafka's artifacts, and of ``more`` (group, artifact, version), as java's -cp takes them.
+def class_path(artifact: str, version: str, *more: tuple[str, str, str], group: str = "org.apache.kafka") -> str:
+    """The jars of an artifact, and of ``more`` (group, artifact, version), as java's -cp takes them.
 
     Skips the test, with the reason, where Maven cannot bring them.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kseg-tests" / f"{artifact}-{version}"
     listed = cache / "class-path.txt"
-    wanted = (("org.apache.kafka", artifact, version), *more)
+    wanted = ((group, artifact, version), *more)
     pom = POM.format("".join(DEPENDENCY.format(*one) for one in wanted))
     if not is_fetched(listed, pom):
         cache.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,135 @@
+"""A real HDFS: read and written without libhdfs, with the configuration of Spark's JVM, through a failover."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+pytest.importorskip("requests", reason="requests is not installed")
+
+from kseg.spark.storage import hadoop_settings
+from spark.hdfs import SERVICE, MiniHdfs, mini_hdfs
+from spark.reading import rows_of
+
+CLIENTS = Path(__file__).resolve().parents[2] / "testdata/kafka-4.3.1/clients"
+PARTITIONS = ("librdkafka-gzip-0", "librdkafka-txn-0")
+PROVIDER = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+NOW = "2000000000000"
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, needs_java: None) -> Iterator[MiniHdfs]:
+    with mini_hdfs(tmp_path_factory.mktemp("hdfs")) as found:
+        yield found
+
+
+@contextmanager
+def configured(spark: Any, given: dict[str, str]) -> Iterator[None]:
+    """The session has properties of Hadoop, and the source is registered with them, inside the block."""
+    import kseg.spark
+
+    configuration, before = spark.sparkContext._jsc.hadoopConfiguration(), hadoop_settings(spark)
+    old = {name: configuration.get(name) for name in given}
+    for name, value in given.items():
+        configuration.set(name, value)
+    try:
+        kseg.spark.register(spark)
+        yield
+    finally:
+        for name, value in old.items():
+            configuration.unset(name) if value is None else configuration.set(name, value)
+        kseg.spark.register(spark)
+    assert hadoop_settings(spark) == before
+
+
+@pytest.fixture
+def hadoop(cluster: MiniHdfs, spark: Any) -> Iterator[Any]:
+    """Hadoop's own client of the cluster, which the session can find, too."""
+    given = cluster.properties | {
+        f"dfs.client.failover.proxy.provider.{SERVICE}": PROVIDER,
+        "fs.viewfs.mounttable.tables.link./old": f"hdfs://{SERVICE}/logs",
+    }
+    with configured(spark, given):
+        place = spark._jvm.java.net.URI(f"hdfs://{SERVICE}")
+        configuration = spark.sparkContext._jsc.hadoopConfiguration()
+        yield spark._jvm.org.apache.hadoop.fs.FileSystem.newInstance(place, configuration)
+
+
+def path(spark: Any, name: object) -> Any:
+    return spark._jvm.org.apache.hadoop.fs.Path(str(name))
+
+
+def copy_in(spark: Any, hadoop: Any, target: str, *names: str) -> None:
+    hadoop.delete(path(spark, target), True)
+    for name in names:
+        hadoop.copyFromLocalFile(path(spark, CLIENTS / name), path(spark, f"{target}/{name}"))
+
+
+def rows(spark: Any, mode: str, *places: object) -> list[dict[str, Any]]:
+    """The rows of partitions, which name no place."""
+    frame = spark.read.format("kseg").options(mode=mode, now=NOW).load(list(map(str, places)))
+    found = (row.asDict(recursive=True) for row in frame.drop("file", "repair").collect())
+    return sorted((row for row in found if row["topic"]), key=str)
+
+
+@pytest.mark.parametrize("mode", ["records", "counts", "batches", "findings", "entries"])
+def test_rows_are_those_of_the_files_before_and_after_a_failover(
+    cluster: MiniHdfs, spark: Any, hadoop: Any, mode: str
+) -> None:
+    copy_in(spark, hadoop, "/logs", *PARTITIONS)
+    expected = rows(spark, mode, *(CLIENTS / name for name in PARTITIONS))
+    for place in (f"hdfs://{SERVICE}/logs/*-0", "viewfs://tables/old", f"hdfs://{SERVICE}/logs/librdkafka-[gt]*"):
+        assert rows(spark, mode, place) == expected
+        cluster.fail_over()
+    assert expected or mode == "findings"
+
+
+def test_the_default_file_system(spark: Any, hadoop: Any) -> None:
+    copy_in(spark, hadoop, "/logs", *PARTITIONS)
+    with configured(spark, {"fs.defaultFS": f"hdfs://{SERVICE}"}):
+        assert rows(spark, "batches", "hdfs:///logs") == rows(spark, "batches", f"hdfs://{SERVICE}/logs")
+
+
+def test_a_stream_reads_closed_segments(spark: Any, hadoop: Any, tmp_path: Path) -> None:
+    copy_in(spark, hadoop, "/stream", "librdkafka-gzip-0")
+    query = (
+        spark.readStream.format("kseg").option("includeLast", "true").load(f"hdfs://{SERVICE}/stream")
+        .writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True).start(str(tmp_path / "rows"))
+    )  # fmt: skip
+    query.awaitTermination()
+    assert spark.read.parquet(str(tmp_path / "rows")).count() == len(rows_of(CLIENTS / "librdkafka-gzip-0"))
+
+
+def test_written_partitions_are_those_that_a_local_write_makes(
+    cluster: MiniHdfs, spark: Any, hadoop: Any, tmp_path: Path
+) -> None:
+    frame = spark.read.format("kseg").load(str(CLIENTS / "librdkafka-gzip-0")).drop("topic", "partition").coalesce(1)
+    for place in (f"hdfs://{SERVICE}/new/logs/copy-0", str(tmp_path / "copy-0")):
+        frame.write.format("kseg").option("segmentBytes", "8k").mode("append").save(place)
+    hadoop.copyToLocalFile(path(spark, "/new/logs/copy-0"), path(spark, tmp_path / "back-0"))
+    found, expected = (
+        {file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("back-0", "copy-0")
+    )
+    found = {name: data for name, data in found.items() if not name.endswith(".crc")}
+    assert sum(name.endswith(".log") for name in found) > 1
+    assert found == {name: data for name, data in expected.items() if not name.startswith(".kseg-")}
+    left = [status.getPath().getName() for status in hadoop.listStatus(path(spark, "/new/logs"))]
+    assert left == ["copy-0"]
+    with pytest.raises(Exception, match="hdfs://archive/new/logs/copy-0: already exists"):
+        frame.write.format("kseg").mode("append").save(f"hdfs://{SERVICE}/new/logs/copy-0")
+
+
+def test_errors_are_those_of_hdfs(spark: Any, hadoop: Any) -> None:
+    copy_in(spark, hadoop, "/closed", "librdkafka-gzip-0")
+    hadoop.setPermission(path(spark, "/closed"), spark._jvm.org.apache.hadoop.fs.permission.FsPermission("700"))
+    read = spark.read.format("kseg").option("storage.user", "nobody")
+    with pytest.raises(Exception, match=r"hdfs://archive/closed/librdkafka-gzip-0: Permission denied: user=nobody"):
+        read.load(f"hdfs://{SERVICE}/closed/librdkafka-gzip-0").count()
+    with pytest.raises(Exception, match=r"hdfs://archive/nowhere: no such file"):
+        spark.read.format("kseg").load(f"hdfs://{SERVICE}/nowhere").count()

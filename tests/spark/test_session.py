@@ -1,10 +1,14 @@
 """The data source in a real session: lookup by name, reading, SQL, pushed filters."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from spark.drivers import environment
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 CLIENTS = TESTDATA / "kafka-4.3.1/clients"
@@ -116,3 +120,22 @@ def test_a_stream_of_what_is_available_now(spark: Any, tmp_path: Path) -> None:
     expected = spark.read.format("kseg").load(closed)
     assert spark.table("streamed").select("offset").exceptAll(expected.select("offset")).count() == 0
     assert spark.table("streamed").count() == expected.count() > 0
+
+
+OWN_SESSION = """
+from pyspark import SparkContext
+from kseg.spark.session import session
+
+with session(cores=1) as spark:
+    folder = spark.conf.get("spark.local.dir")
+    print(spark.range(3).count())
+print(SparkContext._active_spark_context, __import__("os").path.exists(folder))
+"""
+
+
+def test_a_session_of_its_own_is_stopped(tmp_path: Path, needs_java: None) -> None:
+    given = environment(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_SESSION], cwd=tmp_path, env=given, capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.splitlines() == ["3", "None False"], done.stderr

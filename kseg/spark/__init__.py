@@ -25,8 +25,8 @@ def reason(error: BaseException) -> str:
 def register(spark: "SparkSession") -> None:
     """Registers ``spark.read.format("kseg")`` in a session.
 
-    Settings of S3, Azure and HDFS are read from the Hadoop configuration of a classic session; register again after a
-    change. Such a session gets an optimizer rule, with which queries read only the columns that they need.
+    Settings of S3, Azure, Google and HDFS are read from the Hadoop configuration of a classic session; register again
+    after a change. Such a session gets an optimizer rule, with which queries read only the columns that they need.
     It is not changed otherwise. If the Python of local workers is not configured, kseg's readers use the
     Python of this process, because the ``python3`` of the PATH may not have kseg.
 

@@ -19,7 +19,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.rows_writer import PartitionRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
 from kseg.spark.storage import Storage
-from kseg.spark.stores import can_rename, writable_file_system
+from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url, shown, without_credentials
 
@@ -280,4 +280,5 @@ def _remove(system: "FileSystem", folder: str) -> None:
     from pyarrow import fs
 
     if system.get_file_info(folder).type != fs.FileType.NotFound:
-        system.delete_dir(folder)
+        # In Google Cloud Storage a folder is mostly no object, and pyarrow fails to remove what is not there.
+        (system.delete_dir_contents if system.type_name == GOOGLE else system.delete_dir)(folder)

@@ -1,8 +1,9 @@
 """Settings of the file systems of URLs: options that start with ``storage.``, and Spark's Hadoop configuration.
 
 A task of a Python data source has no access to the JVM, and so to the configuration: `kseg.spark.register` reads it on
-the driver. Names of Hadoop are those of hadoop-aws (fs.s3a) and hadoop-azure (fs.azure), which become parameters of
-pyarrow's file systems, and those of HDFS and of mount tables. None is shown: they contain credentials.
+the driver. Names of Hadoop are those of hadoop-aws (fs.s3a), hadoop-azure (fs.azure) and Google's connector (fs.gs),
+which become parameters of Python's file systems, and those of HDFS and of mount tables. None is shown: they contain
+credentials.
 """
 
 import re
@@ -40,6 +41,11 @@ _AZURE_NAMES = {
 }  # fmt: skip
 _AZURE_ENDPOINT = "account.oauth2.client.endpoint"
 
+_GOOGLE = ("fs.gs.auth.", "google.cloud.auth.")
+"""Prefixes of credentials; the second is that of earlier releases."""
+_GOOGLE_NAMES = ("type", "null.enable", "service.account.json.keyfile")
+_GOOGLE_ROOT = "fs.gs.storage.root.url"
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -56,6 +62,8 @@ class Storage:
             options = _s3_options(properties, place.netloc)
         elif scheme_of(url) == "abfs":
             options = _azure_options(properties, place.netloc.rpartition("@")[2])
+        elif scheme_of(url) == "gs":
+            options = _google_options(properties)
         elif place.scheme in WEBHDFS and given.pop("libhdfs", "false") != "true":
             options = webhdfs_options(url, properties, given)
         return options | {name: _WORDS.get(value, value) for name, value in given.items()}
@@ -111,6 +119,8 @@ _KNOWN: Mapping[str, Callable[[str], bool]] = {
     MOUNT_TABLES: lambda _: True,
     DEFAULT: lambda name: not name,
     SECURITY: lambda name: not name,
+    **dict.fromkeys(_GOOGLE, _GOOGLE_NAMES.__contains__),
+    _GOOGLE_ROOT: lambda name: not name,
 }
 """Prefixes of properties, and which of their names are used."""
 
@@ -147,3 +157,21 @@ def _azure_options(properties: Mapping[str, str], host: str) -> dict[str, Any]:
     if "client_id" in options and (endpoint := get(_AZURE_ENDPOINT)):
         options["tenant_id"] = urlsplit(endpoint).path.strip("/").partition("/")[0]
     return options
+
+
+def _google_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Returns parameters of pyarrow's file system; with a key file those of gcsfs, because pyarrow takes none."""
+
+    def get(name: str) -> str:
+        return next((properties[prefix + name] for prefix in _GOOGLE if properties.get(prefix + name)), "")
+
+    kind, root = get("type"), properties.get(_GOOGLE_ROOT, "").rstrip("/")
+    is_anonymous = kind == "UNAUTHENTICATED" or get("null.enable") == "true"
+    key_file = get("service.account.json.keyfile")
+    if key_file and not is_anonymous and kind in ("", "SERVICE_ACCOUNT_JSON_KEYFILE"):
+        # Streams would not find new segments in a listing that is kept.
+        options: dict[str, Any] = {"token": key_file, "use_listings_cache": False}
+        return options | ({"endpoint_url": root} if root else {})
+    options = {"anonymous": True} if is_anonymous else {}
+    scheme, _, host = root.rpartition("://")
+    return options | ({"endpoint_override": host, "scheme": scheme or "https"} if host else {})

@@ -26,6 +26,8 @@ _NATIVE = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem
 _NUMBERS = {"request_timeout": float, "connect_timeout": float, "load_frequency": int}
 """Parameters of pyarrow's file systems that are no strings."""
 _OPEN_FILES = 16
+GOOGLE = "gcs"
+"""The name of pyarrow's file system of Google."""
 
 
 @contextmanager
@@ -59,7 +61,7 @@ def forget_listing(path: str) -> None:
 def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     """Returns the objects below a URL. Raises KsegError if it or its options are not supported."""
     options = _checked_options(url, storage)
-    if scheme_of(url) in _NATIVE:
+    if _is_native(url, options):
         return ArrowObjects(url, *file_system(url, options))
     try:
         return UrlObjects(url, options)
@@ -68,6 +70,11 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
             needed = "storage.libhdfs needs Hadoop's libhdfs on each machine (HADOOP_HOME, CLASSPATH)"
             raise KsegError(f"{error}: {needed}") from error
         raise
+
+
+def _is_native(url: str, options: dict[str, Any]) -> bool:
+    """Whether pyarrow has the file system; that of Google takes no key file, which is a ``token`` of gcsfs."""
+    return scheme_of(url) in _NATIVE and not (scheme_of(url) == "gs" and "token" in options)
 
 
 def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
@@ -116,7 +123,7 @@ def writable_file_system(url: str, storage: Storage) -> "tuple[FileSystem, str]"
     from pyarrow import fs
 
     options = _checked_options(url, storage)
-    if scheme_of(url) in _NATIVE:
+    if _is_native(url, options):
         system, path = file_system(url, options)
         return system, path.rstrip("/")
     inner, path = open_url(url, options)
@@ -142,9 +149,18 @@ class ArrowObjects(FolderObjects):
     def folder(self, name: str) -> Folder:
         from pyarrow import fs
 
-        infos = self._call(name, self._system.get_file_info, fs.FileSelector(self._key(name)))
-        files = [self._stored(info) for info in infos if info.type == fs.FileType.File]
-        return sorted(files), sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
+        key = self._key(name)
+        # Of Google's folders only those that are objects themselves are listed, unless all below is.
+        is_deep = self._system.type_name == GOOGLE
+        infos = self._call(name, self._system.get_file_info, fs.FileSelector(key, recursive=is_deep))
+        files, folders = [], set()
+        for info in infos:
+            first, _, below = info.path.removeprefix(key).strip("/").partition("/")
+            if below or info.type == fs.FileType.Directory:
+                folders.add(first)
+            elif info.type == fs.FileType.File:
+                files.append(self._stored(info))
+        return sorted(files), sorted(folders)
 
     def info(self, name: str) -> StoredObject | None:
         from pyarrow import fs

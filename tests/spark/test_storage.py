@@ -53,6 +53,32 @@ def test_names_of_azure() -> None:
     assert Storage((), hadoop).options_for(URL) == {"client_id": "i", "client_secret": "s", "tenant_id": "tenant"}
 
 
+@pytest.mark.parametrize(
+    ("hadoop", "options"),
+    [
+        ({}, {}),
+        ({"fs.gs.auth.type": "UNAUTHENTICATED"}, {"anonymous": True}),
+        ({"fs.gs.auth.null.enable": "true"}, {"anonymous": True}),
+        (
+            {"google.cloud.auth.null.enable": "true", "fs.gs.auth.service.account.json.keyfile": "/k"},
+            {"anonymous": True},
+        ),
+        ({"fs.gs.storage.root.url": "http://gcs:4443/"}, {"endpoint_override": "gcs:4443", "scheme": "http"}),
+        ({"fs.gs.auth.service.account.json.keyfile": "/k"}, {"token": "/k", "use_listings_cache": False}),
+        ({"google.cloud.auth.service.account.json.keyfile": "/k"}, {"token": "/k", "use_listings_cache": False}),
+        ({"fs.gs.auth.service.account.json.keyfile": "/k", "fs.gs.auth.type": "APPLICATION_DEFAULT"}, {}),
+        (
+            {"fs.gs.auth.service.account.json.keyfile": "/k", "fs.gs.storage.root.url": "http://gcs/"},
+            {"token": "/k", "use_listings_cache": False, "endpoint_url": "http://gcs"},
+        ),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["gs", "gcs"])
+def test_names_of_google(scheme: str, hadoop: dict[str, str], options: dict[str, Any]) -> None:
+    assert Storage((), tuple(hadoop.items())).options_for(f"{scheme}://logs/orders-0") == options
+    assert Storage((), tuple(hadoop.items())).options_for(URL) == {}
+
+
 def test_options_take_precedence_and_nothing_is_shown() -> None:
     storage = Storage((("secret_key", "t0psecret"), ("anonymous", "false")), KEYS)
     expected = {"access_key": "a", "secret_key": "t0psecret", "anonymous": False}

@@ -2,6 +2,7 @@
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.spark import stores
 from kseg.spark.source import KsegDataSource
-from kseg.spark.stores import file_system
+from kseg.spark.stores import ArrowObjects, file_system
 from kseg.spark.streams import offset_of
 from spark.reading import rows_of
 
@@ -139,6 +140,30 @@ def test_storage_options_make_the_file_system() -> None:
     assert (system.type_name, system.region, path) == ("s3", "eu-west-1", "bucket/orders-0")
     with pytest.raises(KsegError, match="regoin"):
         file_system("s3://bucket/orders-0", {"regoin": "eu-west-1"})
+
+
+class GoogleBucket:
+    """Lists as pyarrow does in Google Cloud Storage: folders are no objects, and are not listed."""
+
+    type_name = "gcs"
+
+    def get_file_info(self, what: Any) -> Any:
+        from pyarrow import fs
+
+        found = fs.LocalFileSystem().get_file_info(what)
+        return [info for info in found if info.is_file] if isinstance(what, fs.FileSelector) else found
+
+
+def test_folders_in_google_cloud_storage_are_found() -> None:
+    objects = ArrowObjects("gs://bucket", GoogleBucket(), str(CLIENTS.parent))  # type: ignore[arg-type]
+    files, folders = objects.folder("")
+    assert [file.name for file in files] == sorted(path.name for path in CLIENTS.parent.iterdir() if path.is_file())
+    assert folders == sorted(path.name for path in CLIENTS.parent.iterdir() if path.is_dir())
+    files, folders = objects.folder("clients/librdkafka-gzip-0")
+    assert [file.name.rpartition("/")[2] for file in files] == sorted(
+        path.name for path in (CLIENTS / "librdkafka-gzip-0").iterdir()
+    )
+    assert folders == []
 
 
 @pytest.mark.parametrize("url", ["s3://user:secret@bucket/t-0", "gs://user:sl/secret@bucket/t-0"])

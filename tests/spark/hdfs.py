@@ -1,16 +1,15 @@
-"""A cluster of HDFS with two name nodes, for tests: Hadoop's own, of the release whose client PySpark contains."""
+"""A cluster of HDFS with two name nodes, for tests: Hadoop's own."""
 
-import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-import pyspark
-
 from broker.jars import class_path
 
+RELEASE = "3.5.0"
+"""Of Hadoop, whatever client PySpark contains: the name nodes in this package of 3.4.2 answer WebHDFS with 404."""
 SERVICE = "archive"
 """The name service."""
 
@@ -42,10 +41,7 @@ class MiniHdfs:
 @contextmanager
 def mini_hdfs(folder: Path) -> Iterator[MiniHdfs]:
     """Starts a cluster with its files in a folder. Skips the test, with the reason, without Hadoop's jars."""
-    (client,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
-    version = re.fullmatch(r"hadoop-client-api-(.*)\.jar", client.name)
-    assert version is not None
-    jars = class_path("hadoop-client-minicluster", version[1], group="org.apache.hadoop")
+    jars = class_path("hadoop-client-minicluster", RELEASE, group="org.apache.hadoop")
     program = str(Path(__file__).with_name("MiniHdfs.java"))
     command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", jars, program, str(folder)]
     with (folder / "errors").open("w") as errors, started(command, errors) as process:

@@ -68,8 +68,7 @@ def _target(url: str, properties: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _of_databricks(path: str) -> str:
-    inner = path.partition(":")[2].lstrip("/")
+    local = f"{_DATABRICKS}/{path.partition(':')[2].lstrip('/')}"
     if not os.path.isdir(_DATABRICKS):
-        local = f"{_DATABRICKS}/{inner}"
         raise UnsupportedError(f"{path}: Databricks mounts it as {local}, but this machine has no {_DATABRICKS}")
-    return f"{_DATABRICKS}/{inner}"
+    return local

@@ -1,6 +1,6 @@
 """WebHDFS addresses of HDFS's name nodes, from a Hadoop configuration (DFSUtil.getInfoServer and HAUtil of Hadoop)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -55,18 +55,17 @@ def name_nodes(authority: str, properties: Mapping[str, str], is_https: bool) ->
             suffix = suffixes[found.index("")]
             raise KsegError(f"hdfs://{authority}: the Hadoop configuration has no {_RPC}{suffix} and no {http}{suffix}")
         return tuple(found)
-    return tuple(_of_host(authority, properties, http))
+    return (_of_host(authority, properties, http),)
 
 
-def _of_host(authority: str, properties: Mapping[str, str], http: str) -> Iterator[str]:
+def _of_host(authority: str, properties: Mapping[str, str], http: str) -> str:
     for name, value in properties.items():
         if name.startswith(f"{_RPC}.") and _with_port(value) == _with_port(authority):
-            yield _address(properties.get(http + name.removeprefix(_RPC), ""), authority)
-            return
+            return _address(properties.get(http + name.removeprefix(_RPC), ""), authority)
     given, host = properties.get(http, ""), authority.partition(":")[0]
     is_default = _with_port(urlsplit(properties.get(DEFAULT, "")).netloc) == _with_port(authority)
     is_own = is_default or given.rpartition(":")[0] in ("", "0.0.0.0", host)
-    yield _address(given if is_own else "", authority)
+    return _address(given if is_own else "", authority)
 
 
 def _address(given: str, authority: str) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from kseg.spark.hadoop_paths import DEFAULT, MOUNT_TABLES
 from kseg.spark.name_nodes import SECURITY, USER, is_hdfs_property, webhdfs_options
 
-WEBHDFS = ("hdfs", "webhdfs", "swebhdfs")
+HDFS_SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
 """Schemes of HDFS."""
 
 Settings = tuple[tuple[str, str], ...]
@@ -64,7 +64,7 @@ class Storage:
             options = _azure_options(properties, place.netloc.rpartition("@")[2])
         elif scheme_of(url) == "gs":
             options = _google_options(properties)
-        elif place.scheme in WEBHDFS and given.pop("libhdfs", "false") != "true":
+        elif place.scheme in HDFS_SCHEMES and given.pop("libhdfs", "false") != "true":
             options = webhdfs_options(url, properties, given)
         return options | {name: _WORDS.get(value, value) for name, value in given.items()}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
-from kseg.spark.storage import WEBHDFS, Storage, scheme_of
+from kseg.spark.storage import HDFS_SCHEMES, Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
@@ -81,7 +81,7 @@ def _checked_options(url: str, storage: Storage) -> dict[str, Any]:
     """Returns the options for a URL. Raises KsegError if they or its scheme are not supported."""
     options = storage.options_for(url)
     check_credentials(url)
-    if scheme_of(url) not in (*_NATIVE, *WEBHDFS):
+    if scheme_of(url) not in (*_NATIVE, *HDFS_SCHEMES):
         _check_scheme(url)
     return options
 

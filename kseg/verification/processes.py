@@ -25,7 +25,7 @@ POLL_SECONDS = 0.2
 """Interval at which the progress of other processes is read."""
 LARGEST_CHUNK, CHUNKS_EACH = 32, 8
 """Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
-Checked = Finding | tuple[CheckedPartition, list[tuple[str, str, int]]]
+JudgedItem = Finding | tuple[CheckedPartition, list[tuple[str, str, int]]]
 """An item of a message: a finding, or after those of a partition its outcome with the result of `Report.unshown`."""
 ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
 
@@ -72,7 +72,7 @@ def judge_in_processes(
             process.end()
 
 
-def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], None]) -> Iterator[Checked]:
+def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], None]) -> Iterator[JudgedItem]:
     """Yields the items in order. A process sends the number of its chunk, then findings and outcomes, and None at its
     end."""
     silent = list(processes)
@@ -97,7 +97,7 @@ def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], 
         silent.append(process)
 
 
-def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[Checked]:
+def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[JudgedItem]:
     """Yields the items of one chunk."""
     while True:
         if not wait_for_any([process], POLL_SECONDS):
@@ -125,7 +125,7 @@ class _Worker:
         self._chunk_size = chunk_size
         self._settings = settings
         self._ignored = ignored
-        self._held: list[Checked | None] = []
+        self._held: list[JudgedItem | None] = []
 
     def run(self, tickets: Tickets, done: Any, number: int, send: Callable[[Any], None]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
@@ -134,7 +134,7 @@ class _Worker:
         def progress(count: int) -> None:
             done[number] += count
 
-        def put(item: Checked | None) -> None:
+        def put(item: JudgedItem | None) -> None:
             self._held.append(item)
             if item is None or len(self._held) >= SENT_AT_ONCE:
                 send(self._held)

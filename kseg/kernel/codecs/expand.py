@@ -32,7 +32,7 @@ def expand_batch(p, at, size, out, capacity, zstd):
     """`expand_area` for the records of the v2 batch at p[at], which has ``size`` bytes including its header."""
     if cython.compiled:
         return expand_area(
-            p[at + V2_FLAGS] & CODEC, 2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out, capacity, zstd
+            p[at + V2_FLAGS] & CODEC, MAGIC_V2, p + at + V2_HEADER_BYTES, size - V2_HEADER_BYTES, out, capacity, zstd
         )
     return REFUSED
 

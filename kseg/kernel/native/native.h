@@ -39,6 +39,7 @@ enum {
     /* Positions in a v0 message; a v1 message also has a timestamp (8 bytes). The sizes are those of key and value. */
     KSEG_V0_HEADER_BYTES = 18,
     KSEG_V1_TIMESTAMP_BYTES = 8,
+    KSEG_V1_HEADER_BYTES = 26,
     KSEG_SIZES_BYTES = 8,
 
     /* Positions in a message of 0.7, which begins with its size. With magic 1 a byte of attributes precedes the CRC. */

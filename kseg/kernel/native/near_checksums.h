@@ -155,13 +155,12 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE __m256i kseg_plausible_256(const unsigned char *p, 
     enum {
         V0_FIELDS = KSEG_LEAST_SIZE,
         V1_FIELDS = V0_FIELDS + KSEG_V1_TIMESTAMP_BYTES,
-        V1_HEADER_BYTES = KSEG_V0_HEADER_BYTES + KSEG_V1_TIMESTAMP_BYTES,
         V0_VALUE = KSEG_V0_HEADER_BYTES + KSEG_SIZES_BYTES / 2,
-        V1_VALUE = V1_HEADER_BYTES + KSEG_SIZES_BYTES / 2
+        V1_VALUE = KSEG_V1_HEADER_BYTES + KSEG_SIZES_BYTES / 2
     };
     const __m256i zero = _mm256_setzero_si256(), is_v1 = _mm256_cmpeq_epi8(magic, _mm256_set1_epi8(1));
-    const __m256i key = _mm256_blendv_epi8(kseg_load_256(p + KSEG_V0_HEADER_BYTES), kseg_load_256(p + V1_HEADER_BYTES),
-                                            is_v1);
+    const __m256i key = _mm256_blendv_epi8(kseg_load_256(p + KSEG_V0_HEADER_BYTES),
+                                            kseg_load_256(p + KSEG_V1_HEADER_BYTES), is_v1);
     const __m256i value = _mm256_blendv_epi8(kseg_load_256(p + V0_VALUE), kseg_load_256(p + V1_VALUE), is_v1);
     const __m256i value_last = _mm256_blendv_epi8(kseg_load_256(p + V0_VALUE + KSEG_LAST_BYTE),
                                                    kseg_load_256(p + V1_VALUE + KSEG_LAST_BYTE), is_v1);
@@ -186,12 +185,12 @@ KSEG_AVX2 KSEG_ALWAYS_INLINE uint32_t kseg_marks_of_32(const unsigned char *p, _
     const __m256i is_known = kseg_at_most_256(magic, _mm256_set1_epi8(v07 ? KSEG_V07_LAST_MAGIC : KSEG_MAGIC_V2));
     const __m256i fits = _mm256_and_si256(kseg_at_most_256(first, most), is_known);
     const __m256i open = _mm256_andnot_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), kseg_load_256(p)), fits);
+    const __m256i too_small = _mm256_set1_epi8((v07 ? KSEG_V07_LEAST_SIZE : KSEG_LEAST_SIZE) - 1);
     __m256i is_short, small;
     if (_mm256_testz_si256(open, open)) return 0;
     is_short = _mm256_or_si256(_mm256_or_si256(first, kseg_load_256(size + 1)), kseg_load_256(size + 2));
     is_short = _mm256_cmpeq_epi8(is_short, _mm256_setzero_si256());
-    small = _mm256_set1_epi8((v07 ? KSEG_V07_LEAST_SIZE : KSEG_LEAST_SIZE) - 1);
-    small = _mm256_and_si256(is_short, kseg_at_most_256(kseg_load_256(size + KSEG_LAST_BYTE), small));
+    small = _mm256_and_si256(is_short, kseg_at_most_256(kseg_load_256(size + KSEG_LAST_BYTE), too_small));
     small = _mm256_andnot_si256(small, open);
     if (!v07) small = _mm256_and_si256(small, kseg_plausible_256(p, first, magic, is_short));
     return (uint32_t)_mm256_movemask_epi8(small);

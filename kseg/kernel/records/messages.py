@@ -189,7 +189,6 @@ def row_check(crc, is_right, kind):
 @cython.nogil
 @cython.exceptval(check=False)
 def check_of(
-    walk: MessageWalk,
     p: cython.pointer[cython.const[cython.uchar]],
     crc_at: cython.Py_ssize_t,
     start: cython.Py_ssize_t,
@@ -232,7 +231,7 @@ def put_row(
     rows[row + ROW_VALUE_SIZE] = -1 if message.value_size < 0 and walk.mode == STRICT else message.value_size
     rows[row + ROW_HEADERS] = 0
     rows[row + ROW_HEADER_COUNT] = 0
-    rows[row + ROW_CHECK] = check_of(walk, p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after, kind)
+    rows[row + ROW_CHECK] = check_of(p, at + LEGACY_CRC, at + ENTRY_MAGIC, message.after, kind)
     walk.row_count += 1
 
 
@@ -297,7 +296,7 @@ def walk_v07(walk, p, end, rows, capacity):
         rows[row + ROW_VALUE_SIZE] = after - payload
         rows[row + ROW_HEADERS] = 0
         rows[row + ROW_HEADER_COUNT] = 0
-        rows[row + ROW_CHECK] = check_of(walk, p, payload - CRC_BYTES, payload, after, NO_TIME)
+        rows[row + ROW_CHECK] = check_of(p, payload - CRC_BYTES, payload, after, NO_TIME)
         walk.row_count += 1
         walk.count += 1
         walk.position = after

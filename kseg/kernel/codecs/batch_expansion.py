@@ -6,7 +6,6 @@ compressed batch: the bit CRC_RIGHT of FRAME_STATE tells loops not to check them
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
-from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import CODEC, MAGIC_V2, V2_COUNT, V2_FLAGS, V2_HEADER_BYTES
 from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
@@ -19,6 +18,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be32,
 )
 from cython.cimports.kseg.kernel.records.columns import WANTED_WIDTH, is_outside
+from cython.cimports.kseg.kernel.records.plain import check_frames
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy

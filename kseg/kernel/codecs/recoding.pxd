@@ -23,7 +23,6 @@ cdef class Repacking:
     cdef public Py_ssize_t frame, size
     cdef readonly long long needed
 
-cdef void check_frames(Py_ssize_t length, const long long[::1] frames, Py_ssize_t first, Py_ssize_t stop) except *
 cdef bint check_records(
     const unsigned char* p, Py_ssize_t at, const unsigned char* records, Py_ssize_t start, Py_ssize_t end
 ) noexcept nogil

@@ -33,6 +33,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     put_big,
 )
 from cython.cimports.kseg.kernel.native.search import could_be_frame
+from cython.cimports.kseg.kernel.records.plain import check_frames
 from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
 from cython.cimports.kseg.kernel.records.records import (
     FLAG_NOT_RISING,
@@ -125,18 +126,6 @@ def count_selected(selection, p, frames, first, stop, kept, max_bytes):
         selection.size += size
         selection.next_offset = base + delta + 1
     return stop
-
-
-def check_frames(length, frames, first, stop):
-    """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
-    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
-    if first < 0 or len(frames) < stop * FRAME_WIDTH:
-        raise ValueError("no such frames")
-    if first < stop and (
-        frames[first * FRAME_WIDTH + FRAME_POSITION] < 0
-        or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length
-    ):
-        raise ValueError("frames reach beyond the buffer")
 
 
 def check_records(p, at, records, start, end):

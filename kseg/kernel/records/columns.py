@@ -11,7 +11,6 @@ ROW_CHECK of every row, of any format, has the valid bit and the timestamp type,
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import (
     APPEND_TIME,
     CODEC,
@@ -55,7 +54,16 @@ from cython.cimports.kseg.kernel.layout.rows import (
 )
 from cython.cimports.kseg.kernel.records.column_bytes import check_capacity
 from cython.cimports.kseg.kernel.records.messages import row_check
-from cython.cimports.kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, PassPosition, PlainFrames, enter, leave
+from cython.cimports.kseg.kernel.records.plain import (
+    DONE,
+    FULL,
+    MORE_HEADERS,
+    PassPosition,
+    PlainFrames,
+    check_frames,
+    enter,
+    leave,
+)
 
 PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)

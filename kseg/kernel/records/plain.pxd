@@ -37,3 +37,4 @@ cdef int next_rows(PlainFrames* plain, Py_ssize_t at) noexcept nogil
 cdef int open_frame(PlainFrames* plain, Py_ssize_t at) noexcept nogil
 cdef int walk_rest(PlainFrames* plain, Py_ssize_t end) noexcept nogil
 cdef long long behind_row(const unsigned char* p, RecordTable* table, Py_ssize_t row) noexcept nogil
+cdef void check_frames(Py_ssize_t length, const long long[::1] frames, Py_ssize_t first, Py_ssize_t stop) except *

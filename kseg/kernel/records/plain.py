@@ -31,6 +31,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_POSITION,
     FRAME_SIZE,
     FRAME_STATE,
+    FRAME_WIDTH,
     HEADER_KEY_SIZE,
     HEADER_VALUE,
     HEADER_VALUE_SIZE,
@@ -318,3 +319,15 @@ def needed_bytes(table, row, capacity):
             needed += table.headers[h + HEADER_VALUE_SIZE]
         h += HEADER_WIDTH
     return needed if needed > 2 * capacity else 2 * capacity
+
+
+def check_frames(length, frames, first, stop):
+    """Raises ValueError unless there are rows of frames first to stop that lie within ``length`` bytes."""
+    last: cython.Py_ssize_t = (stop - 1) * FRAME_WIDTH
+    if first < 0 or len(frames) < stop * FRAME_WIDTH:
+        raise ValueError("no such frames")
+    if first < stop and (
+        frames[first * FRAME_WIDTH + FRAME_POSITION] < 0
+        or frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > length
+    ):
+        raise ValueError("frames reach beyond the buffer")

@@ -1,7 +1,7 @@
 """Finds runs of intact, uncompressed batches with identical header fields, whose records are read in one call."""
 
 import cython
-from cython.cimports.kseg.kernel.codecs.recoding import check_frames, check_records
+from cython.cimports.kseg.kernel.codecs.recoding import check_records
 from cython.cimports.kseg.kernel.layout.headers import (
     APPEND_TIME,
     CREATE_TIME,
@@ -29,7 +29,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be32,
     be64,
 )
-from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
+from cython.cimports.kseg.kernel.records.plain import check_frames, is_legacy_plain
 
 ALL_BITS = cython.declare(cython.int, 255)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)

@@ -5,7 +5,6 @@ values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import (
     APPEND_TIME,
     CODEC,
@@ -38,6 +37,7 @@ from cython.cimports.kseg.kernel.records.plain import (
     TOO_SMALL,
     PassPosition,
     PlainFrames,
+    check_frames,
     enter,
     has_plain_header,
     leave,

@@ -11,7 +11,6 @@ short.
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.recoding import check_frames
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     DELETE_HORIZON,
@@ -52,6 +51,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be32,
     be64,
 )
+from cython.cimports.kseg.kernel.records.plain import check_frames
 from cython.cimports.kseg.kernel.records.records import (
     RecordCursor,
     RecordsHeader,

@@ -13,7 +13,7 @@ from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.objects import open_objects
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.storage import is_mounted_storage
+from kseg.stores.remote.recognition import is_mounted_storage
 from kseg.stores.stored_object import is_url, shown
 
 _lock = Lock()

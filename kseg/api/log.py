@@ -75,7 +75,7 @@ class Log:
     def _items(self, file: SegmentFile) -> Iterator[Batch | Damage]:
         scratch = Scratch(self._max_batch_bytes)
         with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, self._is_live, scratch=scratch)
+            reader = SegmentReader(source, file.is_07, file.base_offset or 0, self._is_live, scratch=scratch)
             for item in reader:
                 yield item_of(item, file)
 
@@ -124,7 +124,7 @@ def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:
 
 def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
     with open_source(file.path) as source:
-        reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0)
+        reader = SegmentReader(source, file.is_07, file.base_offset or 0)
         reader.begin_at(left_out.position)
         item = next(iter(reader))
     is_batch = isinstance(item, segment_batches.Batch) and item.size == left_out.length

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from kseg.changes.disk import Disk
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import LOG, LOG_07
 from kseg.segment.files import parse_partition_name
 
-_LOGS = (".log", ".kafka")
+_LOGS = (LOG, LOG_07)
 
 
 class DirectoryMove(NamedTuple):

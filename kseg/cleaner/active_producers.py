@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kseg.cleaner.log import SNAPSHOT, CleanerSegment, segments_between
+from kseg.cleaner.log import CleanerSegment, segments_between
 from kseg.cleaner.reading import windows
 from kseg.errors import PathError
+from kseg.formats.suffixes import SNAPSHOT
 from kseg.kernel.layout.headers import CONTROL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,

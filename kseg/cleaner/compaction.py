@@ -13,15 +13,16 @@ from kseg.changes.plan import Plan
 from kseg.changes.staging import Staging
 from kseg.cleaner.active_producers import Producers, read_producers
 from kseg.cleaner.disk_space import SpaceNeeded, SpaceTaken, bound, counted, file_bytes
-from kseg.cleaner.log import LOG, SNAPSHOT, SUFFIXES, CleanerSegment, read_segments, segments_between
+from kseg.cleaner.log import CleanerSegment, read_segments, segments_between
 from kseg.cleaner.ranges import Checkpoints, CleanableRange, cleanable_range, log_limits
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
+from kseg.formats.suffixes import LOG, SEGMENT_SUFFIXES, SNAPSHOT, SWAP
+from kseg.segment.files import segment_stem
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import open_regular
 
-_SWAP = ".swap"
 _COMPARE_BYTES = 1 << 20
 
 
@@ -201,7 +202,7 @@ class Compactor:
     def _adopt(self, group: CleanedGroup) -> None:
         """Gives new files the owner and mode of the files that they replace."""
         if self._staging is not None:
-            model = os.path.join(self._directory, f"{group.sources[0].base_offset:020d}{LOG}")
+            model = os.path.join(self._directory, segment_stem(group.sources[0].base_offset) + LOG)
             for path in group.segment.paths.values():
                 self._staging.adopt(path, model)
 
@@ -219,7 +220,8 @@ class Compactor:
         if staging is not None and segment.paths:
             staging.remove(os.path.dirname(segment.path))
             segment.paths = {
-                suffix: os.path.join(self._directory, f"{segment.base_offset:020d}{suffix}") for suffix in segment.paths
+                suffix: os.path.join(self._directory, segment_stem(segment.base_offset) + suffix)
+                for suffix in segment.paths
             }
 
     def _final_groups(self, original: list[CleanerSegment]) -> list[CleanedGroup]:
@@ -248,39 +250,39 @@ class Compactor:
 def put_in_place(plan: Plan, group: CleanedGroup) -> None:
     """Adds the steps that replace a group's source segments by its new segment."""
     segment, sources = group.segment, group.sources
-    stem = f"{segment.base_offset:020d}"
+    stem = segment_stem(segment.base_offset)
     names = [str(source.base_offset) for source in sources]
     reason = f"cleaned, from segment {names[0]}" if len(names) == 1 else f"cleaned, from {len(names)} segments"
-    suffixes = [suffix for suffix in SUFFIXES if suffix in segment.sizes]
+    suffixes = [suffix for suffix in SEGMENT_SUFFIXES if suffix in segment.sizes]
     stays = {suffix for suffix in suffixes if group.is_copy and _is_same(group, suffix)}
     if not segment.paths:
         _add_expected_steps(plan, group, stem, reason)
         return
     for suffix in suffixes:
         if suffix not in stays:
-            plan.write(stem + suffix + _SWAP, (), reason, source=segment.paths[suffix])
+            plan.write(stem + suffix + SWAP, (), reason, source=segment.paths[suffix])
     for source in sources:
-        for suffix in SUFFIXES:
-            name = f"{source.base_offset:020d}{suffix}"
+        for suffix in SEGMENT_SUFFIXES:
+            name = segment_stem(source.base_offset) + suffix
             if (suffix not in stays or len(sources) > 1) and plan.state_of(name) is not None:
                 plan.delete(name, f"its remaining records are in {stem}{LOG}")
-        snapshot = f"{source.base_offset:020d}{SNAPSHOT}"
+        snapshot = segment_stem(source.base_offset) + SNAPSHOT
         if source is not sources[0] and plan.state_of(snapshot) is not None:
             plan.delete(snapshot, "no segment begins at this offset any more")
     for suffix in suffixes:
         if suffix not in stays:
-            plan.rename(stem + suffix + _SWAP, stem + suffix, "is complete")
+            plan.rename(stem + suffix + SWAP, stem + suffix, "is complete")
 
 
 def _add_expected_steps(plan: Plan, group: CleanedGroup, stem: str, reason: str) -> None:
     """Adds the steps of a dry run, which has no new files: deletions, and a new .log of the expected size."""
     if not group.is_copy:
-        for suffix in SUFFIXES:
+        for suffix in SEGMENT_SUFFIXES:
             if suffix in group.segment.sizes:
                 plan.outline(stem + suffix, group.segment.sizes[suffix], reason)
     for source in group.sources[1:]:
-        for suffix in (*SUFFIXES, SNAPSHOT):
-            name = f"{source.base_offset:020d}{suffix}"
+        for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
+            name = segment_stem(source.base_offset) + suffix
             if plan.state_of(name) is not None:
                 plan.delete(name, f"its remaining records would be in {stem}{LOG}")
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from kseg.cleaner.log import INDEX, TIME_INDEX, CleanerSegment
+from kseg.cleaner.log import CleanerSegment
 from kseg.cleaner.settings import CleanerSettings
+from kseg.formats.suffixes import INDEX, TIME_INDEX
 from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.segment.writer import LARGEST_DELTA
 

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kseg.errors import PathError, UnsupportedError
+from kseg.formats.suffixes import LEFTOVER_SUFFIXES, LOG, SEGMENT_SUFFIXES, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.segment.files import LEFTOVER_SUFFIXES, METADATA_TOPIC, file_names, segment_file, segments_among
+from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.sidefiles.time_index import last_time_entry
 from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
-
-LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT = ".log", ".index", ".timeindex", ".txnindex", ".snapshot"
-SUFFIXES = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
 
 
 @dataclass(slots=True)
@@ -91,12 +89,12 @@ def read_segments(directory: str) -> list[CleanerSegment]:
         raise UnsupportedError(f"{directory}: {min(left)} was left by an interrupted operation: run kseg recover first")
     found = []
     for file in segments_among(directory, names):
-        if file.kind == ".kafka":
+        if file.is_07:
             raise UnsupportedError(f"{file.path}: segments of 0.7 have no keys")
         if file.kind != LOG or file.base_offset is None:
             continue
         stem = file.path.removesuffix(LOG)
-        paths = {suffix: stem + suffix for suffix in SUFFIXES if trees.lexists(stem + suffix)}
+        paths = {suffix: stem + suffix for suffix in SEGMENT_SUFFIXES if trees.lexists(stem + suffix)}
         try:
             sizes = {suffix: trees.status(path, follow_symlinks=False).st_size for suffix, path in paths.items()}
             found.append(CleanerSegment(file.base_offset, trees.status(file.path).st_mtime_ns, paths, sizes))

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from kseg.cleaner.key_reading import Hashes, read_keys
-from kseg.cleaner.log import TRANSACTION_INDEX, CleanerSegment, aborted_between, segments_between
+from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.cleaner.workers import CleaningThreads
+from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.stores.buffers import Buffers
 

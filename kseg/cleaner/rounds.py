@@ -9,7 +9,7 @@ from typing import Protocol
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.copying import GroupCopier
 from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import LOG, TRANSACTION_INDEX, CleanerSegment, aborted_between, segments_between
+from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
 from kseg.cleaner.mapping import MapBuilder
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.ranges import CleanableRange
@@ -18,6 +18,7 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions
 from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import UnsupportedError
+from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
 from kseg.segment.record_count import RecordCounter
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import AbortedTxn

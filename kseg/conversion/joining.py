@@ -6,12 +6,13 @@ If an effect crosses the end of a segment, it is not; then the partition must be
 from kseg.conversion.losses import Losses
 from kseg.conversion.partition import Converted, ConvertedSegment, finished
 from kseg.conversion.request import ConversionRequest
+from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile
 
 
 def is_divisible(files: list[SegmentFile], request: ConversionRequest) -> bool:
     """Whether segments can be converted independently: segment boundaries stay, and all base offsets are known."""
-    is_known = all(file.kind == ".log" and file.base_offset is not None for file in files)
+    is_known = all(file.kind == LOG and file.base_offset is not None for file in files)
     return len(files) > 1 and is_known and request.segment_bytes is None
 
 

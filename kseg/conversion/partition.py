@@ -14,6 +14,7 @@ from kseg.conversion.recoding import BatchLocation, Refusal, Refused, recode, re
 from kseg.conversion.request import ConversionRequest, LossError
 from kseg.errors import DamageError, KsegError, UnsupportedError
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.kernel.codecs.recoding import BatchSelection
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_WIDTH
 from kseg.runtime.pipeline import Pipeline
@@ -53,7 +54,7 @@ class Converted:
 
     @property
     def new_bytes(self) -> int:
-        return sum(segment.sizes[".log"] for segment in self.segments)
+        return sum(segment.sizes[LOG] for segment in self.segments)
 
 
 def convert_segments(name: str, files: list[SegmentFile], request: ConversionRequest, folder: str | None) -> Converted:
@@ -115,7 +116,7 @@ def finished(
             f"{name}: message format v{request.magic} cannot hold all of it: {found.losses.sentence()}; "
             "--lossy leaves that out; nothing was written"
         )
-    bases = [file.base_offset if file.kind == ".log" else None for file in files]
+    bases = [file.base_offset if file.kind == LOG else None for file in files]
     found.has_same_segments = (
         not found.skipped and not found.left_out and bases == [segment.base_offset for segment in found.segments]
     )
@@ -171,12 +172,12 @@ class _Conversion:
         self._file = file.path
         with open_source(file.path) as source:
             reader = SegmentReader(
-                source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch, run_bytes=RECODED_BYTES
+                source, file.is_07, file.base_offset or 0, scratch=self._scratch, run_bytes=RECODED_BYTES
             )
             self.found.old_bytes += source.size
-            if file.kind != ".kafka" and file.base_offset is not None:
+            if not file.is_07 and file.base_offset is not None:
                 self._begin_segment(file.base_offset)
-            elif file.kind == ".kafka" and self._writer is None:
+            elif file.is_07 and self._writer is None:
                 self._begin_segment(self._request.base_offset)
             for item in reader.runs():
                 if isinstance(item, Damage):
@@ -371,7 +372,7 @@ class _Conversion:
 
     @property
     def _is_07(self) -> bool:
-        return self._files[0].kind == ".kafka"
+        return self._files[0].is_07
 
     def _end_segments(self, mtime_ns: int | None = None) -> None:
         if self._writer is None:

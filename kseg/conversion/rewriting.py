@@ -10,10 +10,11 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
 from kseg.conversion.partition import Converted, convert_segments
 from kseg.conversion.request import ConversionRequest
-from kseg.conversion.side_files import DERIVED, SNAPSHOT, carried_files, make_side_files
+from kseg.conversion.side_files import carried_files, make_side_files
 from kseg.errors import PathError, UnsupportedError
+from kseg.formats.suffixes import CLEANED, LOG, LOG_07, SIDE_SUFFIXES, SNAPSHOT, SWAP
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments, segment_stem
 from kseg.segment.items import Damage
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
@@ -21,7 +22,7 @@ from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
 
 MAX_GAPS = 10_000
-_UNFINISHED = (".cleaned", ".swap")
+_UNFINISHED = (CLEANED, SWAP)
 
 
 Conversion = Callable[[str, list[SegmentFile], ConversionRequest, str | None], Converted]
@@ -73,10 +74,10 @@ def rewrite(
     if directory is not None:
         made.carried = [LEADER_EPOCHS] if trees.exists(os.path.join(directory, LEADER_EPOCHS)) else []
         if found.has_same_segments:
-            stays = DERIVED if keeps_batches else tuple(suffix for suffix in DERIVED if suffix != SNAPSHOT)
+            stays = SIDE_SUFFIXES if keeps_batches else tuple(suffix for suffix in SIDE_SUFFIXES if suffix != SNAPSHOT)
             carried = carried_files(directory)
             made.carried += [name for name in carried if name.endswith(stays) or name == _first_snapshot(found)]
-    if folder is not None and not (stays == DERIVED and LEADER_EPOCHS in made.carried):
+    if folder is not None and not (stays == SIDE_SUFFIXES and LEADER_EPOCHS in made.carried):
         for each, content in make_side_files(found.segments, _seed(directory, found)):
             if each not in made.carried and not each.endswith(stays):
                 Disk().write_file(os.path.join(folder, each), content, folder)
@@ -86,7 +87,7 @@ def rewrite(
 
 def _first_snapshot(found: Converted) -> str:
     """Returns the name of the producer snapshot at the first segment, "" without segments."""
-    return f"{found.segments[0].base_offset:020d}{SNAPSHOT}" if found.segments else ""
+    return segment_stem(found.segments[0].base_offset) + SNAPSHOT if found.segments else ""
 
 
 def _seed(directory: str | None, found: Converted) -> bytes | None:
@@ -128,7 +129,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
     plan.gaps = known_gaps(found.gaps)
     removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
     for name in sorted(trees.listdir(directory), reverse=True):
-        is_old = name.endswith((".log", ".kafka", *DERIVED)) or name == LEADER_EPOCHS
+        is_old = name.endswith((LOG, LOG_07, *SIDE_SUFFIXES)) or name == LEADER_EPOCHS
         if (
             is_old
             and name not in made.files
@@ -162,7 +163,7 @@ def write_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert
 
 def _is_same(path: str, other: str) -> bool:
     """Whether two side files have the same content; other files count as different."""
-    if path.endswith(".log") or not trees.exists(other) or trees.getsize(path) != trees.getsize(other):
+    if path.endswith(LOG) or not trees.exists(other) or trees.getsize(path) != trees.getsize(other):
         return False
     with open_regular(path) as mine, open_regular(other) as theirs:
         return mine.read() == theirs.read()

@@ -6,8 +6,10 @@ regrouped. Otherwise they are built from the batches, as a broker does when it a
 
 from collections.abc import Iterator
 
+from kseg.formats.suffixes import LOG, SNAPSHOT, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_PRODUCER_ID, BATCH_WIDTH
+from kseg.segment.files import segment_stem
 from kseg.segment.writer import WrittenSegment, batch_rows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -22,11 +24,9 @@ from kseg.sidefiles.transaction_index import build_transaction_index
 from kseg.stores import trees
 from kseg.stores.source import open_source
 
-SNAPSHOT = ".snapshot"
-DERIVED = (".index", ".timeindex", ".txnindex", SNAPSHOT)
 """Suffixes of files that are rebuilt with the segments."""
 
-_CARRIED = (".txnindex", SNAPSHOT)
+_CARRIED = (TRANSACTION_INDEX, SNAPSHOT)
 
 
 def carried_files(directory: str) -> list[str]:
@@ -45,7 +45,7 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
             yield segment.name(SNAPSHOT), _snapshot(states)
         states.begin()
         aborted = []
-        with open_source(segment.paths[".log"]) as source:
+        with open_source(segment.paths[LOG]) as source:
             for rows, count in batch_rows(source.buffer, 0):
                 columns = count * BATCH_WIDTH
                 has_producers |= max(rows[BATCH_PRODUCER_ID:columns:BATCH_WIDTH].tolist()) >= 0
@@ -56,11 +56,11 @@ def make_side_files(segments: list[WrittenSegment], seed: bytes | None) -> Itera
                         last = rows[at + BATCH_LEADER_EPOCH]
                         epochs.append(EpochEntry(last, rows[at + BATCH_FIRST_OFFSET]))
         if aborted:
-            yield segment.name(".txnindex"), build_transaction_index(aborted)
+            yield segment.name(TRANSACTION_INDEX), build_transaction_index(aborted)
     # An empty last segment ends at its base offset, where a snapshot was taken.
     is_made = len(segments) > 1 and segments[-1].next_offset == segments[-1].base_offset
     if has_producers and not is_made:
-        yield f"{segments[-1].next_offset:020d}{SNAPSHOT}", _snapshot(states)
+        yield segment_stem(segments[-1].next_offset) + SNAPSHOT, _snapshot(states)
     yield LEADER_EPOCHS, build_leader_epochs(epochs)
 
 

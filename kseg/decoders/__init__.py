@@ -10,6 +10,8 @@ holds the message tables. `committed_offsets` replays __consumer_offsets; `value
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kseg.formats.suffixes import CHECKPOINT, LOG
+
 if TYPE_CHECKING:
     from kseg.decoders.decoded import Decoder
 
@@ -26,12 +28,12 @@ _MODULES = {
 FOR_TOPIC = {f"__{module}": name for name, module in _MODULES.items()}
 
 
-def name_for(topic: str | None, kind: str = ".log") -> str | None:
+def name_for(topic: str | None, kind: str = LOG) -> str | None:
     """Returns the `decoder` name for segments of a topic, None if the topic is not internal.
 
     KRaft snapshots (kind ".checkpoint") always hold cluster metadata, in any directory.
     """
-    return "cluster-metadata" if kind == ".checkpoint" else FOR_TOPIC.get(topic or "")
+    return "cluster-metadata" if kind == CHECKPOINT else FOR_TOPIC.get(topic or "")
 
 
 def decoder(name: str, redact: bool = False) -> "Decoder":

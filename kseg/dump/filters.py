@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kseg.dump.options import DumpOptions
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import CHECKPOINT
 from kseg.output.notices import Notices
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
@@ -32,7 +33,7 @@ class Filters:
         self.are_set = not self.selection.is_empty or self._last is not None or self._around is not None
         self._scratch = scratch
         self._notices = notices
-        self._era_07 = options.is_07
+        self._is_07 = options.is_07
         self._found = 0
         self._places = 0
         self._example = ""
@@ -155,7 +156,7 @@ class Filters:
             if len(found) == max_files:
                 break
             with open_source(file.path) as source:
-                is_07 = self._era_07 or file.kind == ".kafka"
+                is_07 = self._is_07 or file.is_07
                 reader = SegmentReader(source, is_07, file.base_offset or 0, scratch=self._scratch)
                 extent = extent_of(reader, file)
             if extent is not None:
@@ -168,7 +169,7 @@ def without_snapshots(files: Sequence[SegmentFile]) -> list[SegmentFile]:
 
     Offsets of a snapshot's records are positions in the snapshot, not in the log.
     """
-    return [file for file in files if file.kind != ".checkpoint"] or list(files)
+    return [file for file in files if file.kind != CHECKPOINT] or list(files)
 
 
 def _range_if_outside(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
@@ -47,7 +48,7 @@ class Nearest:
         found: list[int] = []
         for i in range(len(self._files) - 1, -1, -1):
             file = self._files[i]
-            base = 0 if file.kind == ".checkpoint" else file.base_offset or 0  # records of a snapshot begin at 0
+            base = 0 if file.kind == CHECKPOINT else file.base_offset or 0  # records of a snapshot begin at 0
             if base >= end:
                 continue
             found = self._last_of(file, base, end, count - len(found)) + found

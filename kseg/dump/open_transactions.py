@@ -7,6 +7,7 @@ from kseg.dump.options import JSON, DumpOptions
 from kseg.dump.transaction_lines import StableOffset, conclusion, json_line, text_line
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.logdir.partitions import topic_id_at
 from kseg.logdir.transaction_verdicts import judge
 from kseg.logdir.transactional_ids import TransactionState
@@ -33,14 +34,14 @@ def list_open(
     states in the __transaction_state of a log directory, by producer id, ``groups_in`` its committed offsets. Raises
     PathError if a segment cannot be read, UnsupportedError for formats without transactions.
     """
-    logs = [file for file in files if file.kind in (".log", "") and not file.leftover]
+    logs = [file for file in files if file.kind in (LOG, "") and not file.leftover]
     if not logs:
         raise UnsupportedError(f"{path}: no .log files, so there are no transactions")
     if path != "-" and not trees.isdir(path):
         beside = list_segments(os.path.dirname(os.path.abspath(path)))
         names = [file.name for file in beside]
         if logs[0].name in names:
-            logs = [file for file in beside[names.index(logs[0].name) :] if file.kind == ".log"]
+            logs = [file for file in beside[names.index(logs[0].name) :] if file.kind == LOG]
     found = find_open(logs, scratch, options.live)
     now = options.now
     if found and now is None:

@@ -7,13 +7,13 @@ from itertools import zip_longest
 
 from kseg.dump.options import DumpOptions
 from kseg.errors import PathError
+from kseg.formats.suffixes import LOG
 from kseg.logdir.lineage import lineage_of, live_segments
 from kseg.logdir.remote_partition import candidates_of
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.files import files_of
-from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, open_storage
 

@@ -13,6 +13,7 @@ from kseg.dump.rendered import Rendered, RendererOf, rendered_text
 from kseg.dump.views import side_printer, view_printer
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
+from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.notices import Notices, on_one_line, put_line
@@ -89,7 +90,7 @@ class Dump:
     def _files_of(self, all_files: list[SegmentFile]) -> list[tuple[SegmentFile, bool]]:
         """Returns the selected files."""
         files = self.filters.among(without_snapshots(all_files) if self.options.summary else all_files)
-        written_to = next((file for file in reversed(files) if file.kind != ".checkpoint" and not file.leftover), None)
+        written_to = next((file for file in reversed(files) if file.kind != CHECKPOINT and not file.leftover), None)
         live = self.options.live
         return [(file, live and (file is written_to or len(files) == 1)) for file in files]
 
@@ -222,7 +223,7 @@ class Dump:
             from kseg.segment.isolation import Transactions
 
             beside = list_segments(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
-            logs = [file for file in beside if file.kind == ".log"]
+            logs = [file for file in beside if file.kind == LOG]
             if trees.isdir(path) or os.path.basename(path) in [file.name for file in logs]:
                 self.transactions = Transactions.of_segments(logs, self.scratch, self.options.live)
         self._segments(files)
@@ -329,7 +330,7 @@ class Dump:
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
         """Returns a reader of a segment with the limits of the options."""
-        is_07 = file.kind == ".kafka" or self.options.is_07
+        is_07 = file.is_07 or self.options.is_07
         max_bytes = self.options.max_bytes
         return SegmentReader(source, is_07, file.base_offset or 0, live, max_bytes, self.scratch, LONG_RUNS)
 
@@ -378,7 +379,7 @@ class Dump:
         from kseg.output.kafka_text import ends_silently
 
         head = bytes(reader.buffer[damage.position : damage.position + 12])
-        is_silent = damage.end == reader.end and not reader.era_07 and ends_silently(damage, head)
+        is_silent = damage.end == reader.end and not reader.is_07 and ends_silently(damage, head)
         if is_silent and reader.is_cut:
             return  # the rest of the batch may be after --max-bytes
         self.damaged_ranges += 1
@@ -458,6 +459,6 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
 def _is_remote_storage(path: str) -> bool:
     if not is_url(path) and not trees.isdir(path):
         return False
-    from kseg.stores.remote.storage import is_remote_storage  # imports a lot
+    from kseg.stores.remote.recognition import is_remote_storage
 
     return is_remote_storage(path)

@@ -66,7 +66,7 @@ class ColumnDecoder:
         )
         self._expanded_frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
         has_time = wanted[kernel.WANTED_EARLIEST] > ALL_TIMES[0] or wanted[kernel.WANTED_LATEST] < ALL_TIMES[1]
-        self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.era_07
+        self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.is_07
 
     def rest(self) -> Iterator[Chunk]:
         """Yields the last chunk."""
@@ -81,7 +81,7 @@ class ColumnDecoder:
 
     def _records(self, run: Run) -> Iterator[Chunk]:
         first = 0
-        while first < run.count and self._reader.era_07:
+        while first < run.count and self._reader.is_07:
             first += yield from self._batch(run, first)
         while first < run.count:
             buffer, frames, _, stop = self._reader.window(run, first)

@@ -114,7 +114,7 @@ class RecordColumns:
             for item in self._items():
                 if isinstance(item, LeftOut):
                     prefetcher.leave_out(item, self._report)
-                elif self._reader.era_07 or begins_compressed(self._reader.source, item.position):
+                elif self._reader.is_07 or begins_compressed(self._reader.source, item.position):
                     yield from plain.rest()
                     yield from prefetcher.take(partial(_all_chunks, run=item.copied()), self._report)
                 else:

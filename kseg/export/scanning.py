@@ -21,6 +21,7 @@ from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
 from kseg.export.prefetch import ChunkPrefetcher
 from kseg.export.records import RecordColumns, Wanted, begins_compressed
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
@@ -132,7 +133,7 @@ def logs_around(place: str) -> list[SegmentFile]:
     files = segments_at(place)
     if [file.path for file in files] == [place] and place != STANDARD_INPUT:
         files = segments_at(os.path.dirname(os.path.abspath(place)))
-    return [file for file in files if file.kind == ".log"]
+    return [file for file in files if file.kind == LOG]
 
 
 def _slices(file: SegmentFile, slice_bytes: int | None) -> list[tuple[int, Slice]]:
@@ -140,7 +141,7 @@ def _slices(file: SegmentFile, slice_bytes: int | None) -> list[tuple[int, Slice
         return [(0, Slice())]
     with open_source(file.path) as source:
         size = source.size
-    parts = slices(size, slice_bytes) if file.kind == ".log" else [Slice()]
+    parts = slices(size, slice_bytes) if file.kind == LOG else [Slice()]
     return [((part.end or size) - part.start, part) for part in parts]
 
 
@@ -158,7 +159,7 @@ def readable_segments_at(place: str) -> list[SegmentFile]:
 def matching(files: list[SegmentFile], wanted: Wanted, is_partition: bool) -> list[SegmentFile]:
     """Returns the segments whose names allow wanted offsets; ``is_partition``: they are those of a directory."""
     if is_partition:
-        files = [file for file in files if file.kind != ".checkpoint"]
+        files = [file for file in files if file.kind != CHECKPOINT]
     return between(files, wanted.first_offset, wanted.last_offset) if len(files) > 1 else files
 
 
@@ -221,7 +222,7 @@ class PartReader:
         file, request = part.file, self._request
         jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
         reader = SegmentReader(
-            source, file.kind == ".kafka", file.base_offset or 0, request.is_live, scratch=self._scratch,
+            source, file.is_07, file.base_offset or 0, request.is_live, scratch=self._scratch,
             run_bytes=LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES,
         )  # fmt: skip
         chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)

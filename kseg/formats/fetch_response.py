@@ -38,7 +38,7 @@ _ERROR_CODE_BYTES = 2
 
 
 class MessageSet(NamedTuple):
-    """Messages in bytes ``[start, end)`` of the file, perhaps none; ``era_07``: they are of 0.6 or 0.7.
+    """Messages in bytes ``[start, end)`` of the file, perhaps none; ``is_07``: they are of 0.6 or 0.7.
 
     ``missing`` is the number of claimed bytes beyond the end of the file.
     """
@@ -46,7 +46,7 @@ class MessageSet(NamedTuple):
     start: int
     end: int
     error_code: int
-    era_07: bool
+    is_07: bool
     missing: int
 
 
@@ -112,10 +112,10 @@ def _header_at(buffer: Sliceable, position: int, end: int) -> _Header | None:
 
 def _message_set(buffer: Sliceable, header: _Header, end: int) -> MessageSet:
     start, stop = header.messages, min(header.end, end)
-    era_07 = _era_of(buffer, start, stop)
-    if era_07 is None:
-        era_07 = _first_intact(buffer, start, stop, True) < _first_intact(buffer, start, stop, False)
-    return MessageSet(start, stop, header.error_code, era_07, max(header.end - end, 0))
+    is_07 = _era_of(buffer, start, stop)
+    if is_07 is None:
+        is_07 = _first_intact(buffer, start, stop, True) < _first_intact(buffer, start, stop, False)
+    return MessageSet(start, stop, header.error_code, is_07, max(header.end - end, 0))
 
 
 def _is_multi(buffer: Sliceable, position: int, end: int) -> bool:
@@ -134,21 +134,21 @@ def _is_multi(buffer: Sliceable, position: int, end: int) -> bool:
 
 def _era_of(buffer: Sliceable, start: int, end: int) -> bool | None:
     """Whether the messages at ``start`` are of 0.7 (True) or later (False); None if the first is not intact."""
-    for era_07 in (False, True):
-        if start < end and _is_intact(buffer, start, end, era_07):
-            return era_07
+    for is_07 in (False, True):
+        if start < end and _is_intact(buffer, start, end, is_07):
+            return is_07
     return None
 
 
-def _is_intact(buffer: Sliceable, start: int, end: int, era_07: bool) -> bool:
-    scan = FrameScan(era_07, position=start)
+def _is_intact(buffer: Sliceable, start: int, end: int, is_07: bool) -> bool:
+    scan = FrameScan(is_07, position=start)
     kernel.scan(scan, buffer, end, int64s(FRAME_WIDTH))
     return bool(scan.count)
 
 
-def _first_intact(buffer: Sliceable, start: int, end: int, era_07: bool) -> int:
+def _first_intact(buffer: Sliceable, start: int, end: int, is_07: bool) -> int:
     """Returns the position of the first intact message of an era after a damaged one; ``end`` if there is none."""
-    scan = FrameScan(era_07)
+    scan = FrameScan(is_07)
     scan.use_prefixes(start, end - start)
     found = kernel.find(scan, buffer, start, end, end)
     return end if found < 0 else found

@@ -37,7 +37,9 @@ _FIXED = Struct(">qiIbb")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 MIN_BYTES = 26
-"""Least size of a v0 entry; a v1 entry has at least 34."""
+"""Least size of a v0 entry, with null key and value; a v1 entry has at least 34."""
+MIN_SIZE = MIN_BYTES - ENTRY_OVERHEAD
+"""A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
 
 class MessageHeader(NamedTuple):

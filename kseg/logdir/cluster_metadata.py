@@ -13,6 +13,7 @@ from kseg.decoders.schemas.cluster_metadata import RECORDS
 from kseg.errors import KsegError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import MessageError
+from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.logdir.server_properties import SYNONYMS
 from kseg.segment.batches import RecordBatch
@@ -107,10 +108,10 @@ def _newest(directory: str) -> tuple[int, list[SegmentFile]]:
     Raises KsegError or OSError if they cannot be listed.
     """
     files = list_segments(directory)
-    snapshots = [file for file in files if file.kind == ".checkpoint" and file.base_offset is not None]
+    snapshots = [file for file in files if file.kind == CHECKPOINT and file.base_offset is not None]
     newest = max(snapshots, key=lambda file: (file.base_offset, file.epoch or 0), default=None)
     start = newest.base_offset or 0 if newest else 0
-    logs = _from(start, [file for file in files if file.kind == ".log"])
+    logs = _from(start, [file for file in files if file.kind == LOG])
     chosen = [newest, *logs] if newest else logs
     return start, chosen if sum(trees.getsize(file.path) for file in chosen) <= MAX_BYTES else []
 
@@ -119,7 +120,7 @@ def _records_of(
     files: list[SegmentFile], start: int, kinds: frozenset[int]
 ) -> Iterator[tuple[int, dict[str, Any]] | None]:
     for file in files:
-        yield from _records(file, start if file.kind == ".log" else 0, kinds)
+        yield from _records(file, start if file.kind == LOG else 0, kinds)
 
 
 def _from(start: int, logs: list[SegmentFile]) -> list[SegmentFile]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from kseg.errors import PathError
+from kseg.formats.message_set import MIN_SIZE
+from kseg.formats.suffixes import INDEX, LOG
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import be32
 from kseg.segment.indexes import OFFSET_ENTRY
@@ -17,7 +19,6 @@ from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 
-INDEX, LOG = ".index", ".log"
 SMALL_INTERVAL_BYTES = 1024
 """The interval that is assumed if it fits and Kafka's default does not."""
 
@@ -26,8 +27,6 @@ MAX_ENTRIES = 128
 """Largest number of indexes that are used, and of entries read from each."""
 MIN_ENTRIES = 8
 """Entries that must agree on an interval above the default."""
-_MIN_SIZE = 14
-"""The smallest value of a size field, that of an empty message of v0."""
 _MAX_DISTANCE_BYTES = 4 << 20
 """An index with entries this far apart is not used."""
 
@@ -155,7 +154,7 @@ def _distances(files: PartitionFiles, name: str) -> list[_Distances]:
         at = before = 0
         while at < len(data):
             size = be32(data, at + ENTRY_SIZE) if len(data) - at >= ENTRY_OVERHEAD else 0
-            if size < _MIN_SIZE:
+            if size < MIN_SIZE:
                 return []
             before, at = at, at + ENTRY_OVERHEAD + size
         if at != len(data):

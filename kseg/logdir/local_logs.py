@@ -11,6 +11,7 @@ from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas.remote_log_metadata import RECORDS
 from kseg.errors import PathError
 from kseg.formats.schema import MessageError
+from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.lineage import Lineage
 from kseg.segment.batches import Batch
@@ -95,5 +96,5 @@ class LocalPartition:
         self.directory = directory
         self.lineage: Lineage = plain_epochs(epochs) or []
         self.segments: list[SegmentFile] = [
-            file for file in list_segments(directory) if file.kind == ".log" and file.base_offset is not None
+            file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None
         ]

@@ -3,6 +3,7 @@
 import os
 
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent
@@ -69,7 +70,7 @@ def topic_id_at(path: str) -> str | None:
 
 
 def _log_end_offset(path: str, scratch: Scratch) -> int | None:
-    logs = [file for file in list_segments(path) if file.kind == ".log" and file.base_offset is not None]
+    logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
     if not logs:
         return None
     last = logs[-1]

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX, LOG
 from kseg.logdir.lineage import Candidate, Lineage, MissingOffsets, SegmentOffsets, lineage_of, live_segments
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.leader_epochs import EpochEntry, plain_epochs
 from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import EPOCHS, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition
@@ -112,7 +112,7 @@ def candidate_of(segment: RemoteSegment) -> Candidate[RemoteSegment]:
 
 def _last_offset(segment: RemoteSegment) -> int:
     """Returns the segment's last offset, read from the last offset index entry on."""
-    index = segment.side_file(".index") or b""
+    index = segment.side_file(INDEX) or b""
     position = int.from_bytes(index[-4:], "big") if len(index) >= _INDEX_ENTRY_BYTES else 0
     with RemoteSource(segment, segment.path(LOG)) as source:
         for start in dict.fromkeys((position, 0)):

@@ -16,8 +16,10 @@ from threading import RLock
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.logdir.remote_partition import LivePartition, live_partition, newest_partitions
 from kseg.segment.batches import Batch
+from kseg.segment.files import segment_stem
 from kseg.segment.reader import SegmentReader
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs
 from kseg.stores import trees
@@ -26,7 +28,6 @@ from kseg.stores.extent import Extent
 from kseg.stores.objects import Objects
 from kseg.stores.remote.files import files_of, side_file_of
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import RemoteSegment, SegmentObjects
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition, storage_in
@@ -148,9 +149,9 @@ class RemoteTree:
             segment, base = piece.candidate.segment, max(piece.first, piece.candidate.start_offset)
             chunk_bytes = segment.chunks.original_chunk_bytes
             live = LiveSegment(segment.objects, base, piece.last, piece.is_whole, found.log_start, chunk_bytes)
-            self._add(f"{name}/{base:020}{LOG}", live, segment)
+            self._add(f"{name}/{segment_stem(base)}{LOG}", live, segment)
             if piece.is_whole:
-                self._files[f"{name}/{piece.last + 1:020}.snapshot"] = side_file_of(segment, ".snapshot")
+                self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = side_file_of(segment, SNAPSHOT)
         self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(found.lineage))
 
     def _add(self, inner: str, live: LiveSegment, segment: RemoteSegment) -> None:

@@ -15,6 +15,7 @@ from kseg.decoders.schemas.transaction_state import VALUES
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.schema import MessageError
+from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
@@ -78,7 +79,7 @@ def _newest_first(log_directory: str) -> list[SegmentFile]:
         ranked = [
             (rank, file)
             for path in partitions
-            for rank, file in enumerate(reversed([file for file in list_segments(path) if file.kind == ".log"]))
+            for rank, file in enumerate(reversed([file for file in list_segments(path) if file.kind == LOG]))
         ]
     except (KsegError, OSError):
         return []

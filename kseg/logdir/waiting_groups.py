@@ -11,6 +11,7 @@ from kseg.decoders.committed_offsets import CommittedOffsets
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
@@ -46,7 +47,7 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
     for files in partitions:
         replay = CommittedOffsets()
         for file in files:
-            if file.kind != ".log" or file.leftover:
+            if file.kind != LOG or file.leftover:
                 continue
             try:
                 left -= _replayed(file, replay, scratch, left)

@@ -1,7 +1,6 @@
 """Renders rich's tables, trees and panels as text for a terminal. rich is imported at the first drawing."""
 
 import io
-import shutil
 from typing import Any
 
 MAX_COLUMNS = 120
@@ -13,6 +12,8 @@ def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
 
     ``width`` in columns; None means that of standard output.
     """
+    import shutil
+
     from rich.console import Console
 
     stream = io.StringIO()

@@ -7,7 +7,9 @@ and control characters are escaped on a terminal. Files of Kafka 0.7, which that
 from collections.abc import Callable, Iterator
 
 from kseg.formats import utf8
+from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError
+from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.plain import DONE
@@ -19,7 +21,6 @@ from kseg.output.printer import Printer, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
-from kseg.segment.reader import MIN_SIZE
 from kseg.segment.selection import RowSpan
 
 
@@ -41,7 +42,7 @@ class KafkaTextPrinter(Printer):
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
         self._put(b"Dumping " + name_bytes(as_java_writes(file.path), self.style.escape) + b"\n")
-        if file.kind == ".checkpoint":
+        if file.kind == CHECKPOINT:
             if file.base_offset is None:
                 self._put(b"KRaft bootstrap snapshot\n")
             else:

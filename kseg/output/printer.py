@@ -108,7 +108,7 @@ class Printer:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """Prints a run of frames. The kernel prints plain and decompressed ones, `batch` those that it skips."""
-        if reader.era_07 or (self.style.decoder is not None and self._program is None):
+        if reader.is_07 or (self.style.decoder is not None and self._program is None):
             for i in range(run.count):
                 self.batch(reader.batch(run, i, keep=False, scratch=self.scratch, shared=self._expansion))
             return

@@ -10,20 +10,16 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
-from kseg.recovery.broker.segments import DELETED, LOG, SUFFIXES
-from kseg.recovery.names import segment_stem
 from kseg.recovery.segment_span import SegmentSpan, span_of
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import SegmentFile, list_segments
+from kseg.segment.files import SegmentFile, list_segments, segment_stem
 from kseg.segment.survey import QUICK
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
-
-_SUFFIXES = (*SUFFIXES, SNAPSHOT)
 
 
 class RestoredSegment(NamedTuple):
@@ -46,7 +42,7 @@ class DeletedSegments:
         """Renames the files in a workspace, and adds the leader epochs."""
         for segment in self.restored:
             reason = f"takes offsets {segment.base_offset} to {segment.next_offset - 1} back"
-            for suffix in _SUFFIXES:
+            for suffix in (*SEGMENT_SUFFIXES, SNAPSHOT):
                 name = segment_stem(segment.base_offset) + suffix
                 if name + DELETED in workspace and name not in workspace:
                     workspace.rename(name + DELETED, name, reason)

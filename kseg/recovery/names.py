@@ -21,8 +21,3 @@ def offset_of(name: str) -> int:
     if offset is None:
         raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
     return offset
-
-
-def segment_stem(offset: int) -> str:
-    """Returns the file name of a segment without suffix, 20 digits (LogFileUtils.filenamePrefixFromOffset)."""
-    return f"{'-' if offset < 0 else ''}{abs(offset):020d}"

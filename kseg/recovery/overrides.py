@@ -8,6 +8,7 @@ from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import TopicPartition
+from kseg.formats.suffixes import LOG
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
@@ -67,7 +68,7 @@ class Overrides:
             self._warn_without_id(path, start.name, ids)
         if options.resets_epochs:
             start = replace(start, resets_epochs=True, was_clean=False, recovery_point=0)
-        bases = [file.base_offset or 0 for file in list_segments(path) if file.kind == ".log"]
+        bases = [file.base_offset or 0 for file in list_segments(path) if file.kind == LOG]
         first_base, log_start = min(bases, default=0), start.log_start_offset
         if (is_renamed_directory(path) and start.name) or (options.new_cluster is not None and not log_start):
             log_start = max(first_epoch_start(path), first_base)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.logdir.partitions import Partitions
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
@@ -90,7 +91,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
     given = ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""
-    is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(".log")))
+    is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(LOG)))
     if not is_needed and given is None:
         return ""
     found = ids.find(partition[0])

@@ -10,6 +10,7 @@ from typing import Any
 
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
+from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,
@@ -111,7 +112,7 @@ def _anchors(log: int, file: SegmentFile, size: int, max_anchors: int) -> Iterat
 def _indexed_positions(file: SegmentFile, max_anchors: int) -> list[int]:
     """Returns positions of the .index, evenly spread; none if there is no usable index."""
     try:
-        with open_regular(index_path(file, ".index")) as stream:
+        with open_regular(index_path(file, INDEX)) as stream:
             count = os.fstat(stream.fileno()).st_size // OFFSET_ENTRY.size
             step = max(1, count // max_anchors)
             chosen = range(0, count, step)
@@ -127,7 +128,7 @@ def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
     left = MAX_ABORTED
     for file in files:
         try:
-            with open_regular(index_path(file, ".txnindex")) as stream:
+            with open_regular(index_path(file, TRANSACTION_INDEX)) as stream:
                 data = stream.read(MAX_TXNINDEX_BYTES)
         except (KsegError, OSError):
             continue

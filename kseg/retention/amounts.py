@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kseg.formats.suffixes import LOG
 from kseg.retention.partition_plan import Retention
 from kseg.segment.record_count import RecordCounter
 
@@ -39,6 +40,6 @@ def amounts(found: Retention, is_asked: bool) -> Amounts:
     if is_asked or found.log.size <= UNASKED_BYTES:
         counter = RecordCounter()
         # Up to 0.7 the format has no headers to count by; only the file suffix identifies such a log.
-        counts = [counter.count(each.file.path) if each.file.kind == ".log" else None for each in segments]
+        counts = [counter.count(each.file.path) if each.file.kind == LOG else None for each in segments]
     sizes = found.log.size, sum(span.size for span in found.left)
     return Amounts(found.log.directory, (len(segments), len(found.left)), sizes, tuple(counts), gone)

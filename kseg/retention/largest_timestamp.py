@@ -7,6 +7,7 @@ there is no entry, or the release has no time index, it uses the modification ti
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.suffixes import LOG, TIME_INDEX
 from kseg.sidefiles.time_index import last_time_entry
 from kseg.stores import trees
 
@@ -21,7 +22,7 @@ class Largest(NamedTuple):
 
 def largest_timestamp(log_path: str, base_offset: int, has_time_index: bool) -> Largest:
     """Returns the largest timestamp of the segment at ``log_path``. Raises KsegError if a file cannot be read."""
-    entry = last_time_entry(log_path.removesuffix(".log") + ".timeindex", base_offset) if has_time_index else None
+    entry = last_time_entry(log_path.removesuffix(LOG) + TIME_INDEX, base_offset) if has_time_index else None
     if entry is not None and entry.timestamp >= 0:
         return Largest(*entry)
     try:

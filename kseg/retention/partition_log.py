@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG, LOG_07, SWAP
 from kseg.releases.retention import RetentionRules
 from kseg.retention.largest_timestamp import Largest, largest_timestamp
-from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments
+from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent, seek_offset
@@ -46,16 +47,16 @@ class PartitionLog:
 
 def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
     """Reads the log. Raises KsegError if it has no segments of the release, or segments on which no broker starts."""
-    kind = ".kafka" if rules.is_07 else ".log"
+    kind = LOG_07 if rules.is_07 else LOG
     names = frozenset(file_names(directory))
-    if swaps := sorted(name for name in names if name.endswith(".swap")):
+    if swaps := sorted(name for name in names if name.endswith(SWAP)):
         raise KsegError(
             f"{directory}/{swaps[0]}: an unfinished cleaning, completed by a broker at start: run kseg recover first"
         )
     files = [file for file in list_segments(directory) if file.kind == kind]
     if not files:
-        other = ".log" if rules.is_07 else ".kafka"
-        hint = "; --era 0.7 is for these" if any(name.endswith(".kafka") for name in names) else ""
+        other = LOG if rules.is_07 else LOG_07
+        hint = "; --era 0.7 is for these" if any(name.endswith(LOG_07) for name in names) else ""
         there = f", only {other} files{hint}" if any(name.endswith(other) for name in names) else ""
         raise PathError(f"{directory}: no {kind} files{there}")
     found = [_segment(file, rules) for file in files]
@@ -66,7 +67,7 @@ def read_log(directory: str, rules: RetentionRules) -> PartitionLog:
 
 def _segment(file: SegmentFile, rules: RetentionRules) -> RetentionSegment:
     base = file.base_offset
-    if base is None or file.name != f"{base:020d}{file.kind}":
+    if base is None or file.name != segment_stem(base) + file.kind:
         raise KsegError(f"{file.path}: not a segment name that brokers use; rename the file")
     try:
         size = trees.status(file.path).st_size

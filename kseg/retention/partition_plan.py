@@ -11,18 +11,16 @@ from typing import NamedTuple
 
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, TIME_INDEX
 from kseg.releases.retention import LOG_START, SIZE, RetentionRules
 from kseg.retention.partition_log import PartitionLog, RetentionSegment, read_log
 from kseg.retention.selection import AgedSegment, Deletions, Limits, LogState, select_deletions
-from kseg.segment.files import segment_file
+from kseg.segment.files import segment_file, segment_stem
 from kseg.segment.times import show_span
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.regular_files import open_regular
 
-DELETED = ".deleted"
-SNAPSHOT = ".snapshot"
-_SIDE_FILES = (".index", ".timeindex", ".txnindex")
 _LARGEST_EPOCH_FILE_BYTES = 1 << 28
 
 
@@ -118,7 +116,7 @@ def _check_end(log: PartitionLog, rules: RetentionRules) -> None:
             "run kseg recover first (or use --keep-active)"
         )
     snapshots = [name for name in log.names if name.endswith(SNAPSHOT)]
-    if rules.has_log_start and snapshots and f"{log.end_offset:020d}{SNAPSHOT}" not in snapshots:
+    if rules.has_log_start and snapshots and segment_stem(log.end_offset) + SNAPSHOT not in snapshots:
         raise KsegError(
             f"{log.directory}: the last segment would be deleted too, but there is no producer snapshot at the log end "
             f"({log.end_offset}), as after an unclean stop: run kseg recover first (or use --keep-active)"
@@ -126,10 +124,10 @@ def _check_end(log: PartitionLog, rules: RetentionRules) -> None:
 
 
 def _begin_segment(plan: Plan, log: PartitionLog, rules: RetentionRules) -> None:
-    kinds = [".kafka"] if rules.is_07 else [".log", ".index", *[".timeindex"] * rules.has_time_index]
+    kinds = [LOG_07] if rules.is_07 else [LOG, INDEX, *[TIME_INDEX] * rules.has_time_index]
     for kind in kinds:
         plan.write(
-            f"{log.end_offset:020d}{kind}", [], "all segments are deleted: an empty one is created at the log end"
+            segment_stem(log.end_offset) + kind, [], "all segments are deleted: an empty one is created at the log end"
         )
 
 
@@ -156,7 +154,7 @@ def _delete(plan: Plan, log: PartitionLog, i: int, reason: str, request: Retenti
     removed = Removed(0, segment.size, "", *_offsets(log, i))
     _remove(plan, segment.file.name, reason, renames, [removed])
     if not rules.is_07:
-        for kind in (*_SIDE_FILES, *[SNAPSHOT] * rules.has_snapshot_of_each_segment):
+        for kind in (*INDEX_SUFFIXES, *[SNAPSHOT] * rules.has_snapshot_of_each_segment):
             if (name := segment.stem + kind) in log.names:
                 is_renamed = renames and (kind != SNAPSHOT or rules.renames_snapshots)
                 _remove(plan, name, "deleted with its .log", is_renamed)

@@ -32,7 +32,7 @@ def describe(
     position: int,
     stop: int,
     is_followed: bool,
-    era_07: bool,
+    is_07: bool,
     last_offset: int,
     extent: Extent | None = None,
 ) -> Damage:
@@ -45,19 +45,19 @@ def describe(
         return Damage("zero-block", position, stop - position, f"{stop - position} zero bytes")
     if is_followed and stop - position < _OFFSET_BYTES:
         return Damage("nonsense-block", position, stop - position, f"{stop - position} bytes that belong to no batch")
-    code, message = _diagnose(buffer, position, stop, era_07, last_offset, extent)
+    code, message = _diagnose(buffer, position, stop, is_07, last_offset, extent)
     if not is_followed:
         message += "; no intact batch follows"
     return Damage(code, position, stop - position, message)
 
 
 def _diagnose(
-    buffer: Sliceable, position: int, stop: int, era_07: bool, last_offset: int, extent: Extent | None
+    buffer: Sliceable, position: int, stop: int, is_07: bool, last_offset: int, extent: Extent | None
 ) -> tuple[str, str]:
     length = stop - position
-    if _may_be_zero_block(length, era_07, last_offset) and is_zero(buffer, position, stop, extent):
+    if _may_be_zero_block(length, is_07, last_offset) and is_zero(buffer, position, stop, extent):
         return "zero-block", f"{length} zero bytes"
-    if era_07:
+    if is_07:
         return _diagnose_07(buffer, position, stop, extent)
     head = bytes(buffer[position : min(position + record_batch.HEADER_BYTES, stop)])
     claimed = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD if length >= message_set.MIN_BYTES else 0
@@ -83,9 +83,9 @@ def _diagnose(
     return "nonsense-block", f"{length} bytes that belong to no batch{_zeros_in(buffer, position, stop, extent)}"
 
 
-def _may_be_zero_block(length: int, era_07: bool, last_offset: int) -> bool:
+def _may_be_zero_block(length: int, is_07: bool, last_offset: int) -> bool:
     """A few zero bytes may also be the start of an offset field."""
-    return length >= (8 if era_07 or not offset_continues(0, last_offset) else 12)
+    return length >= (8 if is_07 or not offset_continues(0, last_offset) else 12)
 
 
 def _with_length(head: bytes, length: int) -> bytes:

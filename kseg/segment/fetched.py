@@ -21,7 +21,7 @@ def message_sets(source: Source, scratch: Scratch) -> Iterator[tuple[MessageSet,
             code = "nonsense-block" if part.end > part.start else "truncated-batch"
             yield Damage(code, part.start, part.end - part.start, part.reason)
             continue
-        reader = SegmentReader(source, part.era_07, -part.start, max_bytes=part.end, scratch=scratch)
+        reader = SegmentReader(source, part.is_07, -part.start, max_bytes=part.end, scratch=scratch)
         reader.begin_at(part.start)
         reader.is_cut = part.missing == 0
         yield part, reader

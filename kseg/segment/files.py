@@ -11,12 +11,10 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 
-LOG_SUFFIXES = (".log", ".kafka", ".checkpoint")
-LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
-SIDE_SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 QUORUM_STATE = "quorum-state"
 PARTITION_FILES = ("leader-epoch-checkpoint", "partition.metadata", QUORUM_STATE)
 """Side files of a partition with a fixed name, written by brokers or KRaft nodes."""
@@ -73,9 +71,19 @@ class SegmentFile(NamedTuple):
         return self.kind in LOG_SUFFIXES
 
     @property
+    def is_07(self) -> bool:
+        """Whether its name is that of a segment of a 0.7 broker."""
+        return self.kind == LOG_07
+
+    @property
     def is_packed(self) -> bool:
         """Whether the suffix is that of a compressed file."""
         return self.kind in PACKED_SUFFIXES
+
+
+def segment_stem(offset: int) -> str:
+    """Returns the file name of a segment without suffix, 20 digits (LogFileUtils.filenamePrefixFromOffset)."""
+    return f"{'-' if offset < 0 else ''}{abs(offset):020d}"
 
 
 @lru_cache(1 << 14)  # more than most brokers have partitions: all names are parsed again in each pass
@@ -122,9 +130,9 @@ def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") 
     kind = stem if stem in SIDE_NAMES else next((suffix for suffix in suffixes if stem.endswith(suffix)), "")
     rest = stem.lstrip("0123456789")
     digits = stem.removesuffix(rest) if rest.startswith((".", "-")) else ""
-    base_offset = _number(digits, LAST_BASE_07 if kind == ".kafka" else LAST_OFFSET) if digits else None
+    base_offset = _number(digits, LAST_BASE_07 if kind == LOG_07 else LAST_OFFSET) if digits else None
     epoch = None
-    if kind == ".checkpoint" and (snapshot := re.fullmatch(_CHECKPOINT, stem)):
+    if kind == CHECKPOINT and (snapshot := re.fullmatch(_CHECKPOINT, stem)):
         epoch = _number(snapshot[2], LAST_OFFSET)
     return SegmentFile(path, kind, leftover, base_offset, epoch, *place)
 
@@ -198,23 +206,21 @@ def segments_among(
     endings = (*LOG_SUFFIXES, *LEFTOVER_SUFFIXES) if everything else LOG_SUFFIXES
     found = []
     for name in sorted([name for name in names if name.endswith(endings)]):
-        if len(name) == 24 and name.endswith(".log") and name[:20].isascii() and name[:20].isdigit():
+        if len(name) == 24 and name.endswith(LOG) and name[:20].isascii() and name[:20].isdigit():
             base_offset = _number(name[:20], LAST_OFFSET)
-            found.append(SegmentFile(os.path.join(directory, name), ".log", "", base_offset, None, *place))
+            found.append(SegmentFile(os.path.join(directory, name), LOG, "", base_offset, None, *place))
         elif re.fullmatch(_NUMBERED, name):
             file = _segment_file(os.path.join(directory, name), name, place)
-            if is_metadata or file.kind != ".checkpoint":
+            if is_metadata or file.kind != CHECKPOINT:
                 found.append(file)
     if len(found) < 2:
         return found
-    return sorted(
-        found, key=lambda file: (file.kind == ".checkpoint", file.base_offset or 0, file.epoch or 0, file.name)
-    )
+    return sorted(found, key=lambda file: (file.kind == CHECKPOINT, file.base_offset or 0, file.epoch or 0, file.name))
 
 
 def holds_segments(directory: str) -> bool:
     """Whether `list_segments`, with ``everything``, finds any. Raises PathError if the directory cannot be read."""
-    endings = (".log", ".kafka", *LEFTOVER_SUFFIXES)
+    endings = (LOG, LOG_07, *LEFTOVER_SUFFIXES)
     names = file_names(directory)
     if any(name.endswith(endings) and re.fullmatch(_NUMBERED, name) for name in names):
         return True
@@ -242,7 +248,7 @@ def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile
 
     Segments outside that order (leftovers, snapshots, 0.7) are kept.
     """
-    logs = [file for file in files if file.kind == ".log" and not file.leftover and file.base_offset is not None]
+    logs = [file for file in files if file.kind == LOG and not file.leftover and file.base_offset is not None]
     ends = [file.base_offset for file in logs[1:]]
     left_out = {
         file.path

@@ -23,7 +23,7 @@ from kseg.stores.source import Source, open_source
 
 def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tuple[int, RecordBatch]]:
     """Yields the intact v2 batches of a run with any of these attributes, and their indexes in the run."""
-    if reader.era_07:
+    if reader.is_07:
         return
     for i in range(run.count):
         at = i * FRAME_WIDTH
@@ -58,7 +58,7 @@ class Transactions:
         found = cls()
         for file in files:
             with opened(file.path) as source:
-                reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, live, scratch=scratch)
+                reader = SegmentReader(source, file.is_07, file.base_offset or 0, live, scratch=scratch)
                 found.read(reader)
         return found
 

@@ -74,7 +74,7 @@ def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | No
     newest = None
     for file in files:
         with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=scratch)
             extent = time_extent(reader, file)
         if extent is not None:
             newest = extent[1] if newest is None else max(newest, extent[1])
@@ -88,7 +88,7 @@ def end_offset(files: Sequence[SegmentFile], scratch: Scratch) -> int | None:
     """
     for file in reversed(files):
         with open_source(file.path) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=scratch)
             extent = offset_extent(reader, file)
         if extent is not None:
             return extent[1] + 1

@@ -45,9 +45,6 @@ _LEADING_ZEROS = 64
 
 UNREADABLE = "unreadable-bytes"
 
-MIN_SIZE = 14
-"""A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
-
 
 class Run:
     """``count`` adjacent frames in ``rows`` (columns FRAME_*); a frame with STATE 0 is not intact.
@@ -110,7 +107,7 @@ def _around_frames(run: Run, ranges: list[UnreadableRange]) -> Iterator[Run | Da
 
 
 class SegmentReader:
-    """Reads one segment. ``era_07``: a .kafka file; ``base_offset``: the number in its name.
+    """Reads one segment. ``is_07``: a .kafka file; ``base_offset``: the number in its name.
 
     ``live``: the file is being written; a partial batch at its end is not damage, and reading ends before it.
     ``scan_options``: WALK_RECORDS, SKIP_CHECKSUMS and LONG_RUNS combined by or, or 0. ``run_bytes``: size of a run, in
@@ -122,7 +119,7 @@ class SegmentReader:
     def __init__(
         self,
         source: Source,
-        era_07: bool = False,
+        is_07: bool = False,
         base_offset: int = 0,
         live: bool = False,
         max_bytes: int | None = None,
@@ -131,7 +128,7 @@ class SegmentReader:
         run_bytes: int = RUN_BYTES,
     ) -> None:
         self.source = source
-        self.era_07 = era_07
+        self.is_07 = is_07
         self.base_offset = base_offset
         self.live = live
         self.scratch = Scratch() if scratch is None else scratch
@@ -145,7 +142,7 @@ class SegmentReader:
 
     @cached_property
     def _scan(self) -> FrameScan:
-        scan = FrameScan(self.era_07, self._scan_options)
+        scan = FrameScan(self.is_07, self._scan_options)
         scan.budget = self._run_bytes
         return scan
 
@@ -198,7 +195,7 @@ class SegmentReader:
         position, size, magic = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE], run.rows[at + FRAME_MAGIC]
         data = self.buffer[position : position + size]
         is_valid = bool(run.rows[at + FRAME_STATE] & CRC_RIGHT)
-        kind = Message07 if self.era_07 else RecordBatch if magic >= MAGIC_V2 else Message
+        kind = Message07 if self.is_07 else RecordBatch if magic >= MAGIC_V2 else Message
         batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
@@ -230,7 +227,7 @@ class SegmentReader:
         """Returns the headers of the frames of a run as rows of BATCH_* columns."""
         rows = int64s(run.count * BATCH_WIDTH)
         if isinstance(self.buffer, memoryview):
-            headers.read(self.buffer, run.rows, run.count, self.era_07, 0, rows)
+            headers.read(self.buffer, run.rows, run.count, self.is_07, 0, rows)
             return rows
         one = int64s(FRAME_WIDTH)
         for i in range(run.count):
@@ -239,7 +236,7 @@ class SegmentReader:
             one[FRAME_SIZE], one[FRAME_MAGIC] = size, run.rows[at + FRAME_MAGIC]
             one[FRAME_STATE] = run.rows[at + FRAME_STATE]
             data = self.buffer[position : position + size]
-            headers.read(data, one, 1, self.era_07, position, rows[i * BATCH_WIDTH : (i + 1) * BATCH_WIDTH])
+            headers.read(data, one, 1, self.is_07, position, rows[i * BATCH_WIDTH : (i + 1) * BATCH_WIDTH])
         return rows
 
     def runs(self) -> Iterator[Run | Damage]:
@@ -302,7 +299,7 @@ class SegmentReader:
         if not 0 <= position < self.end:
             return None
         self.source.need(position, position + HEADER_BYTES)
-        end = claimed_end(self.buffer, position, self.end, self.era_07, largest)
+        end = claimed_end(self.buffer, position, self.end, self.is_07, largest)
         if not end:
             return None
         self.source.need(position, end)
@@ -345,7 +342,7 @@ class SegmentReader:
             return None
         stop = self.end if following < 0 else following
         last_offset, extent = self._scan.last_offset, self.source.extent
-        return describe(self.buffer, position, stop, following >= 0, self.era_07, last_offset, extent)
+        return describe(self.buffer, position, stop, following >= 0, self.is_07, last_offset, extent)
 
     def _next_intact(self, position: int) -> int:
         """Returns the position of the next intact frame after an irregular entry, -1 if there is none."""

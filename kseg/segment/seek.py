@@ -17,6 +17,7 @@ from itertools import pairwise
 from struct import Struct
 from typing import NamedTuple
 
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.segment.batches import Batch, Message
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import SegmentReader
@@ -88,7 +89,7 @@ def index_path(file: SegmentFile, suffix: str) -> str:
 
 def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartPosition:
     """Finds the start for the first record with this offset or a higher one. Never raises for a bad index."""
-    with _open_entries(file, ".index", _OFFSET_ENTRY, reader.era_07) as entries:
+    with _open_entries(file, INDEX, _OFFSET_ENTRY, reader.is_07) as entries:
         if isinstance(entries, str):
             return StartPosition(0, True, entries)
         base = file.base_offset or 0
@@ -97,7 +98,7 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartP
         for i in _back_from(nearest):
             entry = entries.at(i)
             if entry is not None and _points_to_batch(reader, base, entry, offset):
-                return StartPosition(entry[1], False, _rejected_text(skipped, ".index"))
+                return StartPosition(entry[1], False, _rejected_text(skipped, INDEX))
             skipped += 1
     if skipped:
         return StartPosition(0, True, f"no entry of the .index tried fits the .log (entries tried: {skipped})")
@@ -106,7 +107,7 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartP
 
 def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> StartPosition:
     """Finds the start for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
-    with _open_entries(file, ".timeindex", _TIME_ENTRY, reader.era_07) as entries:
+    with _open_entries(file, TIME_INDEX, _TIME_ENTRY, reader.is_07) as entries:
         if isinstance(entries, str):
             return StartPosition(0, True, entries)
         skipped = 0
@@ -117,7 +118,7 @@ def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> Start
                 if isinstance(batch, str):
                     return StartPosition(0, True, batch)
                 if batch is not None:
-                    return StartPosition(batch.end, False, _rejected_text(skipped, ".timeindex"))
+                    return StartPosition(batch.end, False, _rejected_text(skipped, TIME_INDEX))
             skipped += 1
     if skipped:
         return StartPosition(0, True, f"no entry of the .timeindex tried fits the .log (entries tried: {skipped})")
@@ -130,7 +131,7 @@ def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> in
     An intact batch alone proves nothing, because a record may contain whole batches. Following the batches from
     `CHAINED` entries earlier must pass each of them and reach the position.
     """
-    with _open_entries(file, ".index", _OFFSET_ENTRY, reader.era_07) as entries:
+    with _open_entries(file, INDEX, _OFFSET_ENTRY, reader.is_07) as entries:
         if isinstance(entries, str):
             return None
         base = file.base_offset or 0
@@ -170,12 +171,12 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
     """
     base = file.base_offset or 0
     if earliest_ms > 0:
-        with _open_entries(file, ".timeindex", _TIME_ENTRY) as entries:
+        with _open_entries(file, TIME_INDEX, _TIME_ENTRY) as entries:
             if not isinstance(entries, str):
                 entry = entries.at(max(entries.last_that(lambda entry: entry[0] < earliest_ms), 0))
                 if entry is not None and entry[0] < earliest_ms:
                     first_offset = max(first_offset, base + entry[1])
-    with _open_entries(file, ".index", _OFFSET_ENTRY) as entries:
+    with _open_entries(file, INDEX, _OFFSET_ENTRY) as entries:
         if isinstance(entries, str):
             return ByteSpan(0, size)
         first = entries.last_that(lambda entry: base + entry[0] <= first_offset)
@@ -189,7 +190,7 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
 
 def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> ByteSpan:
     """Returns the bytes of all batches that begin in ``[start, end)``, by the .index alone; without it, all bytes."""
-    with _open_entries(file, ".index", _OFFSET_ENTRY) as entries:
+    with _open_entries(file, INDEX, _OFFSET_ENTRY) as entries:
         if isinstance(entries, str):
             return ByteSpan(0, size)
         first = entries.last_that(lambda entry: entry[1] <= start)
@@ -231,7 +232,7 @@ def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | N
 
 
 def _last_indexed_timestamp(reader: SegmentReader, file: SegmentFile) -> int | None:
-    with _open_entries(file, ".timeindex", _TIME_ENTRY, reader.era_07) as entries:
+    with _open_entries(file, TIME_INDEX, _TIME_ENTRY, reader.is_07) as entries:
         if isinstance(entries, str):
             return None
         entry = entries.at(max(entries.last_that(lambda entry: True), 0))
@@ -253,7 +254,7 @@ def _tail(reader: SegmentReader, file: SegmentFile) -> tuple[int | None, int]:
 @contextmanager
 def _open_entries(file: SegmentFile, suffix: str, entry: Struct, is_07: bool = False) -> Iterator[Entries | str]:
     """Yields the index of a .log, or the reason why it is not usable."""
-    if is_07 or file.kind != ".log":
+    if is_07 or file.kind != LOG:
         yield "only .log files have indexes"
         return
     if file.base_offset is None:

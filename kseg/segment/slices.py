@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_WIDTH
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
 from kseg.segment.files import SegmentFile
@@ -65,7 +66,7 @@ def _between(run: Run, part: Slice) -> tuple[int, int]:
 
 def _certain_start(reader: SegmentReader, file: SegmentFile, position: int) -> int:
     """Returns the position of an intact batch, at or before ``position``, that a read from the file start reaches."""
-    if file.kind == ".log" and not reader.era_07:
+    if file.kind == LOG and not reader.is_07:
         indexed = seek_position(reader, file, position)
         if indexed is not None:
             return indexed
@@ -79,7 +80,7 @@ def _followed(reader: SegmentReader, position: int) -> int:
     cannot be followed further, the last certain batch before that is returned.
     """
     headers = SegmentReader(
-        reader.source, reader.era_07, reader.base_offset, reader.live, reader.end, reader.scratch, SKIP_CHECKSUMS
+        reader.source, reader.is_07, reader.base_offset, reader.live, reader.end, reader.scratch, SKIP_CHECKSUMS
     )
     headers.begin_at(0)
     passed: deque[int] = deque(maxlen=_CHECKED_FRAMES)

@@ -104,7 +104,7 @@ class LogSummary:
         if isinstance(reader.buffer, memoryview):
             first = 0
             while first < run.count:
-                first = self._add_frames(reader.buffer, run.rows, first, run.count, reader.era_07)
+                first = self._add_frames(reader.buffer, run.rows, first, run.count, reader.is_07)
                 if first < run.count:
                     self.add_batch(reader.batch(run, first, keep=False))
                     first += 1
@@ -115,12 +115,12 @@ class LogSummary:
             position, row[FRAME_SIZE] = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
             row[FRAME_MAGIC], row[FRAME_STATE] = run.rows[at + FRAME_MAGIC], run.rows[at + FRAME_STATE]
             data = reader.buffer[position : position + row[FRAME_SIZE]]
-            if self._add_frames(data, row, 0, 1, reader.era_07) == 0:
+            if self._add_frames(data, row, 0, 1, reader.is_07) == 0:
                 self.add_batch(reader.batch(run, i, keep=False))
 
-    def _add_frames(self, buffer: Sliceable, rows: memoryview, first: int, stop: int, era_07: bool) -> int:
+    def _add_frames(self, buffer: Sliceable, rows: memoryview, first: int, stop: int, is_07: bool) -> int:
         return tally.add_frames(
-            buffer, rows, first, stop, era_07, self._tally, self._producers, self._keys,
+            buffer, rows, first, stop, is_07, self._tally, self._producers, self._keys,
             self._scratch.rows, self._scratch.headers,
         )  # fmt: skip
 
@@ -130,8 +130,8 @@ class LogSummary:
             self._tally[_COUNTERS["batches"]] += 1
             self.problems.update(problem.code for problem in batch.problems)
             return
-        era_07 = isinstance(batch, Message07)
-        tally.add_batch(batch.data, KAFKA_0_7 if era_07 else batch.magic, self._tally, self._producers)
+        is_07 = isinstance(batch, Message07)
+        tally.add_batch(batch.data, KAFKA_0_7 if is_07 else batch.magic, self._tally, self._producers)
         records = unpacked = 0
         payloads: deque[Any] = deque(maxlen=MAX_NESTING + 1)
         try:
@@ -140,14 +140,14 @@ class LogSummary:
                     payloads.append(rows.payload)
                     unpacked += len(rows.payload)
                 tally.add_rows(
-                    rows.payload, rows.rows, rows.count, self._tally, self._keys, batch.is_control, not era_07
+                    rows.payload, rows.rows, rows.count, self._tally, self._keys, batch.is_control, not is_07
                 )
                 records += rows.count
         except UndecodableError as error:
             self.problems[error.problem] += 1
         self.problems.update(problem.code for problem in batch.passed())
         tally.add_size(self._tally, tally.DISTRIBUTIONS.index("record_counts"), records)
-        form = 3 if era_07 else batch.magic
+        form = 3 if is_07 else batch.magic
         at = _FORMS + (form * tally.CODECS + batch.header.codec) * _FORM_COLUMNS
         is_compressed = batch.header.codec != 0
         packed = batch.size - (HEADER_BYTES if form == 2 else 0)

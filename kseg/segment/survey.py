@@ -91,7 +91,7 @@ class SegmentSurvey:
         """Yields items that tile the file; problems of batches follow their headers."""
         size = self.source.size
         # Headers alone are best read from a mapped file, unless it has only a few pages.
-        if size and not self.reader.era_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
+        if size and not self.reader.is_07 and not self.reader.is_cut and (self.level != QUICK or size <= WINDOW_BYTES):
             if self.source.proven is not None and self.level <= FULL:
                 yield from self._proven(self.source.proven)
             if self.position < size:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import int64s
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -25,6 +26,7 @@ from kseg.kernel.scan.frame_scan import IRREGULAR, SKIP_CHECKSUMS, FrameScan
 from kseg.kernel.state.indexing import DONE
 from kseg.limits import FRAMES_PER_CALL
 from kseg.runtime.write_behind import WriteBehind
+from kseg.segment.files import segment_stem
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
 from kseg.stores.no_follow import create_file
 
@@ -51,7 +53,7 @@ class WrittenSegment:
 
     def name(self, suffix: str) -> str:
         """Returns the name of its file with that suffix in a partition."""
-        return f"{self.base_offset:020d}{suffix}"
+        return segment_stem(self.base_offset) + suffix
 
 
 class SegmentWriter:
@@ -66,7 +68,7 @@ class SegmentWriter:
         self._folder = folder
         self._transactions = bytearray()
         self._indexes = SegmentIndexes(base_offset, interval_bytes)
-        self._descriptor = -1 if folder is None else self._create(".log")
+        self._descriptor = -1 if folder is None else self._create(LOG)
         self._behind = WriteBehind(self._descriptor)
 
     @property
@@ -114,10 +116,10 @@ class SegmentWriter:
     def finish(self, mtime_ns: int | None = None) -> WrittenSegment:
         """Closes the segment as a roll does and syncs its files; ``mtime_ns``: their modification time."""
         self._indexes.finish()
-        contents = {".index": self._indexes.offsets, ".timeindex": self._indexes.times}
+        contents = {INDEX: self._indexes.offsets, TIME_INDEX: self._indexes.times}
         if self._transactions:
-            contents[".txnindex"] = self._transactions
-        sizes = {".log": self.size, **{suffix: len(content) for suffix, content in contents.items()}}
+            contents[TRANSACTION_INDEX] = self._transactions
+        sizes = {LOG: self.size, **{suffix: len(content) for suffix, content in contents.items()}}
         written = WrittenSegment(
             self.base_offset, self.next_offset, self._indexes.largest_timestamp, self.batches, sizes
         )
@@ -138,7 +140,7 @@ class SegmentWriter:
             self._descriptor = -1
 
     def _path(self, suffix: str) -> str:
-        return os.path.join(self._folder or "", f"{self.base_offset:020d}{suffix}")
+        return os.path.join(self._folder or "", segment_stem(self.base_offset) + suffix)
 
     def _create(self, suffix: str) -> int:
         return create_file(self._path(suffix))

@@ -24,7 +24,6 @@ from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
-from kseg.segment.reader import MIN_SIZE
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 
@@ -89,7 +88,7 @@ class IndexedLog:
         size = be32(head, ENTRY_SIZE)
         magic = head[ENTRY_MAGIC] - 256 if head[ENTRY_MAGIC] > 127 else head[ENTRY_MAGIC]
         least = record_batch.HEADER_BYTES if magic >= MAGIC_V2 else _MIN_V1_BYTES if magic else message_set.MIN_BYTES
-        if size < MIN_SIZE or size + ENTRY_OVERHEAD < least or position + ENTRY_OVERHEAD + size > stop:
+        if size < message_set.MIN_SIZE or size + ENTRY_OVERHEAD < least or position + ENTRY_OVERHEAD + size > stop:
             return None
         last_delta = be32(head, V2_LAST_OFFSET_DELTA) if magic >= MAGIC_V2 else 0
         return Frame(position, ENTRY_OVERHEAD + size, magic, be64(head, ENTRY_OFFSET) + last_delta)

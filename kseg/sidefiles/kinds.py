@@ -8,15 +8,8 @@ from typing import Any
 
 from kseg.errors import PathError
 from kseg.formats.byte_types import Sliceable
-from kseg.segment.files import (
-    CLEAN_SHUTDOWN,
-    LAST_OFFSET,
-    LEFTOVER_SUFFIXES,
-    QUORUM_STATE,
-    SIDE_SUFFIXES,
-    is_regular_file,
-    unpacked_name,
-)
+from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, SIDE_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
+from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, QUORUM_STATE, is_regular_file, unpacked_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
 from kseg.sidefiles.clean_shutdown import read_clean_shutdown
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
@@ -33,10 +26,10 @@ from kseg.stores import trees
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
 
 ENTRY_NAMES = {
-    ".index": "offsetIndexEntry",
-    ".timeindex": "timeIndexEntry",
-    ".txnindex": "abortedTxn",
-    ".snapshot": "producerState",
+    INDEX: "offsetIndexEntry",
+    TIME_INDEX: "timeIndexEntry",
+    TRANSACTION_INDEX: "abortedTxn",
+    SNAPSHOT: "producerState",
     LEADER_EPOCHS: "leaderEpoch",
     ".leader_epoch_checkpoint": "leaderEpoch",
     **OFFSET_CHECKPOINTS,
@@ -119,12 +112,12 @@ def list_side_files(directory: str) -> list[SideFile]:
 
 def read_items(kind: str, buffer: Sliceable, base_offset: int = 0) -> Iterator[Any]:
     """Yields the entries and problems of a side file of any kind."""
-    if kind == ".index":
+    if kind == INDEX:
         return read_offset_index(buffer, base_offset)
-    if kind == ".timeindex":
+    if kind == TIME_INDEX:
         return read_time_index(buffer, base_offset)
-    if kind == ".txnindex":
+    if kind == TRANSACTION_INDEX:
         return read_transaction_index(buffer, base_offset)
-    if kind == ".snapshot":
+    if kind == SNAPSHOT:
         return read_producer_snapshot(buffer)
     return _TEXT_READERS[kind](buffer)

@@ -12,14 +12,13 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.export.scanning import logs_around
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import SNAPSHOT
 from kseg.segment.files import SegmentFile, file_names
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.producer_snapshot import ProducerSnapshot
 from kseg.stores.source import Source, open_source
-
-_SUFFIX = ".snapshot"
 
 
 class Tail(NamedTuple):
@@ -41,9 +40,9 @@ def tail_of(place: str, logs: list[SegmentFile]) -> Tail:
     """Returns the tail of the partition with these segments. Raises PathError if its directory cannot be read."""
     directory = os.path.dirname(logs[0].path)
     bases = {log.base_offset for log in logs}
-    stems = [name.removesuffix(_SUFFIX) for name in file_names(directory) if name.endswith(_SUFFIX)]
+    stems = [name.removesuffix(SNAPSHOT) for name in file_names(directory) if name.endswith(SNAPSHOT)]
     newest = max((stem for stem in stems if stem.isdigit() and len(stem) == 20 and int(stem) in bases), default=None)
-    return Tail(place) if newest is None else Tail(place, int(newest), os.path.join(directory, newest + _SUFFIX))
+    return Tail(place) if newest is None else Tail(place, int(newest), os.path.join(directory, newest + SNAPSHOT))
 
 
 class Committed:
@@ -107,7 +106,7 @@ class Committed:
                     yield from ((reader, item) for item in reader.runs() if isinstance(item, Run))
 
     def _reader(self, file: SegmentFile, source: Source) -> SegmentReader:
-        return SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self._scratch)
+        return SegmentReader(source, file.is_07, file.base_offset or 0, scratch=self._scratch)
 
 
 def _open_at(tail: Tail) -> dict[int, int] | None:

@@ -16,6 +16,7 @@ from kseg.dump.rendered import Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import KsegError, PathError
 from kseg.formats.byte_types import BytesLike
+from kseg.formats.suffixes import LOG
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
@@ -100,7 +101,7 @@ def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[
             size = os.stat(file.path).st_size
         except OSError:
             size = 0  # the task reports the error
-        for part in slices(size, PART_BYTES) if is_cut and file.kind == ".log" else [Slice()]:
+        for part in slices(size, PART_BYTES) if is_cut and file.kind == LOG else [Slice()]:
             yield DumpPart(file, is_live, part)
 
 

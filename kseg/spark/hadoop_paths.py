@@ -41,10 +41,8 @@ def _with_authority(path: str, properties: Mapping[str, str]) -> str:
     if not authority and parts.scheme == "viewfs":
         authority = properties.get(f"{MOUNT_TABLES}default.name.key", "default")
     if not authority:
-        is_known = (
-            f"fs.defaultFS is {shown(properties[DEFAULT])}" if DEFAULT in properties else "there is no fs.defaultFS"
-        )
-        raise KsegError(f"{path}: has no name node, and {is_known}: give hdfs://HOST/PATH")
+        known = f"fs.defaultFS is {shown(properties[DEFAULT])}" if DEFAULT in properties else "there is no fs.defaultFS"
+        raise KsegError(f"{path}: has no name node, and {known}: give hdfs://HOST/PATH")
     return f"{parts.scheme}://{authority}/{path.partition(':')[2].lstrip('/')}"
 
 

@@ -18,6 +18,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.rows_writer import PartitionRange, write_side_files
 from kseg.errors import KsegError, PathError, text_of
+from kseg.formats.suffixes import LOG
 from kseg.spark.storage import Storage
 from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
@@ -249,7 +250,7 @@ def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> Non
     """Puts staged segments into their partition: indexes first, because a reader opens them with the segment."""
     put = system.move if can_rename(system) else system.copy_file
     for segment in whole.segments:
-        for suffix in sorted(segment.paths, key=lambda suffix: suffix == ".log"):
+        for suffix in sorted(segment.paths, key=lambda suffix: suffix == LOG):
             target = f"{folder}/{segment.name(suffix)}"
             _make_parent(system, target)
             put(segment.paths[suffix], target)

@@ -16,6 +16,7 @@ from kseg.errors import KsegError
 from kseg.export.records import Wanted
 from kseg.export.scanning import grouped, live_segment_of, logs_around, matching, readable_segments_at
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX, LOG, LOG_07
 from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
 from kseg.segment.seek import ByteSpan, index_path, indexed_span
 from kseg.segment.slices import Slice
@@ -161,12 +162,12 @@ class SegmentSelector:
         if first > last or not chosen:
             return
         is_in_store = is_stored(chosen[0].path)
-        logs = [log for log in around() if log.kind == ".log"] if options.is_committed else []
+        logs = [log for log in around() if log.kind == LOG] if options.is_committed else []
         tail = tail_of(place, logs) if logs else None
         for i, file in enumerate(chosen):
             is_last = i + 1 == len(chosen) and last < LAST_OFFSET
             is_edge = is_last or first > (file.base_offset or 0) or options.earliest_ms > 0
-            is_divisible = file.kind == ".log" and (not is_in_store or trees.exists(index_path(file, ".index")))
+            is_divisible = file.kind == LOG and (not is_in_store or trees.exists(index_path(file, INDEX)))
             part = TaskPart(file, Slice(), first, last, tail)
             if (remote := live_segment_of(file)) is not None:
                 yield self._remote_whole(part._replace(remote=remote), remote, is_edge)
@@ -210,4 +211,4 @@ class SegmentSelector:
 
 
 def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:
-    return [file for file in files if file.kind in (".log", ".kafka") and not file.leftover]
+    return [file for file in files if file.kind in (LOG, LOG_07) and not file.leftover]

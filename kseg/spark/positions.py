@@ -105,7 +105,7 @@ class PartitionEnds:
         """Returns the offset of the first record with this timestamp or a later one; None if there is none."""
         for file in self.logs:
             with open_source(file.path) as source:
-                reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=self.scratch)
+                reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=self.scratch)
                 reader.begin_at(seek_time(reader, file, timestamp).position)
                 for item in reader:
                     if not isinstance(item, Batch) or not item.is_valid or item.max_timestamp < timestamp:

@@ -14,7 +14,7 @@ from kseg.spark.storage import Storage
 from kseg.spark.stores import objects_at
 from kseg.stores import trees
 from kseg.stores.objects import LocalObjects, Objects
-from kseg.stores.remote.storage import is_mounted_storage
+from kseg.stores.remote.recognition import is_mounted_storage
 from kseg.stores.stored_object import is_url
 
 

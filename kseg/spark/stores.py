@@ -63,13 +63,7 @@ def objects_at(url: str, storage: Storage) -> "UrlObjects | ArrowObjects":
     options = _checked_options(url, storage)
     if _is_native(url, options):
         return ArrowObjects(url, *file_system(url, options))
-    try:
-        return UrlObjects(url, options)
-    except KsegError as error:
-        if scheme_of(url) == "hdfs" and "name_nodes" not in options:
-            needed = "storage.libhdfs needs Hadoop's libhdfs on each machine (HADOOP_HOME, CLASSPATH)"
-            raise KsegError(f"{error}: {needed}") from error
-        raise
+    return UrlObjects(url, options)
 
 
 def _is_native(url: str, options: dict[str, Any]) -> bool:

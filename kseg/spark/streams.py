@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError, PathError
 from kseg.export.scanning import logs_around
+from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes.reading import record_batches
 from kseg.spark.options import Options
@@ -194,7 +195,7 @@ def _topic_and_partition(directory: str) -> tuple[str | None, int | None]:
 
 def _logs(directory: str) -> list[SegmentFile]:
     """Returns the .log files of a partition directory by base offset. Raises PathError if it cannot be read."""
-    return [file for file in list_segments(directory) if file.kind == ".log" and file.base_offset is not None]
+    return [file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None]
 
 
 def _base(file: SegmentFile) -> int:

@@ -19,6 +19,10 @@ REQUEST_BYTES = 8 << 20
 
 _WEBHDFS = ("webhdfs", "swebhdfs")
 _BUCKETS = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss")
+_NO_LIBHDFS = (
+    "needs Hadoop's libhdfs on each machine (HADOOP_HOME, CLASSPATH) and a name node that answers; "
+    "webhdfs://HOST:9870/PATH needs no libhdfs"
+)
 _ELSEWHERE = "give them in the environment or the configuration file of the store's library"
 
 Folder = tuple[list[StoredObject], list[str]]
@@ -221,7 +225,8 @@ def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], obj
     except ImportError as error:
         raise _missing(place, error) from error
     except (ValueError, TypeError, OSError) as error:
-        raise KsegError(f"{place}: {type(error).__name__}") from None  # the text may repeat the URL
+        text = _NO_LIBHDFS if urlsplit(url).scheme == "hdfs" and isinstance(error, OSError) else type(error).__name__
+        raise KsegError(f"{place}: {text}") from None  # the text may repeat the URL
     return system, str(root)
 
 

@@ -7,6 +7,7 @@ earlier. The frames of a window are checked while it is in the processor's cache
 from collections.abc import Callable, Iterator
 
 from kseg.formats.expansion import expansion_buffer
+from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH
@@ -24,9 +25,6 @@ LARGEST_KEPT_BYTES = 1 << 21
 
 _LENGTH_BYTES = 12
 """Bytes of a frame up to the end of its length field: an offset, and the size of the rest."""
-
-MIN_FRAME_BYTES = 26
-"""Size of a v0 message without key and value."""
 
 FIRST_LOOK_BYTES = 1 << 16
 """Bytes first searched for the next frame; if it is not found, the size is doubled repeatedly."""
@@ -71,7 +69,7 @@ class Windows:
         if buffers is None:
             size = max(min(WINDOW_BYTES, end - position), 1)
             self._buffer = bytearray(size)
-            self._rows = int64s(min(columns, (size // MIN_FRAME_BYTES + 1) * FRAME_WIDTH))
+            self._rows = int64s(min(columns, (size // MIN_BYTES + 1) * FRAME_WIDTH))
         else:
             self._buffer = buffers.window(WINDOW_BYTES, LARGEST_KEPT_BYTES)
             self._rows = buffers.int64s("frames", columns)
@@ -107,7 +105,7 @@ class Windows:
         ``unproven`` is None if all batches are proven right. Otherwise it is the item of `__iter__` for the last of
         these batches, valid until the next item.
         """
-        width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_FRAME_BYTES + 1) * BATCH_WIDTH
+        width = min(BATCHES_PER_CALL, (self._end - self.position) // MIN_BYTES + 1) * BATCH_WIDTH
         rows, status = int64s(0 if take else width), PAUSED
         while status != ENDED:
             if take:

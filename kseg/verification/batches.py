@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, severity_of
 from kseg.formats.control_types import ABORT
+from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -81,7 +82,7 @@ class BatchRule(Rule):
         """Findings at the end of a segment that need an offset of the next one."""
 
     def begin(self, segment: "CheckedSegment") -> None:
-        base, is_07 = segment.base_offset, segment.file.kind == ".kafka"
+        base, is_07 = segment.base_offset, segment.file.is_07
         latest_ms = self.partition.now_ms + FUTURE_MS
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
@@ -111,7 +112,7 @@ class BatchRule(Rule):
         segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
         if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
             self._overlap(segment, headers, segment.base_behind)
-        if self._chain.sparse and segment.file.kind == ".log":
+        if self._chain.sparse and segment.file.kind == LOG:
             self.partition.holds_gaps = True
 
     def _overlap(self, segment: "CheckedSegment", headers: HeaderRows, base: int) -> None:
@@ -146,7 +147,7 @@ class BatchRule(Rule):
             segment.is_damaged = True
             self._good.request(position, details)
             text = "the stored checksum is not that of the bytes"
-            if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.kind == ".kafka" else 2):
+            if not 0 <= rows[at + BATCH_MAGIC] <= (1 if segment.file.is_07 else 2):
                 code, text = "bad-magic", f"magic {rows[at + BATCH_MAGIC]} names no format"
         elif kind == chain.NOT_RISING:
             text = f"offset {b} follows {a}"
@@ -232,7 +233,7 @@ class BatchRule(Rule):
         source = segment.source
         if source.proven is not None and position >= source.proven.end:
             source = source.behind_proven()
-        return batch_facts(source.buffer, position, size, segment.file.kind == ".kafka")
+        return batch_facts(source.buffer, position, size, segment.file.is_07)
 
     def _add_postponed(self) -> None:
         """Adds findings at the end of earlier segments, whose next good offset is now known or does not exist."""
@@ -273,7 +274,7 @@ class BatchRule(Rule):
         segment.first_offset, segment.last_offset = state.first_offset, state.last_offset
         segment.least_timestamp, segment.largest_timestamp = state.least_timestamp, state.largest_timestamp
         segment.largest_timestamp_offset = state.largest_timestamp_offset
-        if segment.file.kind == ".kafka":
+        if segment.file.is_07:
             segment.last_offset = (segment.base_offset or 0) + segment.size - 1 if segment.size else -1
         else:
             self._old_messages[0] += state.v0

@@ -30,7 +30,7 @@ class Census(Rule):
         self._before = totals.errors, totals.warnings
 
     def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
-        count_forms(headers.rows, headers.count, segment.file.kind == ".kafka", self._forms)
+        count_forms(headers.rows, headers.count, segment.file.is_07, self._forms)
 
     def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
         self._damaged_bytes += damage.length

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.segment.batches import Batch
 from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
@@ -68,7 +69,7 @@ def _was_emptied(segment: "CheckedSegment") -> bool:
     if segment.size:
         return False
     try:
-        return not any(trees.status(segment.beside(suffix)).st_size for suffix in (".index", ".timeindex"))
+        return not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX))
     except OSError:
         return False
 
@@ -82,12 +83,7 @@ def _batches(partition: "Partition", before: int) -> Iterator[Batch]:
     """Yields the batches of segments that begin before an offset."""
     scratch = partition.buffers.scratch
     for segment in partition.segments:
-        if (
-            segment.path == "-"
-            or segment.is_unread
-            or segment.file.kind != ".log"
-            or (segment.base_offset or 0) >= before
-        ):
+        if segment.path == "-" or segment.is_unread or segment.file.kind != LOG or (segment.base_offset or 0) >= before:
             continue
         try:
             with open_source(segment.path) as source:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.formats.byte_types import Sliceable
+from kseg.formats.suffixes import LOG
 from kseg.kernel.state import epochs as kernel
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
@@ -63,7 +64,7 @@ class EpochRule(Rule):
             self._runs: list[_Run] = []
 
     def begin(self, segment: "CheckedSegment") -> None:
-        self._is_on_segment = self._is_on and segment.file.kind == ".log"
+        self._is_on_segment = self._is_on and segment.file.kind == LOG
 
     def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         start = 0
@@ -81,7 +82,7 @@ class EpochRule(Rule):
             self._runs.append(run)
 
     def finish(self) -> None:
-        if not self._is_on or not any(segment.file.kind == ".log" for segment in self.partition.segments):
+        if not self._is_on or not any(segment.file.kind == LOG for segment in self.partition.segments):
             return
         if LEADER_EPOCHS not in self.partition.names:
             if not self.partition.is_bare:

@@ -2,6 +2,7 @@
 
 import os
 
+from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.logdir.partition_state import state_by_name
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.stores.regular_files import expect_named
@@ -15,13 +16,13 @@ def judge_file(path: str, settings: CheckSettings, report: Report, progress: Adv
     """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
     expect_named(path)
     file = segment_file(path)
-    if settings.is_07 and file.kind != ".kafka":
-        file = SegmentFile(path, ".kafka", file.leftover, file.base_offset, None, file.topic, file.partition)
+    if settings.is_07 and not file.is_07:
+        file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)
     directory = None if path == "-" else os.path.dirname(path) or "."
     partition = partition_to_check(
         directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic)
     )
-    if file.kind == ".checkpoint":
+    if file.kind == CHECKPOINT:
         from kseg.verification.directories.snapshots import is_snapshot, judge_snapshot
 
         if is_snapshot(file):

@@ -8,6 +8,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.state import index_entries as kernel
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN_EACH = 8
 """Limit of wrong entries of one kind reported one by one; more are reported as one range."""
-SUFFIXES = {".index": kernel.OFFSETS, ".timeindex": kernel.TIMES}
-_PREFIX = {".index": "index", ".timeindex": "time-index"}
+SUFFIXES = {INDEX: kernel.OFFSETS, TIME_INDEX: kernel.TIMES}
+_PREFIX = {INDEX: "index", TIME_INDEX: "time-index"}
 _CODES = {
     kernel.BELOW_BASE: "below-base",
     kernel.NEGATIVE: "misleads",
@@ -51,7 +52,7 @@ class IndexRule(Rule):
 
     def begin(self, segment: "CheckedSegment") -> None:
         self._found.clear()
-        if segment.file.kind != ".log" or segment.base_offset is None:
+        if segment.file.kind != LOG or segment.base_offset is None:
             return
         for suffix, walk in self._walks.items():
             if self._paths is not None and suffix not in self._paths:
@@ -67,28 +68,28 @@ class IndexRule(Rule):
                 walk.follow(headers.rows, headers.count)
 
     def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
-        self._walks[".timeindex"].state.has_unseen = True
+        self._walks[TIME_INDEX].state.has_unseen = True
 
     def end(self, segment: "CheckedSegment") -> None:
-        if segment.file.kind != ".log" or segment.base_offset is None:
+        if segment.file.kind != LOG or segment.base_offset is None:
             return
         self._count += 1
         for suffix, walk in self._walks.items():
             if suffix in self._found:
                 self._end(segment, suffix, walk)
         if self._paths is None and (self._found or self.partition.is_whole):
-            if ".index" not in self._found and (segment.size or not segment.is_last):
-                self._without[".index"].append(segment)
-            elif ".timeindex" not in self._found and segment.largest_timestamp >= 0:
-                self._without[".timeindex"].append(segment)
-        self._has_times = self._has_times or ".timeindex" in self._found or segment.magics[2] > 0
+            if INDEX not in self._found and (segment.size or not segment.is_last):
+                self._without[INDEX].append(segment)
+            elif TIME_INDEX not in self._found and segment.largest_timestamp >= 0:
+                self._without[TIME_INDEX].append(segment)
+        self._has_times = self._has_times or TIME_INDEX in self._found or segment.magics[2] > 0
 
     def _end(self, segment: "CheckedSegment", suffix: str, walk: IndexWalk) -> None:
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
         is_open_ended = is_live or walk.state.end < segment.size or walk.state.is_doubted
-        is_left_out = is_live or (is_open_ended and suffix == ".timeindex")
+        is_left_out = is_live or (is_open_ended and suffix == TIME_INDEX)
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
         if not walk.is_intact:
@@ -105,7 +106,7 @@ class IndexRule(Rule):
             return not segment.is_last
         own = segment.base_offset or 0
         return self.partition.are_closed or any(
-            int(stem) > own for name in self.partition.names if (stem := _stem(name, ".log"))
+            int(stem) > own for name in self.partition.names if (stem := _stem(name, LOG))
         )
 
     def add(
@@ -122,9 +123,9 @@ class IndexRule(Rule):
 
     def finish(self) -> None:
         if any(self._without.values()) and not self.partition.is_bare:
-            self._add_missing(".index", "index-missing", None)
+            self._add_missing(INDEX, "index-missing", None)
             # Brokers up to 0.10.0 wrote none; of these only 0.10.0 wrote timestamps (v1).
-            self._add_missing(".timeindex", "time-index-missing", None if self._has_times else INFO)
+            self._add_missing(TIME_INDEX, "time-index-missing", None if self._has_times else INFO)
         if self.partition.is_whole:
             self._add_orphans()
 
@@ -139,7 +140,7 @@ class IndexRule(Rule):
             self.add(code, segment, segment.path, text, severity=severity)
 
     def _add_orphans(self) -> None:
-        names, endings = self.partition.names, (*SUFFIXES, ".txnindex")
+        names, endings = self.partition.names, (*SUFFIXES, TRANSACTION_INDEX)
         present = names.union(self.partition.others or ())
         orphans = [
             name
@@ -187,7 +188,7 @@ class _IndexReport:
 
     def _facts(self, event: IndexEvent, entries: int) -> Details:
         """Returns details: the first of some wrong entries, and their number."""
-        value = "entryTimestamp" if self._suffix == ".timeindex" else "entryPosition"
+        value = "entryTimestamp" if self._suffix == TIME_INDEX else "entryPosition"
         return {"entry": event.entry, "entries": entries, "entryOffset": event.offset, value: event.value}
 
     def add_findings(self, is_compared: bool, may_go_on: bool) -> None:
@@ -217,7 +218,7 @@ class _IndexReport:
         ends_with_zeros = self._sizes()
         if not is_compared:
             return
-        if self._suffix == ".index":
+        if self._suffix == INDEX:
             self._density()
         elif not wrong and not ends_with_zeros and self._rule.is_closed(self._segment):
             self._last_timestamp()

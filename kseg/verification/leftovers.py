@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR
+from kseg.formats.suffixes import CLEANED, DELETED, LEFTOVER_SUFFIXES, LOG, LOG_SUFFIXES, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
-from kseg.segment.files import LEFTOVER_SUFFIXES, LOG_SUFFIXES, PARTITION_FILES, SIDE_SUFFIXES
+from kseg.segment.files import PARTITION_FILES, segment_stem
 from kseg.segment.reader import SegmentReader
 from kseg.segment.skipped_files import some
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
@@ -28,8 +29,8 @@ from kseg.verification.rule import Rule
 from kseg.verification.side_files import judge_side_file
 
 _DIGITS = 20
-_USUAL = frozenset({".log", ".index", ".timeindex", ".txnindex", ".snapshot"})
-_NEEDS_NUMBER = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
+_USUAL = frozenset({LOG, *SIDE_SUFFIXES})
+_NEEDS_NUMBER = (LOG, *SIDE_SUFFIXES, CLEANED, SWAP)
 _SNAPSHOT = r"[0-9]+-[0-9]+(-[^.]*)?\.checkpoint(\.deleted|\..*part)?"
 _ENDINGS = (*LOG_SUFFIXES, *SIDE_SUFFIXES)
 
@@ -68,8 +69,8 @@ class LeftoverRule(Rule):
             if name.endswith(_NEEDS_NUMBER) and integer(stem, 64) is None:
                 text = f"a broker reads the name {name} up to its first dot as an offset"
                 self.report.add("broker-would-not-start", self._path(name), text)
-            elif name.endswith(".log") and len(stem) != _DIGITS:
-                text = f"a broker opens {int(stem):020}.log instead, and creates it if it is missing"
+            elif name.endswith(LOG) and len(stem) != _DIGITS:
+                text = f"a broker opens {segment_stem(int(stem))}.log instead, and creates it if it is missing"
                 self.report.add("unpadded-name", self._path(name), text)
             elif not _is_known(name):
                 unknown.append(name)
@@ -79,10 +80,10 @@ class LeftoverRule(Rule):
 
     def _leftovers(self, names: list[str]) -> None:
         names = [name for name in names if not name.endswith(".checkpoint.deleted")]
-        deleted = [name for name in names if name.endswith(".deleted")]
-        cleaned = [name for name in names if name.endswith(".cleaned")]
+        deleted = [name for name in names if name.endswith(DELETED)]
+        cleaned = [name for name in names if name.endswith(CLEANED)]
         lowest = min((base for name in cleaned if (base := _base(name)) is not None), default=None)
-        swaps = [name for name in names if name.endswith(".swap") and _base(name) is not None]
+        swaps = [name for name in names if name.endswith(SWAP) and _base(name) is not None]
         undone = [name for name in swaps if lowest is not None and (_base(name) or 0) >= lowest]
         swaps = [name for name in swaps if name not in undone]
         for code, found in (("leftover-deleted", deleted), ("leftover-cleaned", cleaned + undone)):
@@ -109,7 +110,7 @@ class LeftoverRule(Rule):
             self.report.add("unfinished-swap", self._path(log.name), text, offset=log.base, details=details)
             index = log.name.replace(".log.", ".index.")
             # The old index is removed with the range, unless the range is empty.
-            is_kept = log.last < 0 and index.removesuffix(".swap") in self.partition.names
+            is_kept = log.last < 0 and index.removesuffix(SWAP) in self.partition.names
             if index not in names and not is_kept:
                 self.report.add("swap-without-index", self._path(log.name), "it has no .index.swap", offset=log.base)
         if not self.partition.is_compacted:
@@ -153,7 +154,7 @@ class LeftoverRule(Rule):
             details = {"firstOffset": first, "lastOffset": file.last}
             text = f"offsets {first} to {file.last} are in no other file of the partition, and a start removes it"
             # A recovery or a truncation by the leader also leaves .deleted files, but no other ones.
-            severity = None if file.name.endswith(".deleted") else ERROR
+            severity = None if file.name.endswith(DELETED) else ERROR
             self.report.add(
                 "leftover-holds-data", self._path(file.name), text, offset=first, severity=severity, details=details
             )

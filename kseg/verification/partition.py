@@ -10,9 +10,10 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_SEGMENT_BYTES
 from kseg.logdir.partition_state import BrokerState
-from kseg.segment.files import PARTITION_FILES, SIDE_SUFFIXES, SegmentFile
+from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import BatchProblem, HeaderRows, SegmentSurvey
@@ -23,7 +24,7 @@ from kseg.verification.directories.unread import add_unread_for, packed, why_no_
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 
-_USUAL = (".log", ".index", ".timeindex")
+_USUAL = (LOG, INDEX, TIME_INDEX)
 
 
 @dataclass(slots=True)
@@ -136,8 +137,8 @@ class Partition:
         """Names in the directory that are neither regular names of its segments and indexes, nor files that each
         partition has. Valid when all segments were read."""
         if self._odd_names is None:
-            stems = [f"{segment.file.base_offset or 0:020}" for segment in self.segments]
-            usual = [stem + suffix for stem in stems if stem + ".log" in self.names for suffix in _USUAL]
+            stems = [segment_stem(segment.file.base_offset or 0) for segment in self.segments]
+            usual = [stem + suffix for stem in stems if stem + LOG in self.names for suffix in _USUAL]
             self._odd_names = self.names.difference(usual, PARTITION_FILES)
         return self._odd_names
 
@@ -146,7 +147,7 @@ class Partition:
         """Whether there are only segments, outside of a log directory: a copy, in which no side file counts as
         missing."""
         return not self.broker.is_known and not any(
-            "." + ending.removesuffix(".deleted").rpartition(".")[2] in SIDE_SUFFIXES for ending in self.endings
+            "." + ending.removesuffix(DELETED).rpartition(".")[2] in SIDE_SUFFIXES for ending in self.endings
         )
 
     @property
@@ -236,7 +237,7 @@ def _judge(
 ) -> None:
     is_live = partition.is_live and segment.is_last
     reader = SegmentReader(
-        source, segment.file.kind == ".kafka", segment.base_offset or 0, is_live, None, partition.buffers.scratch,
+        source, segment.file.is_07, segment.base_offset or 0, is_live, None, partition.buffers.scratch,
         SegmentSurvey.scan_options(partition.level),
     )  # fmt: skip
     survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
@@ -262,7 +263,7 @@ def _judge(
     for i, end in overridden.end:
         end(rules[i], segment)
     progress(segment.size - reported)
-    if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == ".log":
+    if segment.size > MAX_SEGMENT_BYTES and segment.file.kind == LOG:
         partition.report.add("segment-too-large", segment.path, f"{segment.size} bytes")
     totals = partition.report.totals
     totals.files += 1

@@ -10,7 +10,7 @@ from kseg.errors import PathError
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
-from kseg.stores.remote.storage import is_remote_storage
+from kseg.stores.remote.recognition import is_remote_storage
 from kseg.verification.files import judge_file
 from kseg.verification.report import Report
 from kseg.verification.settings import Advance, CheckSettings

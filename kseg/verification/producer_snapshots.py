@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from kseg.errors import PathError
 from kseg.findings.table import INFO
 from kseg.formats.byte_types import Sliceable
+from kseg.formats.suffixes import SNAPSHOT
+from kseg.segment.files import segment_stem
 from kseg.sidefiles.producer_snapshot import ENTRY, HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_TIMESTAMP, MAX_PRODUCERS, ProducerStates
 from kseg.stores.regular_files import first_bytes
@@ -18,9 +20,9 @@ from kseg.stores.source import open_source
 from kseg.verification.report import SHOWN_PER_FILE
 
 if TYPE_CHECKING:
-    from kseg.verification.partition import Partition
+    from kseg.segment.files import segment_stem
+from kseg.verification.partition import Partition
 
-_SUFFIX = ".snapshot"
 _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8
 """The smallest file that no broker can read, because a broker reads it into one array."""
@@ -42,11 +44,11 @@ class ProducerSnapshots:
     def _listed(self) -> set[int]:
         if not self._partition.is_whole or "snapshot" not in self._partition.endings:
             return set()
-        stems = (name.removesuffix(_SUFFIX) for name in self._partition.names if name.endswith(_SUFFIX))
+        stems = (name.removesuffix(SNAPSHOT) for name in self._partition.names if name.endswith(SNAPSHOT))
         return {int(stem) for stem in stems if len(stem) == 20 and stem.isascii() and stem.isdecimal()}
 
     def _path(self, offset: int) -> str:
-        return os.path.join(self._partition.directory or "", f"{offset:020}{_SUFFIX}")
+        return os.path.join(self._partition.directory or "", segment_stem(offset) + SNAPSHOT)
 
     @property
     def next_offset(self) -> int | None:

@@ -6,6 +6,7 @@ from functools import cached_property
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG_07
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, read_log_directory
 from kseg.logdir.partitions import Partitions
 from kseg.logdir.transactional_ids import TransactionState, transaction_states
@@ -39,7 +40,7 @@ class RepairTarget:
     @cached_property
     def is_07(self) -> bool:
         """Whether offsets are positions, so that only the end of a file can be removed."""
-        return self.partition is not None and any(name.endswith(".kafka") for name in file_names(self.path))
+        return self.partition is not None and any(name.endswith(LOG_07) for name in file_names(self.path))
 
     @property
     def topic_id(self) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, Kind
-from kseg.verification.coordinator import with_coordinator_facts
+from kseg.formats.suffixes import SWAP
 from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Repairs:
             needs = kind.needs or (DECISION if kind.repair else None)
             return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
         # A start renames a .swap unchecked; only salvage removes a bad one.
-        is_swap = kind.repair == REINDEX and finding.file.endswith(".swap")
+        is_swap = kind.repair == REINDEX and finding.file.endswith(SWAP)
         verb, options = _parsed(SALVAGE if is_swap else kind.repair)
         needs = kind.needs
         if needs == TOPIC_ID and (topic_id := target.topic_id) is not None:
@@ -136,6 +136,8 @@ class Repairs:
 
     def _with_coordinator_facts(self, finding: Finding) -> Finding:
         """Returns the finding with facts from the coordinator of its transaction."""
+        from kseg.verification.coordinator import with_coordinator_facts  # few findings are about transactions
+
         target = self._targets().target_of(finding.file)
         return finding if target is None else with_coordinator_facts(finding, target)
 

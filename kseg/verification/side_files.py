@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kseg.formats.suffixes import LOG, SNAPSHOT, TRANSACTION_INDEX
 from kseg.segment.files import CLEAN_SHUTDOWN, QUORUM_STATE, SegmentFile, segment_file
 from kseg.segment.survey import QUICK
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
@@ -24,8 +25,8 @@ SHOWN_PROBLEMS = 1000
 """Limit of problems reported for one file; random bytes give one per entry."""
 
 _CODES = {
-    ".txnindex": "transaction-index-damaged",
-    ".snapshot": "producer-snapshot-damaged",
+    TRANSACTION_INDEX: "transaction-index-damaged",
+    SNAPSHOT: "producer-snapshot-damaged",
     LEADER_EPOCHS: "leader-epochs-damaged",
     ".leader_epoch_checkpoint": "leader-epochs-damaged",
     **dict.fromkeys(OFFSET_CHECKPOINTS, "unreadable-checkpoint"),
@@ -63,13 +64,13 @@ def judge_side_file(partition: "Partition", side: SideFile, progress: Callable[[
 
 def _judge_index(partition: "Partition", side: SideFile, progress: Callable[[int], None]) -> None:
     rule = IndexRule(partition, {side.kind: side.path})
-    log = side.beside(".log")
+    log = side.beside(LOG)
     if partition.level != QUICK and not side.is_remote_copy and trees.isfile(log):
         judge_segments(partition, [segment_file(log)], [rule], progress)
         return
     with open_source(side.path) as source:
         size = source.size
-    file = SegmentFile(log, ".log", side.leftover, side.base_offset, None, partition.topic, partition.number)
+    file = SegmentFile(log, LOG, side.leftover, side.base_offset, None, partition.topic, partition.number)
     segment = CheckedSegment(file, 0, True)
     partition.level = QUICK
     rule.begin(segment)

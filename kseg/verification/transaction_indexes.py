@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import PathError
 from kseg.findings.table import ERROR, WARNING
+from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.sidefiles.producer_state import Abort, ProducerStates
 from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex
 from kseg.stores.source import open_source
@@ -35,7 +36,7 @@ class TransactionIndexes:
         """Compares the file with the ABORT markers of the segment, which was read completely."""
         if self._partition.directory is None or segment.path == "-" or not (aborts or self._has_indexes):
             return
-        path = segment.beside(".txnindex")
+        path = segment.beside(TRANSACTION_INDEX)
         severity = WARNING if self._partition.broker.will_be_scanned(segment.next_offset) else ERROR
         if os.path.basename(path) not in self._partition.names:
             needed = [abort for abort in aborts if abort.filled and abort.is_certain]

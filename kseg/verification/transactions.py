@@ -75,7 +75,7 @@ class ProducerRule(Rule):
 
     def begin(self, segment: "CheckedSegment") -> None:
         # 0.7 has neither producers nor logical offsets.
-        self._is_on_segment = self._is_on and segment.file.kind != ".kafka"
+        self._is_on_segment = self._is_on and not segment.file.is_07
         if self._is_on_segment:
             self._states.begin()
             self._aborts = []

@@ -14,7 +14,7 @@ from kseg.stores.source import open_source
 def one_round(path: str) -> tuple[float, int]:
     start = process_time()
     with open_source(path) as source:
-        runs = SegmentReader(source, era_07=path.endswith(".kafka")).runs()
+        runs = SegmentReader(source, is_07=path.endswith(".kafka")).runs()
         items = sum(1 if isinstance(item, Damage) else item.count for item in runs)
     return process_time() - start, items
 

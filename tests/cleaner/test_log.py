@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.cleaner.log import LOG, TIME_INDEX, CleanerSegment
+from kseg.cleaner.log import CleanerSegment
+from kseg.formats.suffixes import LOG, TIME_INDEX
 
 ENTRIES = [(1_790_000_000_000 + 7 * number, 3 * number) for number in range(5000)]
 

@@ -3,9 +3,10 @@
 import pytest
 
 from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import INDEX, LOG, TIME_INDEX, CleanerSegment, segments_between
+from kseg.cleaner.log import CleanerSegment, segments_between
 from kseg.cleaner.ranges import TRANSACTION, LogLimits, cleanable_range
 from kseg.cleaner.settings import CleanerSettings
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 
 SECOND_NS = 1_000_000_000
 

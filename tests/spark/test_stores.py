@@ -119,8 +119,6 @@ def test_what_only_hadoop_opens_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(stores, "UrlObjects", fail)
     with pytest.raises(KsegError, match=r"wasb://archive: fsspec has no file system .* JVM"):
         rows_of("wasb://logs@archive/orders-0")
-    with pytest.raises(KsegError, match=r"hdfs://nowhere:8020: .*needs Hadoop's libhdfs"):
-        rows_of("hdfs://nowhere:8020/orders-0", **{"storage.libhdfs": "true"})
 
 
 @pytest.mark.parametrize("inside", ["", "/librdkafka-gzip-0", "/librdkafka-*-0"])

@@ -112,3 +112,12 @@ def test_urls_of_buckets_have_no_credentials(scheme: str) -> None:
     with pytest.raises(KsegError, match="not read from there") as caught:
         open_objects(f"{scheme}://user:secret@bucket/a")
     assert "secret" not in str(caught.value)
+
+
+def test_libhdfs_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm/libjvm.so) failed")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", fail)
+    with pytest.raises(KsegError, match=r"^hdfs://nn:8020: needs Hadoop's libhdfs .*; webhdfs://HOST:9870/PATH needs"):
+        UrlObjects("hdfs://nn:8020")

@@ -28,25 +28,25 @@ Slices = Callable[[int, int], Any]
 """Returns the bytes (start, stop) relative to the header, None if some are missing."""
 
 
-def fields_of(head: bytes, era_07: bool) -> tuple[tuple[str, int], ...]:
+def fields_of(head: bytes, is_07: bool) -> tuple[tuple[str, int], ...]:
     """Returns names and sizes of the header's fields, by its magic; for an unknown magic the fields before it."""
-    at = V07_MAGIC if era_07 else ENTRY_MAGIC
+    at = V07_MAGIC if is_07 else ENTRY_MAGIC
     magic = head[at] if len(head) > at else -1
-    if era_07:
+    if is_07:
         return _V07.get(magic, _V07[0][:2])
     if magic in (0, 1):
         return _V0 if magic == 0 else _V1
     return _V2 if magic == MAGIC_V2 else _UNKNOWN
 
 
-def show_header(lines: HexLines, head: bytes, position: int, size: int, era_07: bool, read: Slices) -> int:
+def show_header(lines: HexLines, head: bytes, position: int, size: int, is_07: bool, read: Slices) -> int:
     """Prints the header at ``position``, as far as ``head`` contains it. Returns its size in bytes.
 
     ``size``: size of the batch or damage. The CRC is computed over bytes from ``read``.
     """
     at = 0
     seen: dict[str, int] = {}
-    for name, width in fields_of(head, era_07):
+    for name, width in fields_of(head, is_07):
         data = head[at : at + width]
         if len(data) < width:
             if data:
@@ -54,25 +54,25 @@ def show_header(lines: HexLines, head: bytes, position: int, size: int, era_07: 
             return len(head)
         number = int.from_bytes(data, "big", signed=name != "crc")
         seen[name] = number
-        value, color = _meaning(name, number, seen, head, position, era_07, read)
+        value, color = _meaning(name, number, seen, head, position, is_07, read)
         lines.field(position + at, data, name, value, color)
         at += width
     return at
 
 
 def _meaning(
-    name: str, number: int, seen: dict[str, int], head: bytes, position: int, era_07: bool, read: Slices
+    name: str, number: int, seen: dict[str, int], head: bytes, position: int, is_07: bool, read: Slices
 ) -> tuple[str, str | None]:
     """Returns the value as text, and its color."""
     if name in ("batchLength", "size"):
-        end = position + number + (4 if era_07 else 12)
+        end = position + number + (4 if is_07 else 12)
         return (f"{number}: ends at {end}", None) if number >= 0 else (f"{number}: invalid", "red")
     if name == "magic":
-        return _magic(number, era_07)
+        return _magic(number, is_07)
     if name == "crc":
-        return _crc(number, seen, head, era_07, read)
+        return _crc(number, seen, head, is_07, read)
     if name == "attributes":
-        return _attributes(number, seen, era_07), None
+        return _attributes(number, seen, is_07), None
     if name == "lastOffsetDelta":
         return f"{number}: last offset {seen['baseOffset'] + number}", None
     if name == "baseTimestamp" and seen["attributes"] & 64:
@@ -84,16 +84,16 @@ def _meaning(
     return str(number), None
 
 
-def _magic(number: int, era_07: bool) -> tuple[str, str | None]:
-    known = (0, 1) if era_07 else (0, 1, 2)
+def _magic(number: int, is_07: bool) -> tuple[str, str | None]:
+    known = (0, 1) if is_07 else (0, 1, 2)
     if number not in known:
         return f"{number}: names no format", "red"
-    return (f"{number}: format of 0.7" if era_07 else f"{number}: format v{number}"), None
+    return (f"{number}: format of 0.7" if is_07 else f"{number}: format v{number}"), None
 
 
-def _crc(stored: int, seen: dict[str, int], head: bytes, era_07: bool, read: Slices) -> tuple[str, str | None]:
+def _crc(stored: int, seen: dict[str, int], head: bytes, is_07: bool, read: Slices) -> tuple[str, str | None]:
     """Checks the CRC over the number of bytes in the length field."""
-    if era_07:
+    if is_07:
         start, stop = 9 + (seen["magic"] != 0), seen["size"] + 4
     elif "batchLength" in seen:
         start, stop = 21, seen["batchLength"] + 12
@@ -106,9 +106,9 @@ def _crc(stored: int, seen: dict[str, int], head: bytes, era_07: bool, read: Sli
     return (f"{stored}: right", "green") if stored == wanted else (f"{stored}: wrong, computed {wanted}", "red")
 
 
-def _attributes(bits: int, seen: dict[str, int], era_07: bool) -> str:
-    found = [codec_name(bits & (3 if era_07 else 7))]
-    if era_07:
+def _attributes(bits: int, seen: dict[str, int], is_07: bool) -> str:
+    found = [codec_name(bits & (3 if is_07 else 7))]
+    if is_07:
         return f"0x{bits & 0xFF:02x}: {found[0]}"
     is_v2 = "batchLength" in seen
     if is_v2 or seen["magic"] == 1:

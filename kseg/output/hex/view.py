@@ -53,14 +53,14 @@ class HexPrinter(Printer):
         self._lines = HexLines(self._write, paint or Paint(), width, first, last, is_limited=positions is not None)
         self._unpacked = unpacked
         self._buffer: Any = b""
-        self._era_07 = False
+        self._is_07 = False
 
     def begin(self, file: SegmentFile) -> None:
         self._lines.file(file.path)
 
     def attend(self, reader: SegmentReader) -> None:
         """Selects the reader of the following items."""
-        self._buffer, self._era_07 = reader.buffer, reader.era_07
+        self._buffer, self._is_07 = reader.buffer, reader.is_07
 
     def finish(self) -> None:
         self.sink.flush()
@@ -84,9 +84,9 @@ class HexPrinter(Printer):
         if isinstance(batch, RecordBatch):
             self._record_batch(batch)
         else:
-            era_07 = isinstance(batch, Message07)
+            is_07 = isinstance(batch, Message07)
             budget = [self.scratch.max_batch_bytes]
-            self._entry(self._lines, batch.data, batch.position, batch.size, era_07, budget, 0)
+            self._entry(self._lines, batch.data, batch.position, batch.size, is_07, budget, 0)
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1
@@ -102,7 +102,7 @@ class HexPrinter(Printer):
         if damage.code != "zero-block":
             lines.note("if a header began here:")
             head = bytes(self._buffer[damage.position : min(damage.position + HEADER_BYTES, damage.end)])
-            read = show_header(lines, head, damage.position, damage.length, self._era_07, self._damaged_bytes(damage))
+            read = show_header(lines, head, damage.position, damage.length, self._is_07, self._damaged_bytes(damage))
             if read < damage.length:
                 lines.note("bytes after it:")
         view = BytesFrom(self._buffer, damage.position)
@@ -147,14 +147,14 @@ class HexPrinter(Printer):
             show_records(self._lines.unpacked(), payload, start, 0, header)
 
     def _entry(
-        self, lines: HexLines, data: BytesLike, position: int, size: int, era_07: bool, budget: list[int], depth: int
+        self, lines: HexLines, data: BytesLike, position: int, size: int, is_07: bool, budget: list[int], depth: int
     ) -> None:
         """Prints a v0, v1 or 0.7 message of ``size`` bytes at ``position``; data[0] is its first byte."""
-        read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, era_07, _slices(data))
-        if (era_07 and read < v07.MIN_BYTES) or (not era_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
+        read = show_header(lines, bytes(data[:HEADER_BYTES]), position, size, is_07, _slices(data))
+        if (is_07 and read < v07.MIN_BYTES) or (not is_07 and data[ENTRY_MAGIC] >= MAGIC_V2):
             _show_unknown(lines, data, position, read)
             return
-        if era_07:
+        if is_07:
             codec, value = v07.parse_header(data).codec, (read, size)
         else:
             codec = data[LEGACY_FLAGS] & CODEC
@@ -164,16 +164,16 @@ class HexPrinter(Printer):
             value = found
         start, stop = value
         if stop > start:
-            name = "payload" if era_07 else "value"
+            name = "payload" if is_07 else "value"
             shown = name if codec == 0 else f"{name}, compressed"
             lines.content(position + start, data[start:stop], shown, is_record=False)
         if codec and self._unpacked and lines.shows(position, position + size):
-            magic = KAFKA_0_7 if era_07 else data[ENTRY_MAGIC]
+            magic = KAFKA_0_7 if is_07 else data[ENTRY_MAGIC]
             inside = self._lines.unpacked() if depth == 0 else lines
-            self._open_entry(inside, data[start:stop], codec, magic, era_07, budget, depth)
+            self._open_entry(inside, data[start:stop], codec, magic, is_07, budget, depth)
 
     def _open_entry(
-        self, lines: HexLines, value: BytesLike, codec: int, magic: int, era_07: bool, budget: list[int], depth: int
+        self, lines: HexLines, value: BytesLike, codec: int, magic: int, is_07: bool, budget: list[int], depth: int
     ) -> None:
         if depth >= MAX_NESTING:
             self._lines.note(f"more than {MAX_NESTING} compressed messages inside each other", "red")
@@ -187,8 +187,8 @@ class HexPrinter(Printer):
         lines.note(f"decompressed: {len(payload)} bytes", "green")
         at, overhead, least = (
             0,
-            V07_SIZE_BYTES if era_07 else ENTRY_OVERHEAD,
-            v07.MIN_BYTES if era_07 else message_set.MIN_BYTES,
+            V07_SIZE_BYTES if is_07 else ENTRY_OVERHEAD,
+            v07.MIN_BYTES if is_07 else message_set.MIN_BYTES,
         )
         while at < len(payload):
             left = len(payload) - at
@@ -201,7 +201,7 @@ class HexPrinter(Printer):
                 lines.rows(0, payload, at, len(payload), DAMAGE_BYTES)
                 return
             lines.title(at, f"message inside, {size} bytes")
-            self._entry(lines, payload[at : at + size], at, size, era_07, budget, depth + 1)
+            self._entry(lines, payload[at : at + size], at, size, is_07, budget, depth + 1)
             at += size
         lines.note(f"end of the {len(payload)} bytes", "green")
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from kseg.errors import PathError
 from kseg.formats.byte_types import Sliceable
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink
 from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
@@ -61,15 +62,15 @@ class SidePrinter:
         """Prints one file. Raises PathError if it cannot be opened."""
         with open_source(file.path) as source:
             self.begin(file)
-            is_index = file.kind in (".index", ".timeindex", ".txnindex")
+            is_index = file.kind in INDEX_SUFFIXES
             end = source.end_of_data() if is_index else 0
             if end > MAX_INDEX_BYTES:
                 self._fail(f"{file.path}: has {source.size} bytes, more than any index: its entries are not shown")
-            elif file.kind == ".index":
+            elif file.kind == INDEX:
                 self._offset_index(file, OffsetIndex(source.buffer, file.base_offset, end))
-            elif file.kind == ".timeindex":
+            elif file.kind == TIME_INDEX:
                 self._time_index(file, TimeIndex(source.buffer, file.base_offset, end))
-            elif file.kind == ".txnindex":
+            elif file.kind == TRANSACTION_INDEX:
                 self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, end))
             else:
                 self.rest(file, source.buffer)
@@ -169,12 +170,12 @@ class SidePrinter:
 
     @contextmanager
     def _log_beside(self, file: SideFile) -> Iterator[IndexedLog | None]:
-        with self._beside(file, ".log") as source:
+        with self._beside(file, LOG) as source:
             yield None if source is None else IndexedLog(source.buffer, self.scratch)
 
     @contextmanager
     def _index_beside(self, file: SideFile) -> Iterator[OffsetIndex | None]:
-        with self._beside(file, ".index") as source:
+        with self._beside(file, INDEX) as source:
             yield None if source is None else OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
 
     @contextmanager

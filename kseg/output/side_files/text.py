@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kseg.formats.byte_types import Sliceable
+from kseg.formats.suffixes import SNAPSHOT
 from kseg.output.file_names import as_java_writes
 from kseg.output.kafka_text import printable
 from kseg.output.side_files.fields import fields
@@ -71,7 +72,7 @@ class SideTextPrinter(SidePrinter):
             self.warn(f"{file.path}: {problem.code} at position {problem.position}: {problem.message}")
 
     def rest(self, file: SideFile, buffer: Sliceable) -> None:
-        if file.kind == ".snapshot":
+        if file.kind == SNAPSHOT:
             self._snapshot(file, ProducerSnapshot(buffer))
             return
         if file.kind == ".kafka_cleanshutdown" and not len(buffer):

@@ -1,7 +1,8 @@
 """Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
 TransactionIndex). Since 2.3 only the transaction index is checked."""
 
-from kseg.recovery.broker.segments import INDEX, TIME_INDEX, TXN_INDEX, BrokerSegment
+from kseg.formats.suffixes import INDEX, TIME_INDEX, TRANSACTION_INDEX
+from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.releases.recovery import Era
 from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
@@ -47,7 +48,7 @@ def _time_index_problem(segment: BrokerSegment, era: Era) -> str | None:
 
 
 def _transaction_index_problem(segment: BrokerSegment) -> str | None:
-    name, workspace = segment.name(TXN_INDEX), segment.workspace
+    name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
     if name not in workspace:
         return None
     for entry in TransactionIndex(workspace.read(name), segment.base_offset):

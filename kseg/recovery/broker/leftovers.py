@@ -4,7 +4,8 @@ A .swap is a complete new segment that replaces others, after compaction or a sp
 recovered when all others are loaded (`kseg.recovery.broker.loading`); since then it is only renamed.
 """
 
-from kseg.recovery.broker.segments import CLEANED, DELETED, INDEX, INDEXES, LOG, SWAP, BrokerSegment
+from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX, INDEX_SUFFIXES, LOG, SWAP
+from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.names import leading_offset, offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
@@ -12,7 +13,7 @@ from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 
 _LONG_MAX = (1 << 63) - 1
 _LOG_SWAP = LOG + SWAP
-CHECKPOINT_DELETED = ".checkpoint" + DELETED
+CHECKPOINT_DELETED = CHECKPOINT + DELETED
 """KRaft snapshots marked as deleted (Snapshots.DELETE_SUFFIX), which a load leaves."""
 
 
@@ -58,7 +59,7 @@ def _remove_leftovers(workspace: Workspace, era: Era) -> list[str]:
 
 def _clear_indexes(workspace: Workspace, name: str, era: Era, swaps: list[str]) -> None:
     """Removes the indexes of a .swap, or those that it replaces; they are rebuilt."""
-    kinds = INDEXES if era.has_producers else (INDEX,)
+    kinds = INDEX_SUFFIXES if era.has_producers else (INDEX,)
     stem = next((name.removesuffix(kind + SWAP) for kind in kinds if name.endswith(kind + SWAP)), None)
     if stem is not None and era.deletes_index_swaps:
         swaps.remove(name)

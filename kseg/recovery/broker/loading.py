@@ -15,6 +15,17 @@ from collections.abc import Callable
 
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
+from kseg.formats.suffixes import (
+    INDEX,
+    INDEX_SUFFIXES,
+    LOG,
+    LOG_07,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT,
+    SWAP,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+)
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
@@ -24,28 +35,18 @@ from kseg.recovery.broker.index_sanity import index_problem, offset_index_proble
 from kseg.recovery.broker.leftovers import handle_leftovers
 from kseg.recovery.broker.losses import Loss, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
-from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
 from kseg.recovery.broker.remains import SegmentRemains
 from kseg.recovery.broker.scan_cache import ScanCache
-from kseg.recovery.broker.segments import (
-    INDEX,
-    INDEXES,
-    LOG,
-    SUFFIXES,
-    SWAP,
-    TIME_INDEX,
-    TXN_INDEX,
-    BrokerSegment,
-    LogEnd,
-)
+from kseg.recovery.broker.segments import BrokerSegment, LogEnd
 from kseg.recovery.broker.splitting import split
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, Cut
-from kseg.recovery.names import offset_of, segment_stem
+from kseg.recovery.names import offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.topic_ids import TopicIds, repair_topic_id
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import SWAP_RECOVERED
+from kseg.segment.files import segment_stem
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -120,7 +121,7 @@ class PartitionLoad:
 
     def _refuse_07(self) -> None:
         """Raises UnsupportedError if all segments are of 0.7."""
-        if self.workspace.names(".kafka") and not self.workspace.names(LOG):
+        if self.workspace.names(LOG_07) and not self.workspace.names(LOG):
             raise UnsupportedError(
                 f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
                 "positions, so nothing can be cut out of them; kseg dump shows the intact batches after damage"
@@ -135,7 +136,7 @@ class PartitionLoad:
 
     def _load_segments(self) -> None:
         workspace, era = self.workspace, self.start.era
-        kinds = [INDEX, *[TIME_INDEX] * era.has_time_index, *[TXN_INDEX] * era.has_producers]
+        kinds = [INDEX, *[TIME_INDEX] * era.has_time_index, *[TRANSACTION_INDEX] * era.has_producers]
         self._is_loading = True
         for name in workspace.names():
             if name.endswith(tuple(kinds)):
@@ -197,7 +198,7 @@ class PartitionLoad:
     def _reindex(self, segment: BrokerSegment) -> None:
         """Rebuilds the missing ones of the offset and time index; all indexes of a part of a split."""
         files = self.workspace.files
-        kept = {name: files[name] for kind in INDEXES if (name := segment.name(kind)) in files}
+        kept = {name: files[name] for kind in INDEX_SUFFIXES if (name := segment.name(kind)) in files}
         is_part = segment.stem in self._parts
         each = self._scan(segment)[1] if is_part else _none_replayed
         segment.recover(self.interval.size, self.start.era, each, lambda *_: None)
@@ -211,10 +212,10 @@ class PartitionLoad:
         for other in [other for other in self.segments if first <= other < end]:
             is_replaced = not self.start.era.marks_splits or self._end_of(self.segments[other]).offset > base
             if is_replaced:
-                for kind in SUFFIXES:
+                for kind in SEGMENT_SUFFIXES:
                     self.workspace.delete(self.segments[other].name(kind), "is replaced by a cleaned segment")
                 del self.segments[other]
-        for kind in SUFFIXES:
+        for kind in SEGMENT_SUFFIXES:
             if swap.name(kind) in self.workspace:
                 self.workspace.rename(swap.name(kind), swap.stem + kind, "completes an interrupted swap")
         self.segments[base] = self._segment(swap.stem, base)
@@ -310,7 +311,7 @@ class PartitionLoad:
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
         self._cut(segment, 0, segment.base_offset, reason)
         self.remains.pop(segment.base_offset, None)
-        for suffix in INDEXES:
+        for suffix in INDEX_SUFFIXES:
             if segment.stem + suffix in self.workspace:
                 self.workspace.write(segment.stem + suffix, [b""], reason)
         return size
@@ -398,7 +399,7 @@ class PartitionLoad:
         loss = self._loss(segment, 0)
         if self.cuts:
             self.cuts[-1].loss.add(loss)
-        for suffix in SUFFIXES:
+        for suffix in SEGMENT_SUFFIXES:
             removed = [Removed(0, segment.size, reason, *_offsets(loss), loss.records)] if suffix == LOG else []
             self.workspace.delete(segment.stem + suffix, reason, removed)
         if self.start.era.keeps_snapshot_of_each_segment:

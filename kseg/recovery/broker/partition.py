@@ -3,11 +3,12 @@
 from dataclasses import dataclass, field
 
 from kseg.changes.plan import Plan
+from kseg.formats.suffixes import LOG, LOG_07
 from kseg.logdir.index_interval import Interval
 from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.start import BrokerStart, Cut
-from kseg.recovery.broker.v07 import LOG_SUFFIX, Load07
+from kseg.recovery.broker.v07 import Load07
 
 DELETE_SUFFIX = "-delete"
 
@@ -34,7 +35,7 @@ def plan_partition(directory: str, start: BrokerStart) -> Recovery:
     Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.
     """
     workspace = start.workspace(directory)
-    if start.era.is_07 or (workspace.names(LOG_SUFFIX) and not workspace.names(".log")):
+    if start.era.is_07 or (workspace.names(LOG_07) and not workspace.names(LOG)):
         old = Load07(workspace, start)
         old.run()
         return Recovery(directory, workspace.plan(), old.next_offset, old.cuts, old.scanned)

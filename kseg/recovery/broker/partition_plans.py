@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from kseg.changes.plan import Content, Pieces
 from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import LOG
 from kseg.recovery.broker.partition import Recovery, plan_partition
-from kseg.recovery.broker.segments import LOG
 from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.spill import File, spill
 from kseg.recovery.workspace import SPILL_BYTES, Workspace

@@ -6,11 +6,12 @@ its start in the offset index and verifies no checksum. So damage below the reco
 
 from collections.abc import Iterable, Mapping
 
+from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_MAGIC, BATCH_WIDTH
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.replayed_read import ReplayedRead
-from kseg.recovery.broker.segments import LOG, BadFrameError, BrokerSegment
+from kseg.recovery.broker.segments import BadFrameError, BrokerSegment
 from kseg.recovery.names import offset_of
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.workspace import Workspace

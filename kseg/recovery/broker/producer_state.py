@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch, int64s
+from kseg.formats.suffixes import SNAPSHOT
 from kseg.kernel.layout.rows import (
     BATCH_BASE_TIMESTAMP,
     BATCH_COORDINATOR_EPOCH,
@@ -25,10 +26,11 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.state.producer_table import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.broker.markers import BadMarkerError, read_marker
-from kseg.recovery.names import leading_offset, segment_stem
+from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
+from kseg.segment.files import segment_stem
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -43,7 +45,6 @@ from kseg.sidefiles.producer_state import MAX_PRODUCERS, Abort, Event, ProducerS
 from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
-SUFFIX = ".snapshot"
 SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size
 
@@ -95,7 +96,7 @@ class ProducerStateManager:
     def load_names(self) -> None:
         """Finds the snapshot files in the workspace."""
         self.offsets = {}
-        for name in self._workspace.names(SUFFIX):
+        for name in self._workspace.names(SNAPSHOT):
             offset = leading_offset(name)
             if offset is not None:
                 self.offsets[offset] = name
@@ -104,7 +105,7 @@ class ProducerStateManager:
         """Writes a snapshot at the end offset, unless there is one at this offset or a higher one."""
         if self.end_offset <= self.snapshot_offset:
             return
-        name = segment_stem(self.end_offset) + SUFFIX
+        name = segment_stem(self.end_offset) + SNAPSHOT
         entries = {entry.producer_id: entry for entry in self.state.entries(self._era.marker_effect)}
         ordered = _ORDERS[self._era.snapshot_order]
         content = build_producer_snapshot(entries[producer_id] for producer_id in ordered(entries))

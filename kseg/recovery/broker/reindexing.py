@@ -4,10 +4,11 @@ from dataclasses import replace
 from functools import partial
 
 from kseg.errors import KsegError
+from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.logdir.index_interval import Interval, chosen_interval
 from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
-from kseg.recovery.broker.segments import LOG, BrokerSegment
+from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.names import offset_of
 from kseg.recovery.workspace import Workspace

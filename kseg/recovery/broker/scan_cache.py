@@ -6,8 +6,9 @@ only if the producers at the segment's base do, because an earlier segment has m
 
 from dataclasses import dataclass
 
+from kseg.formats.suffixes import SEGMENT_SUFFIXES
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager
-from kseg.recovery.broker.segments import SUFFIXES, BrokerSegment
+from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.spill import File
 from kseg.recovery.workspace import Workspace
 
@@ -59,4 +60,4 @@ class ScanCache:
         return scan.epochs
 
     def _files(self, segment: BrokerSegment) -> tuple[File | None, ...]:
-        return tuple(self._workspace.files.get(segment.name(kind)) for kind in SUFFIXES)
+        return tuple(self._workspace.files.get(segment.name(kind)) for kind in SEGMENT_SUFFIXES)

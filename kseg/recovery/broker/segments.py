@@ -7,8 +7,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
@@ -33,21 +35,14 @@ from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
-from kseg.segment.files import LEFTOVER_SUFFIXES
 from kseg.segment.indexes import OFFSET_ENTRY
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.unreadable import unreadable_error
 
-LOG, INDEX, TIME_INDEX, TXN_INDEX = ".log", ".index", ".timeindex", ".txnindex"
-INDEXES = (INDEX, TIME_INDEX, TXN_INDEX)
-SUFFIXES = (LOG, *INDEXES)
-DELETED, CLEANED, SWAP = LEFTOVER_SUFFIXES
-
 LARGEST_POSITION = 0x7FFFFFFF
 
-_MIN_BYTES = 14
 _UP_TO_MAGIC = ENTRY_MAGIC + 1
 _FRAMES_AT_ONCE = 1 << 12
 
@@ -281,7 +276,7 @@ class BrokerSegment:
                 head = bytes(source.buffer[start + position : start + min(position + HEADER_BYTES, self.size)])
                 size, magic = be32(head, ENTRY_SIZE), head[ENTRY_MAGIC] - (head[ENTRY_MAGIC] >> 7 << 8)
                 is_whole = size + ENTRY_OVERHEAD <= end - position
-                if size < _MIN_BYTES or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
+                if size < MIN_SIZE or (is_whole and magic >= MAGIC_V2 and len(head) < HEADER_BYTES):
                     if source.look_for_unreadable():
                         raise unreadable_error(source.path, source.unreadable)
                     raise BadFrameError(position)
@@ -362,9 +357,9 @@ class BrokerSegment:
         if era.has_time_index:
             self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_preallocated)
         if aborted:
-            self.workspace.write(self.name(TXN_INDEX), [build_transaction_index(aborted)], reason)
-        elif era.has_producers and self.name(TXN_INDEX) in self.workspace:
-            self.workspace.write(self.name(TXN_INDEX), [b""], "no transaction was aborted in this segment")
+            self.workspace.write(self.name(TRANSACTION_INDEX), [build_transaction_index(aborted)], reason)
+        elif era.has_producers and self.name(TRANSACTION_INDEX) in self.workspace:
+            self.workspace.write(self.name(TRANSACTION_INDEX), [b""], "no transaction was aborted in this segment")
 
     def _is_last(self) -> bool:
         """Whether a broker would append to the segment; only then are its indexes preallocated."""

@@ -7,12 +7,13 @@ Compaction by brokers before 1.0 could create such segments. Since 2.0 a broker 
 from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX_SUFFIXES, LOG
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_SIZE, BATCH_WIDTH, be64
 from kseg.recovery.broker.index_builder import first_offset_of
-from kseg.recovery.broker.segments import INDEXES, LOG, BrokerSegment
-from kseg.recovery.names import segment_stem
+from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
+from kseg.segment.files import segment_stem
 from kseg.segment.writer import LARGEST_DELTA
 
 _REASON = "its offsets overflow the 32-bit index of one segment"
@@ -35,7 +36,7 @@ def split(segment: BrokerSegment, outside: int) -> list[str]:
     stems = [segment_stem(part.base) for part in parts]
     if len(set(stems)) < len(stems) or any(stem != segment.stem and stem + LOG in workspace for stem in stems):
         raise _refusal(segment, outside, "and a part of it would take the path of another segment")
-    for suffix in INDEXES:
+    for suffix in INDEX_SUFFIXES:
         workspace.delete(segment.name(suffix), _REASON)
     if stems[0] != segment.stem:
         workspace.rename(log, stems[0] + LOG, _REASON)

@@ -8,17 +8,18 @@ from itertools import pairwise
 
 from kseg.changes.plan import Removed
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG, LOG_07
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.recovery.broker.losses import Loss
 from kseg.recovery.broker.start import BrokerStart, Cut
-from kseg.recovery.names import offset_of, segment_stem
+from kseg.recovery.names import offset_of
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
+from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.stores.source import check_readable, open_source
 
-LOG_SUFFIX = ".kafka"
 _SIZE_BYTES = 4
 _MIN_SIZE = 5
 _REASON = "cut at the first message that is not valid"
@@ -37,11 +38,11 @@ class Load07:
     def run(self) -> None:
         """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
         workspace = self.workspace
-        names = sorted(workspace.names(LOG_SUFFIX), key=offset_of)
-        if not names and workspace.names(".log"):
+        names = sorted(workspace.names(LOG_07), key=offset_of)
+        if not names and workspace.names(LOG):
             raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
         if not names:
-            names = [segment_stem(0) + LOG_SUFFIX]
+            names = [segment_stem(0) + LOG_07]
             workspace.write(names[0], [b""], "a log has at least one segment")
         for name, following in pairwise(names):
             if offset_of(name) + workspace.size(name) != offset_of(following):
@@ -56,7 +57,7 @@ class Load07:
         self.scanned.append(name)
         size = self.workspace.size(name)
         with open_source(self.workspace.path(name)) as source:
-            reader = SegmentReader(source, era_07=True, scratch=Scratch())
+            reader = SegmentReader(source, is_07=True, scratch=Scratch())
             end = _valid_end(reader, f"{self.workspace.directory}/{name}")
             if end == size:
                 return

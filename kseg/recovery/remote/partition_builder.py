@@ -6,24 +6,20 @@ from dataclasses import dataclass, field
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE
+from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.logdir.lineage import SegmentOffsets
-from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.reindexing import DamagedLogError, reindex
-from kseg.recovery.broker.segments import INDEXES, LOG
 from kseg.recovery.broker.start import BrokerStart
-from kseg.recovery.names import segment_stem
 from kseg.recovery.remote.selection import RestoredSegments
 from kseg.recovery.remote.staged_log import fetch, new_file, reset_epochs_in_place, trim
 from kseg.recovery.segment_span import span_of
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import regular_and_other_names
+from kseg.segment.files import regular_and_other_names, segment_stem
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.transformation import ChunkError
-
-_LOCAL_SUFFIXES = (*INDEXES, SNAPSHOT)
 
 
 @dataclass(slots=True)
@@ -85,7 +81,7 @@ class PartitionBuilder:
         self._count_segment(base, max(span.next_offset, piece.last + 1))
 
     def _add_side_files(self, segment: RemoteSegment, base: int, behind: int) -> None:
-        names = {suffix: segment_stem(base) + suffix for suffix in INDEXES}
+        names = {suffix: segment_stem(base) + suffix for suffix in INDEX_SUFFIXES}
         names[SNAPSHOT] = segment_stem(behind) + SNAPSHOT
         for suffix, name in names.items():
             try:
@@ -111,7 +107,7 @@ class PartitionBuilder:
             self._count_segment(file.base_offset or 0, max(span.next_offset, file.base_offset or 0))
         for name in regular_and_other_names(directory)[0]:
             stem, suffix = os.path.splitext(name)
-            is_wanted = suffix in _LOCAL_SUFFIXES and stem.isdigit() and int(stem) >= start
+            is_wanted = suffix in SIDE_SUFFIXES and stem.isdigit() and int(stem) >= start
             if is_wanted and not os.path.lexists(self._path(name)):
                 self._copy(os.path.join(directory, name), self._path(name))
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
-from kseg.recovery.broker.segments import LARGEST_POSITION, LOG
+from kseg.formats.suffixes import LOG, SNAPSHOT
+from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.broker.start import BrokerStart
-from kseg.recovery.names import leading_offset, segment_stem
+from kseg.recovery.names import leading_offset
 from kseg.recovery.replica.agreement import Agreement, MissingBatches, Offer, ReplicasDivergeError, Unmatched
 from kseg.recovery.replica.conflicting_offsets import (
     ConflictingOffset,
@@ -31,7 +32,7 @@ from kseg.recovery.salvage.segment_assembly import new_segment
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.workspace import Workspace
-from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
+from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.stores import trees
@@ -164,7 +165,7 @@ class _FillingLoad(SalvageLoad):
     def _delete_later_snapshots(self) -> None:
         """Removes snapshots after a hole, which may have been taken without its batches: the state is rebuilt."""
         firsts = [one.first_offset for one in self._offsets if not one.why]
-        for name in self.workspace.names(".snapshot") if firsts else ():
+        for name in self.workspace.names(SNAPSHOT) if firsts else ():
             offset = leading_offset(name)
             if offset is None or offset > min(firsts):
                 self.workspace.delete(name, "may lack the batches that come from the replica")

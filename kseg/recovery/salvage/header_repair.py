@@ -7,6 +7,7 @@ can be damaged while every record is intact.
 from typing import overload
 
 from kseg.formats.byte_types import BytesFrom, BytesLike
+from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
@@ -24,7 +25,6 @@ from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.stores.source import Source
 
-_MIN_BYTES = 26
 _OFFSET_BITS = 63
 
 
@@ -34,7 +34,7 @@ def with_right_header(source: Source, damage: Damage) -> bytes | None:
 
     Offset and leader epoch are unchanged.
     """
-    if not _MIN_BYTES <= damage.length <= MAX_BATCH_BYTES:
+    if not MIN_BYTES <= damage.length <= MAX_BATCH_BYTES:
         return None
     head = bytes(source.buffer[damage.position : damage.position + V2_CRC])
     length = (damage.length - ENTRY_OVERHEAD).to_bytes(4, "big")

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES, parse_header
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_LAST_OFFSET_DELTA
 from kseg.kernel.records.plain import sequence_after
-from kseg.recovery.broker.segments import INDEX, LOG, TIME_INDEX
 from kseg.recovery.names import leading_offset
 from kseg.recovery.salvage.header_repair import offsets_of
 from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, leading_bytes
@@ -98,7 +98,7 @@ class OffsetEvidence:
     def _snapshots(self) -> list[str]:
         """Returns the newest snapshots within the limit."""
         found, left = [], _MAX_BYTES
-        for name in reversed(self._workspace.names(".snapshot")):
+        for name in reversed(self._workspace.names(SNAPSHOT)):
             left -= self._workspace.size(name)
             if left < 0:
                 break

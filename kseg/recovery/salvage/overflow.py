@@ -5,11 +5,11 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kseg.recovery.broker.segments import LOG
-from kseg.recovery.names import segment_stem
+from kseg.formats.suffixes import LOG
 from kseg.recovery.salvage.parts import Parts
 from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun
 from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.segment.files import segment_stem
 from kseg.segment.writer import LARGEST_DELTA
 
 _MIN_BATCHES = 2

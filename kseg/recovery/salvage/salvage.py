@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from kseg.changes.plan import Plan, Range, Removed
 from kseg.changes.quarantine import changes
 from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.recovery.broker.loading import PartitionLoad
-from kseg.recovery.broker.producer_state import SUFFIX as SNAPSHOT
 from kseg.recovery.broker.remains import Remaining, remaining
-from kseg.recovery.broker.segments import INDEXES, LOG, SUFFIXES, BrokerSegment
+from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
@@ -299,7 +299,7 @@ class SalvageLoad(PartitionLoad):
             Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.contents.cuts.listed
         ]
         self.workspace.delete(draft.file, reason, removed)
-        for suffix in INDEXES if draft.file.endswith(LOG) else ():
+        for suffix in INDEX_SUFFIXES if draft.file.endswith(LOG) else ():
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
     def _write_all(self, drafts: list[SegmentDraft]) -> None:
@@ -331,7 +331,7 @@ class SalvageLoad(PartitionLoad):
             reason += f" ({kept.cuts.more} more than are listed)"
         removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts.listed]
         if not len(layout) and not kept.is_last:
-            for suffix in SUFFIXES:
+            for suffix in SEGMENT_SUFFIXES:
                 workspace.delete(name.removesuffix(LOG) + suffix, reason, removed if suffix == LOG else ())
             return
         parts = list(layout) if len(layout) < 2 else []

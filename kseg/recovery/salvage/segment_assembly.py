@@ -8,9 +8,8 @@ segment has other bounds than its name says.
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from kseg.formats.suffixes import LOG
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.broker.segments import LOG
-from kseg.recovery.names import segment_stem
 from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain, mark_continuing
 from kseg.recovery.salvage.overflow import overflow
 from kseg.recovery.salvage.parts import Parts
@@ -18,6 +17,7 @@ from kseg.recovery.salvage.segment_bounds import SegmentBounds, bounds_by_name, 
 from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
+from kseg.segment.files import segment_stem
 from kseg.segment.writer import LARGEST_DELTA
 
 _FEW_PARTS = 1000

@@ -4,7 +4,7 @@ from bisect import bisect_right, insort
 from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 
-from kseg.recovery.broker.segments import LOG, TIME_INDEX
+from kseg.formats.suffixes import LOG, TIME_INDEX
 from kseg.recovery.salvage.layout import Layout
 from kseg.recovery.salvage.parts import Parts, SalvagedBatches, without_batches
 from kseg.recovery.salvage.segment_contents import SegmentContents

@@ -8,16 +8,14 @@ ignored, because a broker removes them when it starts. Compressed files and KRaf
 from collections.abc import Container
 from typing import NamedTuple
 
+from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SWAP
 from kseg.recovery.broker.leftovers import CHECKPOINT_DELETED
-from kseg.recovery.broker.segments import CLEANED, DELETED, INDEXES, LOG, SWAP
-from kseg.recovery.names import leading_offset, segment_stem
+from kseg.recovery.names import leading_offset
 from kseg.recovery.workspace import Workspace
 from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_batches
-from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SIDE_SUFFIXES
+from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, segment_stem
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
-
-_CHECKPOINT = ".checkpoint"
 
 
 class SegmentSource(NamedTuple):
@@ -50,7 +48,7 @@ def _holds_batches(workspace: Workspace, name: str) -> bool:
 
     The entries of an index can resemble the header of a batch, but not one whose checksum is right.
     """
-    if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or _CHECKPOINT in name:
+    if name in SIDE_NAMES or name.startswith(OWN_PREFIX) or CHECKPOINT in name:
         return False
     with open_source(workspace.path(name)) as source:
         if name.endswith(SIDE_SUFFIXES):
@@ -73,7 +71,7 @@ def remove_broker_leftovers(workspace: Workspace, sources: Container[str]) -> No
             workspace.delete(name, "was to be deleted")
         elif name.endswith((SWAP, CLEANED)):
             workspace.delete(name, "was left by an unfinished cleaning, and has no batches")
-        elif name.endswith(INDEXES) and _stem_of(name) is None:
+        elif name.endswith(INDEX_SUFFIXES) and _stem_of(name) is None:
             workspace.delete(name, "belongs to no segment")
 
 

@@ -65,7 +65,7 @@ def _rows(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any
     for part in parts:
         file, first_offset, last_offset = part.file, part.first_offset, part.last_offset
         with opened_for(part, options) as source:
-            reader = SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=scratch)
+            reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=scratch)
             location = location_columns(file.path, file.topic, file.partition)
             stop = OffsetStop(last_offset)
             for run in runs_of(reader, file, sought(reader, file, part.slice, first_offset)):
@@ -86,7 +86,7 @@ def _run(reader: SegmentReader, run: Run) -> Iterator[dict[str, Any]]:
     while first < run.count:
         buffer, frames, origin, stop = reader.window(run, first)
         rows = int64s((stop - first) * BATCH_WIDTH)
-        headers.read(buffer, frames[first * FRAME_WIDTH :], stop - first, reader.era_07, origin, rows)
+        headers.read(buffer, frames[first * FRAME_WIDTH :], stop - first, reader.is_07, origin, rows)
         for at in range(0, len(rows), BATCH_WIDTH):
             yield _row(rows[at : at + BATCH_WIDTH].tolist(), reader)
         first = stop
@@ -94,10 +94,10 @@ def _run(reader: SegmentReader, run: Run) -> Iterator[dict[str, Any]]:
 
 def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
     magic, attributes = batch[BATCH_MAGIC], batch[BATCH_ATTRIBUTES]
-    if reader.era_07:
+    if reader.is_07:
         batch[BATCH_FIRST_OFFSET] = batch[BATCH_LAST_OFFSET] = reader.base_offset + batch[BATCH_POSITION]
-    codec = attributes & (3 if reader.era_07 else CODEC)
-    has_time = magic != 0 and not reader.era_07
+    codec = attributes & (3 if reader.is_07 else CODEC)
+    has_time = magic != 0 and not reader.is_07
     is_v2 = magic >= MAGIC_V2
     return {
         "position": batch[BATCH_POSITION],

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
 from kseg.export.scanning import grouped
+from kseg.formats.suffixes import SIDE_SUFFIXES
 from kseg.segment.files import SegmentFile, segment_file
-from kseg.sidefiles.kinds import SideFile, list_side_files, read_items, side_file
+from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
@@ -24,12 +25,7 @@ _NAMES = {
     "last_offset": "lastOffset", "last_stable_offset": "lastStableOffset", "last_sequence": "lastSequence",
     "offset_delta": "offsetDelta", "current_txn_first_offset": "currentTxnFirstOffset",
 }  # fmt: skip
-TYPES = {
-    ".index": "offsetIndexEntry",
-    ".timeindex": "timeIndexEntry",
-    ".txnindex": "abortedTxn",
-    ".snapshot": "producerState",
-}
+TYPES = {suffix: ENTRY_NAMES[suffix] for suffix in SIDE_SUFFIXES}
 """The kinds of files, and the names of their entries in the JSON of `kseg dump`."""
 
 

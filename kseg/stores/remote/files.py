@@ -4,15 +4,13 @@ import errno
 from functools import partial
 
 from kseg.errors import PathError
+from kseg.formats.suffixes import INDEX_SUFFIXES, LOG
 from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.names import LOG
 from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.trees import Tree
 from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
-
-INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 
 
 def files_of(segment: RemoteSegment, path: str, is_in_place: bool) -> dict[str, Tree]:

@@ -16,17 +16,18 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kseg.formats.suffixes import INDEX, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_OFFSET, MAX_REMOTE_EPOCHS
 from kseg.stores.remote.chunk_index import ChunkIndex, ManifestError, bounded_integer, parse_chunk_index
 from kseg.stores.remote.names import is_topic
 from kseg.stores.remote.transformation import OVERHEAD_BYTES
 
 PARTS = {
-    "offset": ".index",
-    "timestamp": ".timeindex",
-    "producerSnapshot": ".snapshot",
+    "offset": INDEX,
+    "timestamp": TIME_INDEX,
+    "producerSnapshot": SNAPSHOT,
     "leaderEpoch": ".leader_epoch_checkpoint",
-    "transaction": ".txnindex",
+    "transaction": TRANSACTION_INDEX,
 }
 """Fields of segmentIndexes, and the suffix of the same file in LocalTieredStorage."""
 

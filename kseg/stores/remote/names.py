@@ -12,18 +12,18 @@ import re
 from typing import NamedTuple
 
 LOCAL, AIVEN = "LocalTieredStorage", "Aiven"
-LOG, MANIFEST, INDEXES = ".log", ".rsm-manifest", ".indexes"
+MANIFEST, INDEXES = ".rsm-manifest", ".indexes"
 
 TOPIC = r"[a-zA-Z0-9._-]{1,249}"
 _ID = r"[A-Za-z0-9_-]{22}"
 _SEGMENT = rf"(?P<start>[0-9]{{20}})-(?P<segment>{_ID})"
 _NUMBER = r"(?P<partition>0|[1-9][0-9]{0,9})"
 _ROOT = "kafka-tiered-storage"
-_LOCAL = re.compile(
+_LOCAL = (
     rf"(?P<folder>(?:.*/)?(?P<topic>{TOPIC})-{_NUMBER}-(?P<topic_id>{_ID}))/{_SEGMENT}"
     r"(?P<suffix>\.(?:log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint))"
 )
-_AIVEN = re.compile(
+_AIVEN = (
     rf"(?P<folder>(?:.*/)?(?P<topic>[^/]+)-(?P<topic_id>{_ID}))/{_NUMBER}/{_SEGMENT}"
     r"(?P<suffix>\.(?:log|indexes|rsm-manifest))"
 )
@@ -46,9 +46,9 @@ class ObjectName(NamedTuple):
 
 def parse_object_name(name: str) -> ObjectName | None:
     """Parses a name; returns None if it is not that of an object of remote storage."""
-    layout, found = AIVEN, _AIVEN.fullmatch(name)
+    layout, found = AIVEN, re.fullmatch(_AIVEN, name)
     if found is None:
-        layout, found = LOCAL, _LOCAL.fullmatch(name)
+        layout, found = LOCAL, re.fullmatch(_LOCAL, name)
     if found is None:
         return None
     partition, start = int(found["partition"]), int(found["start"])

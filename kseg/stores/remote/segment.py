@@ -5,12 +5,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_MANIFEST_OBJECT_BYTES, MAX_SEGMENT_BYTES
 from kseg.stores.objects import Objects
 from kseg.stores.remote.chunk_index import ChunkIndex, ManifestError, chunk_index_of_plain_file
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.manifest import Manifest, SegmentMetadata, StoredSideFile, parse_manifest
-from kseg.stores.remote.names import AIVEN, INDEXES, LOCAL, LOG, MANIFEST
+from kseg.stores.remote.names import AIVEN, INDEXES, LOCAL, MANIFEST
 from kseg.stores.remote.transformation import ChunkError, Cipher, restored_chunk, restored_part
 from kseg.stores.stored_object import StoredObject
 
@@ -18,8 +19,8 @@ READ_BYTES = 8 << 20
 """Adjacent chunks are read together up to this size."""
 
 EPOCHS = ".leader_epoch_checkpoint"
-_PARTS = (".index", ".timeindex", ".snapshot", EPOCHS, ".txnindex")
-_NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST), LOCAL: (LOG, ".index", ".timeindex", ".snapshot", EPOCHS)}
+_PARTS = (INDEX, TIME_INDEX, SNAPSHOT, EPOCHS, TRANSACTION_INDEX)
+_NEEDED = {AIVEN: (LOG, INDEXES, MANIFEST), LOCAL: (LOG, INDEX, TIME_INDEX, SNAPSHOT, EPOCHS)}
 """Suffixes of the objects of a whole segment, by layout."""
 
 

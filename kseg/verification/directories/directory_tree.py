@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES
 from kseg.logdir.log_directory import LogDirectory, directory_around, is_moved, read_log_directory
 from kseg.logdir.partition_state import BrokerState, state_by_name
 from kseg.segment.file_types import named_like_segment
@@ -218,7 +219,7 @@ def judge_side_files(
 
     files = [file for file in list_side_files(directory) if file.leftover != ".tmp"]  # it may be incomplete
     for file in files:
-        if file.stem in judged and file.kind in (".index", ".timeindex", ".txnindex"):
+        if file.stem in judged and file.kind in INDEX_SUFFIXES:
             continue
         try:
             judge_file(file.path, settings, report, progress)
@@ -240,7 +241,7 @@ def judge_partition(
     names = frozenset(files_in)
     own_name = _own_name(directory)
     listed = segments_among(directory, [*files_in, *others] if others else names, own_name=own_name)
-    files = [file for file in listed if file.kind != ".checkpoint"]
+    files = [file for file in listed if file.kind != CHECKPOINT]
     topic_partition = parse_partition_name(own_name) or (None, None)
     partition = partition_to_check(directory, topic_partition, True, settings, report, broker, buffers, names)
     partition.own_name, partition.others = own_name, others

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import CHECKPOINT, LOG, LOG_07, SWAP
 from kseg.logdir.log_directory import is_moved
 from kseg.segment.file_types import first_base_offset, holds_batches, is_packed_segment, named_like_segment, read_head
 from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
@@ -69,7 +70,7 @@ def _add_missing(partition: Partition, found: list[str]) -> None:
     names = partition.names
     if not partition.broker.is_known and names and not found and not any(map(side_file, names)):
         return  # a directory of other files with the name of a partition
-    if any(name.endswith((".log.swap", ".checkpoint")) for name in names) or any(map(is_remote_segment_name, found)):
+    if any(name.endswith((".log.swap", CHECKPOINT)) for name in names) or any(map(is_remote_segment_name, found)):
         return
     known = [
         f"{name} {offset}"
@@ -121,7 +122,7 @@ def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Adva
 def _judge_as_segment(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
     partition = partition_for_file(around, frozenset(by_stem[file.name.partition(".")[0]]))
     # A .swap that will replace segments is no log of its own.
-    rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(".swap") else rules_of(partition)
+    rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(SWAP) else rules_of(partition)
     judge_segments(partition, [file], rules, progress)
 
 
@@ -137,7 +138,7 @@ def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[s
                 return
             named = segment_file(path)
             with open_source(path) as source:
-                kind = named.kind if named.is_segment else ".log"
+                kind = named.kind if named.is_segment else LOG
                 base_offset = first_base_offset(source) if named.base_offset is None else named.base_offset
             _judge_as_segment(
                 around, named._replace(kind=kind, leftover="", base_offset=base_offset), by_stem, progress
@@ -156,6 +157,6 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
             return named._replace(kind="") if is_packed_segment(name, read_head(source)) else None
         if not holds_batches(source, name):
             return None
-        kind = ".kafka" if ".kafka" in name else ".log"
-        base_offset = first_base_offset(source) if named.base_offset is None and kind == ".log" else named.base_offset
+        kind = LOG_07 if LOG_07 in name else LOG
+        base_offset = first_base_offset(source) if named.base_offset is None and kind == LOG else named.base_offset
         return named._replace(kind=kind, leftover="", base_offset=base_offset)

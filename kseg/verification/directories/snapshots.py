@@ -8,6 +8,7 @@ Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of K
 from kseg.errors import KsegError
 from kseg.formats.control import parse_control
 from kseg.formats.control_types import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kseg.formats.suffixes import CHECKPOINT
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record
@@ -19,7 +20,7 @@ from kseg.verification.report import Report
 
 def is_snapshot(file: SegmentFile) -> bool:
     """Whether the name is one of a snapshot of a KRaft node."""
-    return not file.leftover and file.kind == ".checkpoint" and (file.epoch is not None or file.name == BOOTSTRAP)
+    return not file.leftover and file.kind == CHECKPOINT and (file.epoch is not None or file.name == BOOTSTRAP)
 
 
 def judge_snapshot(path: str, report: Report, level: int) -> bool:

@@ -93,7 +93,7 @@ def check_manifest(path: str, paths: Iterable[str], options: ReadOptions, report
 
 
 def _is_07(file: SegmentFile, options: ReadOptions) -> bool:
-    return options.is_07 or file.kind == ".kafka"
+    return options.is_07 or file.is_07
 
 
 def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:

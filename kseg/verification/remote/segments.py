@@ -3,13 +3,14 @@
 import os
 from functools import partial
 
+from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SNAPSHOT
 from kseg.logdir.partition_state import BrokerState
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.names import AIVEN, INDEXES, LOG, MANIFEST
+from kseg.stores.remote.names import AIVEN, INDEXES, MANIFEST
 from kseg.stores.remote.segment import EPOCHS, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition
@@ -21,8 +22,7 @@ from kseg.verification.rules import rules_of
 from kseg.verification.settings import Advance, CheckSettings, partition_to_check
 from kseg.verification.side_files import judge_side_file
 
-_INDEXES = (".index", ".timeindex", ".txnindex")
-_OTHERS = (".snapshot", EPOCHS)
+_OTHERS = (SNAPSHOT, EPOCHS)
 """Side files that are checked without the log."""
 
 
@@ -95,7 +95,7 @@ def judge_segment(
 def _side_files(segment: RemoteSegment, report: Report) -> dict[str, bytes]:
     """Returns the side files by suffix, without unreadable ones, which are reported."""
     found: dict[str, bytes] = {}
-    for suffix in (*_INDEXES, *_OTHERS):
+    for suffix in (*INDEX_SUFFIXES, *_OTHERS):
         try:
             content = segment.side_file(suffix)
         except ChunkError as error:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from functools import lru_cache
 
 from kseg.errors import PathError
+from kseg.formats.suffixes import CHECKPOINT
 from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.logdir.partition_state import COMPACTED_TOPICS
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
@@ -68,7 +69,7 @@ def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: 
     with ExitStack() as stack:
         sides = []
         for path in (here, there):
-            files = [file for file in segments_at(path) if file.kind != ".checkpoint"]
+            files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
             if not files and not _is_partition(path):
                 raise PathError(f"{path}: holds no segment")
             sides.append(Replica(files, jobs, max_batch_bytes))

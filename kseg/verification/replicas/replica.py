@@ -40,7 +40,7 @@ class Replica:
 
     def __init__(self, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
         for file in files:
-            if file.kind == ".kafka":
+            if file.is_07:
                 raise PathError(f"{file.path}: 0.7 had no replicas, there is nothing to compare")
         self.files = files
         self.start_offset = files[0].base_offset if files else None

@@ -23,12 +23,12 @@ MARKER = re.compile(r"endTxnMarker: (\w+) coordinatorEpoch: (-?\d+)")
 ABORT, COMMIT = 0, 1
 
 
-def read(data, found=None, era_07=False, origin=0):
+def read(data, found=None, is_07=False, origin=0):
     """A dict of columns for each frame."""
     found = frames(data) if found is None else int64s(found)
     count = len(found) // 4
     rows = int64s(count * BATCH_WIDTH)
-    headers.read(data, found, count, era_07, origin, rows)
+    headers.read(data, found, count, is_07, origin, rows)
     return [{name: rows[i * BATCH_WIDTH + column] for name, column in FIELDS.items()} for i in range(count)]
 
 
@@ -65,7 +65,7 @@ def test_fields_of_07(attributes, count):
     data = bytearray(struct.pack(">i", len(body)) + body)
     if attributes is not None:
         data[4:6] = 1, attributes
-    (row,) = read(bytes(data), [0, len(data), data[4], 1], era_07=True)
+    (row,) = read(bytes(data), [0, len(data), data[4], 1], is_07=True)
     assert (row["COUNT"], row["ATTRIBUTES"]) == (count, attributes or 0)
     assert {row[name] for name in ("FIRST_OFFSET", "LAST_OFFSET", "MAX_TIMESTAMP", "LEADER_EPOCH")} == {-1}
 

@@ -41,7 +41,7 @@ def ran(prelude: str, *arguments: str, kernel: str = "python") -> subprocess.Com
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_reading_is_the_same(arguments: tuple[str, ...], kernel: str) -> None:

@@ -262,6 +262,7 @@ def test_iteration_that_is_given_up_holds_no_file() -> None:
     assert open_descriptors() == before
 
 
+@pytest.mark.slow
 def test_more_segments_may_be_open_than_can_be_guarded(tmp_path: Path) -> None:
     script = """
 import resource, sys

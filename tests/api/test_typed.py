@@ -26,6 +26,7 @@ with kseg.writer("new/orders-0", codec="zstd:3") as writer:
 """
 
 
+@pytest.mark.slow
 def test_a_caller_passes_mypy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     api = pytest.importorskip("mypy.api", reason="mypy is not installed")
     path = tmp_path / "caller.py"

@@ -176,6 +176,7 @@ def test_a_file_changed_in_place_is_durable_at_the_end(is_longer: bool, tmp_path
         assert contents(directory) == wanted
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_bytes_that_are_kept_elsewhere_survive(seed: int, tmp_path: Path) -> None:
     files = {"a.log": b"abcdef" * 1000, "b.log": b"b" * 100}
@@ -215,6 +216,7 @@ def killed_at_each_call(
     raise AssertionError("it never ends")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_a_killed_change_that_was_completed_is_durable(seed: int, tmp_path: Path) -> None:
     """A killed kseg leaves unsynced writes; the command that completes the change must sync those, too."""
@@ -239,6 +241,7 @@ def test_a_killed_change_that_was_completed_is_durable(seed: int, tmp_path: Path
     assert states == {30, 300}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_change_after_a_killed_one(seed: int, tmp_path: Path) -> None:
     """A power cut must not bring the first one back to a state in which the second one contradicts it."""
@@ -261,7 +264,8 @@ def test_a_change_after_a_killed_one(seed: int, tmp_path: Path) -> None:
         assert contents(directory) == files
 
 
-def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 12), marks=pytest.mark.slow)], ids=str)
+def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(seeds: range, tmp_path: Path) -> None:
     """A power cut may undo the rename of the new file, which is then written again."""
     files = {"a.log": bytes(range(256)) * 400}
     pieces = [Range("a.log", 0, 60_000), b"new" * 3000, Range("a.log", 61_000, 41_400)]
@@ -272,7 +276,7 @@ def test_bytes_added_by_a_delta_stay_until_the_new_file_has_its_name(tmp_path: P
         plan.write("a.log", pieces, "is damaged")
         apply(plan, "test", disk=disk)
 
-    for seed in range(12):
+    for seed in seeds:
         for directory in cut_at_each_call(lambda path: make(path, files), run, tmp_path / str(seed), seed):
             assert not any("given up" in line for line in complete_interrupted(str(directory), QUICK))
             assert contents(directory) in (files, wanted)

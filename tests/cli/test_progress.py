@@ -60,7 +60,7 @@ def test_progress_is_drawn_and_erased() -> None:
     assert written.endswith(b"\r\x1b[2K")
 
 
-@pytest.mark.parametrize("mode", ["broker", "salvage"])
+@pytest.mark.parametrize("mode", ["broker", pytest.param("salvage", marks=pytest.mark.slow)])
 def test_a_recovery_of_a_log_directory_shows_progress(mode: str, tmp_path: Path) -> None:
     directory = tmp_path / "logs"
     shutil.copytree(LOG_DIRECTORY, directory)

@@ -12,6 +12,7 @@ LINES = [pytest.param(group, line, id=heading(line)) for group, lines in GROUPS.
 RECORDED = {group: recorded(group) for group in [*GROUPS, "changes"]}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("group", "line"), LINES)
 def test_an_output_is_the_recorded_one(
     group: str, line: CommandLine, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
@@ -22,6 +23,7 @@ def test_an_output_is_the_recorded_one(
     assert shown(kseg(*line.words)) == RECORDED[group][heading(line)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("changes", CHANGES, ids=heading_of)
 def test_changed_files_are_the_recorded_ones(changes: Changes, kseg: Kseg, tmp_path: Path) -> None:
     assert shown_changes(changes, tmp_path, kseg) == RECORDED["changes"][heading_of(changes)]

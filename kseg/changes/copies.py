@@ -9,7 +9,7 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import DELETE, RENAME, TRUNCATE, FileState, Pieces, Plan, Range, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
-from kseg.formats.suffixes import LOG, LOG_07
+from kseg.formats.suffixes import LOGS
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
 
@@ -154,7 +154,7 @@ def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:
 
 def _may_link(files: dict[str, _File], file: _File) -> bool:
     """Whether the file is the complete .log of a segment other than the last."""
-    logs = sorted(name for name in files if name.endswith((LOG, LOG_07)))
+    logs = sorted(name for name in files if name.endswith(LOGS))
     return any(files[name] is file and name == file.origin for name in logs[:-1])
 
 

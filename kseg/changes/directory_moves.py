@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 from kseg.changes.disk import Disk
 from kseg.changes.plan import is_plain_name
 from kseg.errors import KsegError, PathError
-from kseg.formats.suffixes import LOG, LOG_07
+from kseg.formats.suffixes import LOGS
 from kseg.segment.files import parse_partition_name
-
-_LOGS = (LOG, LOG_07)
 
 
 class DirectoryMove(NamedTuple):
@@ -91,5 +89,5 @@ def _inode(path: str) -> int | None:
 
 def _log_bytes(path: str) -> int:
     with os.scandir(path) as entries:
-        logs = [entry for entry in entries if entry.name.endswith(_LOGS)]
+        logs = [entry for entry in entries if entry.name.endswith(LOGS)]
         return sum(entry.stat(follow_symlinks=False).st_size for entry in logs)

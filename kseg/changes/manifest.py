@@ -11,7 +11,7 @@ from kseg.changes.journal import RootFile
 from kseg.changes.kept_files import Stored, kept_name
 from kseg.changes.plan import ACTIONS, REPLACE, FileState, Plan, Removed, Step, is_plain_name
 from kseg.errors import KsegError
-from kseg.formats.suffixes import LOG, LOG_07
+from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
 from kseg.stores.no_follow import check_owner, read_file
@@ -100,7 +100,7 @@ class Change:
     @property
     def changes_a_log(self) -> bool:
         """Whether a segment changes, not only its indexes, so that brokers must not skip recovery."""
-        return any(name.endswith((LOG, LOG_07)) for step in self.steps for name in (step.file, step.target))
+        return any(name.endswith(LOGS) for step in self.steps for name in (step.file, step.target))
 
     @property
     def is_kept_inside(self) -> bool:

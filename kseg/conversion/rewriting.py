@@ -12,7 +12,7 @@ from kseg.conversion.partition import Converted, convert_segments
 from kseg.conversion.request import ConversionRequest
 from kseg.conversion.side_files import carried_files, make_side_files
 from kseg.errors import PathError, UnsupportedError
-from kseg.formats.suffixes import CLEANED, LOG, LOG_07, SIDE_SUFFIXES, SNAPSHOT, SWAP
+from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, list_segments, segment_stem
 from kseg.segment.items import Damage
@@ -129,7 +129,7 @@ def plan_rewriting(directory: str, made: Rewritten, folder: str | None, reason: 
     plan.gaps = known_gaps(found.gaps)
     removed = [(os.path.basename(file), damage) for file, damage in found.skipped]
     for name in sorted(trees.listdir(directory), reverse=True):
-        is_old = name.endswith((LOG, LOG_07, *SIDE_SUFFIXES)) or name == LEADER_EPOCHS
+        is_old = name.endswith((*LOGS, *SIDE_SUFFIXES)) or name == LEADER_EPOCHS
         if (
             is_old
             and name not in made.files

@@ -459,6 +459,6 @@ def _side_file_at(file: SegmentFile) -> "SideFile | None":
 def _is_remote_storage(path: str) -> bool:
     if not is_url(path) and not trees.isdir(path):
         return False
-    from kseg.stores.remote.recognition import is_remote_storage
+    from kseg.stores.remote.recognition import is_remote_storage  # most paths are files
 
     return is_remote_storage(path)

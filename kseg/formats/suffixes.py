@@ -8,7 +8,9 @@ LOG_07 = ".kafka"
 """A segment of a 0.7 broker."""
 CHECKPOINT = ".checkpoint"
 """A snapshot of a KRaft log: batches, as in a segment."""
-LOG_SUFFIXES = (LOG, LOG_07, CHECKPOINT)
+LOGS = (LOG, LOG_07)
+"""Segments of any release."""
+LOG_SUFFIXES = (*LOGS, CHECKPOINT)
 
 INDEX = ".index"
 TIME_INDEX = ".timeindex"

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kseg.changes.driver.reporter import Messages
-from kseg.formats.suffixes import LOG, LOG_07
+from kseg.formats.suffixes import LOGS
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.partition import Recovery
 from kseg.segment.files import list_segments
@@ -44,7 +44,7 @@ class RecoveryMessages:
         self._segments = self._unscanned = 0
 
     def _count_unscanned(self, recovered: Recovery) -> None:
-        segments = {file.path for file in list_segments(recovered.directory) if file.kind in (LOG, LOG_07)}
+        segments = {file.path for file in list_segments(recovered.directory) if file.kind in LOGS}
         self._segments += len(segments)
         scanned = [*recovered.scanned, *(name for cut in recovered.cuts for name in cut.dropped)]
         paths = {os.path.join(recovered.directory, name) for name in scanned}

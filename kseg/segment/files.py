@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
+from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, LOGS, SIDE_SUFFIXES
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 
@@ -39,7 +39,7 @@ LAST_BASE_07 = 1 << 62
 """Limit of the number in a 0.7 name; 0.7 adds byte positions to it, and the sum must fit in an int64."""
 
 # Compiled on first use: a dump of one file needs none of them.
-_CHECKPOINT = r"([0-9]+)-([0-9]+)\.checkpoint"
+_CHECKPOINT_NAME = r"([0-9]+)-([0-9]+)\.checkpoint"
 _NUMBERED = r"([0-9]+\.(log|kafka)|[0-9]+-[0-9]+\.checkpoint|bootstrap\.checkpoint)(\.deleted|\.cleaned|\.swap)*"
 _PARTITION = r"(?P<topic>.+)-(?P<partition>[0-9]+)"
 _MOVED_PARTITION = r"(?P<name>.+)\.[0-9a-f]{32}-(?:delete|future|stray)"
@@ -132,7 +132,7 @@ def _segment_file(path: str, name: str, place: "tuple[str | None, int | None]") 
     digits = stem.removesuffix(rest) if rest.startswith((".", "-")) else ""
     base_offset = _number(digits, LAST_BASE_07 if kind == LOG_07 else LAST_OFFSET) if digits else None
     epoch = None
-    if kind == CHECKPOINT and (snapshot := re.fullmatch(_CHECKPOINT, stem)):
+    if kind == CHECKPOINT and (snapshot := re.fullmatch(_CHECKPOINT_NAME, stem)):
         epoch = _number(snapshot[2], LAST_OFFSET)
     return SegmentFile(path, kind, leftover, base_offset, epoch, *place)
 
@@ -220,7 +220,7 @@ def segments_among(
 
 def holds_segments(directory: str) -> bool:
     """Whether `list_segments`, with ``everything``, finds any. Raises PathError if the directory cannot be read."""
-    endings = (LOG, LOG_07, *LEFTOVER_SUFFIXES)
+    endings = (*LOGS, *LEFTOVER_SUFFIXES)
     names = file_names(directory)
     if any(name.endswith(endings) and re.fullmatch(_NUMBERED, name) for name in names):
         return True

@@ -16,7 +16,7 @@ from kseg.errors import KsegError
 from kseg.export.records import Wanted
 from kseg.export.scanning import grouped, live_segment_of, logs_around, matching, readable_segments_at
 from kseg.formats.rows import Scratch
-from kseg.formats.suffixes import INDEX, LOG, LOG_07
+from kseg.formats.suffixes import INDEX, LOG, LOGS
 from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
 from kseg.segment.seek import ByteSpan, index_path, indexed_span
 from kseg.segment.slices import Slice
@@ -211,4 +211,4 @@ class SegmentSelector:
 
 
 def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:
-    return [file for file in files if file.kind in (LOG, LOG_07) and not file.leftover]
+    return [file for file in files if file.kind in LOGS and not file.leftover]

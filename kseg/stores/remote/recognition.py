@@ -1,4 +1,7 @@
-"""Recognises remote storage by the names of its objects. Most paths hold none, so that little is imported."""
+"""Recognises remote storage by the names of its objects.
+
+Every check of a path asks this first, and most paths hold none: so it imports nothing that reads a segment.
+"""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Decoders for the records of Kafka's internal topics: coordinators, KRaft, tiered storage.
+"""Decoders for the records of Kafka's internal topics: coordinators, KRaft, tiered storage, MirrorMaker 2.
 
     >>> decoder("offsets").decode(bytes.fromhex("0002000167"), None, 0).key_text
     '{"type":"2","data":{"group":"g"}}'
@@ -7,6 +7,7 @@
 holds the message tables. `committed_offsets` replays __consumer_offsets; `values` decodes those of other topics.
 """
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -27,21 +28,36 @@ _MODULES = {
 
 FOR_TOPIC = {f"__{module}": name for name, module in _MODULES.items()}
 
+_MIRROR_MAKER = {
+    "offset-syncs": re.compile(r"mm2-offset-syncs\..*\.internal"),
+    "checkpoints": re.compile(r".*\.checkpoints\.internal"),
+    "heartbeats": re.compile(r"(.*\.)?heartbeats"),
+}
+
 
 def name_for(topic: str | None, kind: str = LOG) -> str | None:
     """Returns the `decoder` name for segments of a topic, None if the topic is not internal.
 
     KRaft snapshots (kind ".checkpoint") always hold cluster metadata, in any directory.
     """
-    return "cluster-metadata" if kind == CHECKPOINT else FOR_TOPIC.get(topic or "")
+    topic = topic or ""
+    if kind == CHECKPOINT:
+        return "cluster-metadata"
+    mirrored = (name for name, pattern in _MIRROR_MAKER.items() if pattern.fullmatch(topic))
+    return FOR_TOPIC.get(topic) or next(mirrored, None)
 
 
 def decoder(name: str, redact: bool = False) -> "Decoder":
-    """Returns the decoder called `name`, a flag of kafka-dump-log.sh without ``--`` and ``-decoder``. Raises KeyError.
+    """Returns the decoder called `name`: a flag of kafka-dump-log.sh without ``--`` and ``-decoder``, or a kind of
+    MirrorMaker topic. Raises KeyError.
 
     With `redact`, secrets in cluster metadata (SCRAM credentials, delegation tokens, passwords) are replaced. No other
     topic contains secrets.
     """
+    if name in _MIRROR_MAKER:
+        from kseg.decoders import mirror_maker
+
+        return mirror_maker.decoder(name)
     module = import_module(f"kseg.decoders.{_MODULES[name]}")
     made: Decoder = module.decoder(redact) if name == "cluster-metadata" else module.decoder()
     return made

@@ -24,7 +24,7 @@ HEAD = """\
 .Nm kseg-symptoms
 .Nd from a message of Kafka to its cause and to the commands that help
 .Sh DESCRIPTION
-This page lists messages of brokers, consumers, producers and tools, from 0.8 to 4.3, that are about the files of a log
+This page lists messages of brokers, consumers, producers and tools, from 0.8 to 4.4, that are about the files of a log
 directory.
 Each entry has the cause, the commands that help, and the findings that
 .Xr kseg-verify 1

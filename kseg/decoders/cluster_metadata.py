@@ -1,6 +1,6 @@
 """Decoder for __cluster_metadata and KRaft snapshots: the metadata records of the controllers.
 
-Source: MetadataRecordSerde and DumpLogSegments (``--cluster-metadata-decoder``) of Kafka 4.3.1; KIP-631.
+Source: MetadataRecordSerde and DumpLogSegments (``--cluster-metadata-decoder``) of Kafka 4.4.0; KIP-631.
 """
 
 import re
@@ -11,7 +11,7 @@ from kseg.decoders.decoded import Decoded, Headers, undecodable_json
 from kseg.decoders.framed import read_framed, type_name
 from kseg.decoders.schemas.cluster_metadata import RECORDS
 from kseg.formats.program import Program, framed_program
-from kseg.formats.schema import MessageError, json_text
+from kseg.formats.schema import MessageError, json_text, without_unknown_tags
 
 REDACTED = "<redacted>"
 
@@ -46,9 +46,11 @@ class ClusterMetadataDecoder:
             # Undecodable bytes may contain a secret too.
             shown = {"error": text} if self._redact else undecodable_json(value, text)
             return Decoded(None, text, None, shown)
+        fields = record.fields
         if self._redact:
-            redact(record.api_key, record.fields)
-        shown = {"type": type_name(RECORDS[record.api_key]), "version": record.version, "data": record.fields}
+            fields = without_unknown_tags(fields)  # fields of a newer release may be secret
+            redact(record.api_key, fields)
+        shown = {"type": type_name(RECORDS[record.api_key]), "version": record.version, "data": fields}
         return Decoded(None, json_text(shown), None, shown)
 
 

@@ -3,7 +3,7 @@
     key     i16 record type, then the key message of that type (not flexible)
     value   i16 version, then the value message in that version; null is a tombstone
 
-Trailing bytes after either message are ignored. Source: CoordinatorRecordSerde and DumpLogSegments of Kafka 4.3.1.
+Trailing bytes after either message are ignored. Source: CoordinatorRecordSerde and DumpLogSegments of Kafka 4.4.0.
 """
 
 import struct
@@ -70,7 +70,8 @@ class CoordinatorDecoder:
             content = self._value(record_type, value)
         except MessageError as error:
             return _skipped(key, value, offset, str(error))._replace(key=shown)
-        return Decoded(json_text(shown), json_text(content), shown, content)
+        printed = {**content, "data": self._values[record_type].printed(content["data"])}
+        return Decoded(json_text(shown), json_text(printed), shown, content)
 
     def _value(self, record_type: int, value: bytes) -> dict[str, Any]:
         message = self._values[record_type]

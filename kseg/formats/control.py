@@ -124,7 +124,7 @@ def _show_missing_directories(fields: dict[str, Any]) -> None:
 
 
 def control_text(record: ControlRecord) -> str:
-    """Returns the text that kafka-dump-log.sh 4.3.1 appends to the record's line, with a leading space, or the error
+    """Returns the text that kafka-dump-log.sh 4.4.0 appends to the record's line, with a leading space, or the error
     at which it would stop."""
     if record.error is not None:
         return f" controlType: undecodable ({record.error})"

@@ -138,6 +138,8 @@ class _Maker:
         name = f',"{each.name}":'
         tag = -1 if each.tag is None else each.tag
         weight = 1 + len(each.fields)
+        if each.names:
+            struct = self._append([len(each.names), *(n for name in each.names for n in (self._text(name), len(name)))])
         if kind == "struct" and tag >= 0 and not each.is_array:
             default, weight = self._text(json_text(each.default)), len(json_text(each.default))
         return [_KINDS[kind], flags, self._text(name), len(name), tag, int(default), struct, weight]

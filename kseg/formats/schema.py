@@ -11,6 +11,7 @@ A table is one line in kseg's own notation, with the fields in wire order::
     ?                    nullable                      vN+    present since version N (vN: in version N only)
     tagN                 not in line, but under tag N of the section that ends its struct
     =x                   default of a tagged field, if not 0, "", [], a struct of such, or (`?`) null
+    names A B            texts for 0, 1, ... of an i8 of the message itself, which the text form prints
 
     length or count of   before the flexible version      from it on
     str                  i16, -1 null                     uvarint(n + 1), 0 null
@@ -20,6 +21,8 @@ A table is one line in kseg's own notation, with the fields in wire order::
 
 A message is read into plain dict, list, int, str, float, bool and None. Names, order and omissions follow Kafka's
 generated ``*JsonConverter`` classes: fields that the version lacks and tagged fields at their default are omitted.
+Tagged fields that the table lacks, which newer releases write, follow under `UNKNOWN_TAGS`; texts omit them, as Kafka
+does.
 Errors have the texts of the generated ``read`` methods, because kafka-dump-log.sh prints them.
 """
 
@@ -48,6 +51,9 @@ class MessageError(ValueError):
     """Bytes that are not a message of this schema. The text is that of Kafka's own exception, if Kafka has one."""
 
 
+UNKNOWN_TAGS = "unknownTaggedFields"
+"""The name of the tagged fields of a struct that its table lacks: a list of ``{"tag": 7, "base64": "AQI="}``."""
+
 UNDERFLOW = "null"  # java.nio.BufferUnderflowException has no message
 
 
@@ -69,6 +75,7 @@ class Field:
     until: int | None = None
     tag: int | None = None
     default: Any = None
+    names: tuple[str, ...] = ()
 
     def is_in(self, version: int) -> bool:
         return _reaches(version, self.since) and (self.until is None or version <= self.until)
@@ -87,6 +94,19 @@ class MessageSchema:
     @cached_property
     def fields(self) -> tuple[Field, ...]:
         return parse_table(self.table)
+
+    @cached_property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The texts of numbers, by the name of their field."""
+        return {each.name: each.names for each in self.fields if each.names}
+
+    def printed(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Returns the message with the names of its numbers, as texts print them: unknown ones in quotes."""
+
+        def text(number: int, names: tuple[str, ...]) -> str:
+            return names[number] if 0 <= number < len(names) else str(number)
+
+        return {**values, **{name: text(values[name], names) for name, names in self.names.items()}}
 
     def read(self, data: bytes, version: int, position: int = 0) -> tuple[dict[str, Any], int]:
         """Returns the message of `version` at `position`, and the position after it. Raises MessageError."""
@@ -165,6 +185,9 @@ def _default(plain: Field) -> Any:
 
 def _with_attributes(plain: Field, attributes: list[str]) -> Field:
     since, until, tag = 0, None, None
+    names: tuple[str, ...] = ()
+    if "names" in attributes:
+        attributes, names = attributes[: (at := attributes.index("names"))], tuple(attributes[at + 1 :])
     default = _default(plain)
     for attribute in attributes:
         if attribute.startswith("tag"):
@@ -178,7 +201,7 @@ def _with_attributes(plain: Field, attributes: list[str]) -> Field:
             until = None
         else:
             raise ValueError(f"unknown attribute {attribute!r} of {plain.name!r}")
-    return replace(plain, since=since, until=until, tag=tag, default=default)
+    return replace(plain, since=since, until=until, tag=tag, default=default, names=names)
 
 
 # ------------------------------------------------------------------ the wire
@@ -261,7 +284,6 @@ class _MessageReader(Wire):
         super().__init__(data, position)
         self.message = message
         self.version = version
-        self.unknown_tags = 0
         self.items = 0
         self.is_flexible = message.flexible is not None and _reaches(version, message.flexible)
 
@@ -274,24 +296,28 @@ class _MessageReader(Wire):
         if not tagged:
             return values
         values.update(tagged)
-        return {each.name: values[each.name] for each in fields if each.name in values}
+        names = (*(each.name for each in fields), UNKNOWN_TAGS)
+        return {name: values[name] for name in names if name in values}
 
     def tag_section(self, known: dict[int, Field]) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        for _ in range(self.uvarint()):
+        count = self.uvarint()
+        if count > self.remaining:
+            raise MessageError(
+                f"Tried to read {count} tagged fields, but there are only {self.remaining} bytes remaining."
+            )
+        for _ in range(count):
             tag, size = self.uvarint(), self.uvarint()
             each = known.get(tag)
             if each is None:
-                self.array(size)
-                self.unknown_tags += 1
+                encoded = base64.b64encode(self.array(size)).decode("ascii")
+                values.setdefault(UNKNOWN_TAGS, []).append({"tag": tag, "base64": encoded})
             elif not each.is_in(self.version):
                 raise MessageError(f"Tag {tag} is not valid for version {self.version}")
             else:
                 values.pop(each.name, None)
-                unknown_before = self.unknown_tags
                 value = self.value(each)
-                # To Kafka a struct with an unknown tag equals no other struct.
-                if value != each.default or self.unknown_tags > unknown_before:
+                if value != each.default:
                     values[each.name] = value
         return values
 
@@ -389,9 +415,22 @@ _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n
 
 
 def json_text(value: Any) -> str:
-    """Formats `value` (from `MessageSchema.read`) as Jackson writes a JsonNode: no spaces, no escapes above U+001F."""
+    """Formats `value` (from `MessageSchema.read`) as Jackson writes a JsonNode: no spaces, no escapes above U+001F.
+
+    Unknown tagged fields are omitted.
+    """
     text = _ENCODER.encode(value)
+    if f'"{UNKNOWN_TAGS}":' in text:
+        value = without_unknown_tags(value)
+        text = _ENCODER.encode(value)
     return _json_text(value) if _DIFFERS.search(text) else text
+
+
+def without_unknown_tags(value: Any) -> Any:
+    """Returns a copy of `value` (from `MessageSchema.read`) without its unknown tagged fields."""
+    if isinstance(value, dict):
+        return {name: without_unknown_tags(each) for name, each in value.items() if name != UNKNOWN_TAGS}
+    return [without_unknown_tags(each) for each in value] if isinstance(value, list) else value
 
 
 def _json_text(value: Any) -> str:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.decoders.schemas.transaction_state import VALUES
+from kseg.decoders.schemas.transaction_state import STATUSES, VALUES
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.schema import MessageError
@@ -24,10 +24,6 @@ from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 
 TOPIC = "__transaction_state"
-STATES = (
-    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
-)  # fmt: skip
-"""Names by the number in a record. Source: TransactionState of Kafka 4.3.1."""
 MAX_BYTES = 64 << 20
 """Limit of bytes read, newest segments of each partition first: names in messages justify no longer read."""
 
@@ -142,7 +138,7 @@ def _state(name: str, value: bytes) -> TransactionState:
     return TransactionState(
         name,
         fields["producerEpoch"],
-        STATES[number] if 0 <= number < len(STATES) else None,
+        STATUSES[number] if 0 <= number < len(STATUSES) else None,
         fields["transactionTimeoutMs"],
         frozenset(
             (each["topic"], partition)

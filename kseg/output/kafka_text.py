@@ -1,4 +1,4 @@
-"""The text form of a dump: the lines of kafka-dump-log.sh 4.3.1, byte for byte if that tool reads a file to its end.
+"""The text form of a dump: the lines of kafka-dump-log.sh 4.4.0, byte for byte if that tool reads a file to its end.
 
 Differences: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid,
 and control characters are escaped on a terminal. Files of Kafka 0.7, which that tool cannot read, have similar lines.

@@ -1,4 +1,4 @@
-"""Differences between Kafka releases, 0.7 to 4.3, in how a broker loads and recovers a partition.
+"""Differences between Kafka releases, 0.7 to 4.4, in how a broker loads and recovers a partition.
 
 Source: kafka.log.Log, LogSegment, ProducerStateManager and LeaderEpochFileCache of these releases, later LogLoader,
 compared with the files that their brokers left.
@@ -225,7 +225,7 @@ class Era(Release):
 
 
 def era_of(version: str) -> Era:
-    """Returns the rules of a release such as 0.10.2.2, 2.8 or 4.3.1; 2 stands for the newest 2.x.
+    """Returns the rules of a release such as 0.10.2.2, 2.8 or 4.4.0; 2 stands for the newest 2.x.
 
     Raises ValueError for an unknown release.
     """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 RELEASES = (
     (0, 7), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0),
     *((1, minor) for minor in range(2)), *((2, minor) for minor in range(9)), *((3, minor) for minor in range(10)),
-    *((4, minor) for minor in range(4)),
+    *((4, minor) for minor in range(5)),
 )  # fmt: skip
 """Version numbers, as far as rules differ: bug-fix releases of one line share their rules."""
 

@@ -1,6 +1,6 @@
 """The table of symptoms. It feeds ``kseg symptoms`` and man/kseg-symptoms.7.
 
-The messages are those of Kafka's sources, 0.8 to 4.3, of librdkafka, sarama and kafka-python. Entries are
+The messages are those of Kafka's sources, 0.8 to 4.4, of librdkafka, sarama and kafka-python. Entries are
 tried in this order: messages that name a file come before those that only report the consequence.
 """
 

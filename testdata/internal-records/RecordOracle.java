@@ -20,7 +20,7 @@ import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.SimpleRecord;
 
 /**
- * Asks Kafka 4.3.1's own DumpLogSegments what it prints for single records.
+ * Asks Kafka 4.4.0's own DumpLogSegments what it prints for single records.
  * In: lines "DECODER KEY VALUE" (hex, "-" null, "=" empty). Out: lines "KEYTEXT PAYLOADTEXT" (base64, "-" not printed),
  * or "! EXCEPTION" where the tool would stop.
  */

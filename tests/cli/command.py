@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def caller(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
 
 @dataclass(frozen=True)
 class Truth:
-    """One dump by Kafka 4.3.1: of ``segment`` (relative to ``folder``), with the flags of ``variant``."""
+    """One dump by Kafka 4: of ``segment`` (relative to ``folder``), with the flags of ``variant``."""
 
     folder: Path
     segment: str
@@ -89,10 +90,10 @@ class Truth:
 
 
 def truths() -> list[Truth]:
-    """Every dump of Kafka 4.3.1 below testdata."""
+    """Every dump of Kafka 4 below testdata."""
     found = []
-    for path in sorted(TESTDATA.glob("**/truth/**/*.dump-4.3.1*txt.gz")):
-        file, _, rest = path.name.partition(".dump-4.3.1.")
+    for path in sorted(TESTDATA.glob("**/truth/**/*.dump-4.*txt.gz")):
+        file, rest = re.split(r"\.dump-4\.\d\.\d\.", path.name)
         folder = next(parent.parent for parent in path.parents if parent.name == "truth")
         partition = path.parent.name
         if partition == "truth":

@@ -35,6 +35,21 @@ def test_topics_and_names():
         decoder("nonsense")
 
 
+def test_fields_of_a_newer_release_are_kept_by_tag():
+    value = struct.pack(">hiq", 0, 9, 12345) + bytes.fromhex("0202040000000507020102")
+    decoded = decoder("offsets").decode(b"\x00\x11\x00\x03app", value, 5)
+    fields = {"epoch": 9, "metadataHash": 12345, "storedDescriptionTopologyEpoch": 5}
+    assert decoded.value["data"] == {**fields, "unknownTaggedFields": [{"tag": 7, "base64": "AQI="}]}
+    assert json.loads(decoded.payload_text)["data"] == fields
+
+
+def test_objects_hold_the_number_of_a_transaction_s_state():
+    value = struct.pack(">hqhibiqq", 0, 77, 3, 60000, 4, -1, 1, 2)
+    decoded = decoder("transaction-log").decode(b"\x00\x00\x00\x02id", value, 5)
+    assert decoded.value["data"]["transactionStatus"] == 4
+    assert '"transactionStatus":"CompleteCommit"' in decoded.payload_text
+
+
 def test_a_tombstone():
     decoded = decoder("offsets").decode(KEY, None, 5)
     assert decoded.payload_text == "<DELETE>"

@@ -2,13 +2,16 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.schemas import cluster_metadata, consumer_offsets, remote_log_metadata
+from kseg.decoders.schemas.transaction_state import STATUSES
 from kseg.formats.control import control_object, control_text, parse_control
+from kseg.formats.schema import without_unknown_tags
 
 RECORDS = Path(__file__).parents[2] / "testdata" / "internal-records" / "records.jsonl.gz"
 CASES = [json.loads(line) for line in gzip.decompress(RECORDS.read_bytes()).decode().splitlines()]
@@ -47,6 +50,11 @@ def test_control_records_say_what_kafka_says():
             assert text == case["payloadText"], case
 
 
+def numbered(status):
+    """A status of a transaction as JSON has it: its number, whose name texts print."""
+    return status[1] + str(STATUSES.index(status[2]) if status[2] in STATUSES else status[2])
+
+
 @pytest.mark.parametrize("name", ["offsets", "transaction-log", "share-group-state", "cluster-metadata"])
 def test_objects_and_texts_agree(name):
     decode = decoder(name).decode
@@ -55,7 +63,8 @@ def test_objects_and_texts_agree(name):
         decoded = decode(raw(case, "key"), raw(case, "value"), 0)
         for text, shown in ((decoded.key_text, decoded.key), (decoded.payload_text, decoded.value)):
             if text is not None and text.startswith("{"):
-                assert json.loads(text) == shown
+                text = re.sub(r'("transactionStatus":)"([^"]+)"', numbered, text)
+                assert json.loads(text) == without_unknown_tags(shown)
                 compared += 1
     assert compared > 10
 

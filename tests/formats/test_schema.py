@@ -63,9 +63,19 @@ def test_a_field_of_one_version_only():
     assert message.read(b"\x01\x02", 2) == ({"a": 1}, 1)
 
 
-def test_tags_unknown_ones_are_skipped_and_defaults_left_out():
+def test_tags_unknown_ones_are_kept_and_defaults_left_out():
     message = MessageSchema("M", "a:i8, b:i8(tag0 =5), c:i8(tag1)")
-    assert message.read(bytes.fromhex("01030001050101072202ffff"), 0) == ({"a": 1, "c": 7}, 12)
+    assert message.read(bytes.fromhex("01030001050101072202ffff"), 0) == (
+        {"a": 1, "c": 7, "unknownTaggedFields": [{"tag": 34, "base64": "//8="}]},
+        12,
+    )
+
+
+def test_texts_omit_unknown_tags_at_any_depth():
+    message = MessageSchema("M", "a:[]{x:i8}")
+    values, _ = message.read(bytes.fromhex("0205010801aa010901bb"), 0)
+    assert json.dumps(values).count("unknownTaggedFields") == 2
+    assert json_text(values) == '{"a":[{"x":5}]}'
 
 
 def test_null_structs_in_line_and_tagged():
@@ -84,6 +94,7 @@ def test_null_structs_in_line_and_tagged():
         ("a:str", "81800461", "string field a had invalid length 65536"),
         ("a:str", "0561", "Error reading byte array of 4 byte(s): only 1 byte(s) available"),
         ("a:[]i32", "06000000", "Tried to allocate a collection of size 5, but there are only 3 bytes remaining."),
+        ("a:i8", "0105", "Tried to read 5 tagged fields, but there are only 0 bytes remaining."),
         ("a:i8(v1+ tag0)", "01000101", "Tag 0 is not valid for version 0"),
         ("a:i8", "000107ffffffff0f", "-1"),
     ],

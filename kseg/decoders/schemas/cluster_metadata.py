@@ -1,6 +1,6 @@
 """Schemas of __cluster_metadata and KRaft snapshots: the records by apiKey.
 
-Source: the message definitions of Kafka 4.3.1's metadata module; for the notation see `kseg.formats.schema`.
+Source: the message definitions of Kafka 4.4.0's metadata module; for the notation see `kseg.formats.schema`.
 6 (AccessControlRecord) and 16 (RemoveFeatureLevelRecord) were dropped after the previews, 13 was never used.
 """
 
@@ -128,5 +128,9 @@ RECORDS = {
     28: MessageSchema(
         "ClearElrRecord",
         "topicName:str",
+    ),
+    29: MessageSchema(
+        "UnregisterControllerRecord",
+        "controllerId:i32",
     ),
 }

@@ -1,6 +1,6 @@
 """Schemas of __consumer_offsets: keys and values by record type.
 
-Source: the message definitions of Kafka 4.3.1's group coordinator; for the notation see `kseg.formats.schema`.
+Source: the message definitions of Kafka 4.4.0's group coordinator; for the notation see `kseg.formats.schema`.
 Types 9 and 18 are unused.
 """
 
@@ -114,7 +114,8 @@ VALUES = {
     17: MessageSchema(
         "StreamsGroupMetadataValue",
         "epoch:i32, metadataHash:i64, validatedTopologyEpoch:i32(tag0 =-1), "
-        "lastAssignmentConfigs:[]{key:str, value:str}?(tag1 =[])",
+        "lastAssignmentConfigs:[]{key:str, value:str}?(tag1 =[]), storedDescriptionTopologyEpoch:i32(tag2 =-1), "
+        "failedDescriptionTopologyEpoch:i32(tag3 =-1)",
     ),
     19: MessageSchema(
         "StreamsGroupMemberMetadataValue",

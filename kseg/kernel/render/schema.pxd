@@ -66,6 +66,7 @@ cdef Py_ssize_t put_binary(Job* job, Py_ssize_t size, Py_ssize_t o) noexcept nog
 cdef Py_ssize_t put_uuid(Job* job, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_protocol(Job* job, Py_ssize_t versions, Py_ssize_t size, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_sized(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_named(Job* job, Py_ssize_t names, long long number, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_value(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_field(Job* job, Py_ssize_t field, Py_ssize_t o) noexcept nogil
 cdef bint is_default(Job* job, Py_ssize_t field) noexcept nogil

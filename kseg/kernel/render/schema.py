@@ -12,9 +12,12 @@ of its texts, followed by PADDING bytes. ``code`` has, at any index, a struct in
     KIND     one of the constants              FLAGS    IS_ARRAY, IS_NULLABLE, IS_DEFAULT_NULL (of a tagged field)
     NAME     index of ``,"name":`` in names    NAME_SIZE
     TAG      number of the tag, -1: no tag     DEFAULT  of a tagged number
-    STRUCT   index of a NESTED struct          WEIGHT   items that an element of an array counts as, for MAX_ITEMS
+    STRUCT   index of a NESTED struct or of    WEIGHT   items that an element of an array counts as, for MAX_ITEMS
+             the names of an I8
 
 The default of a tagged struct is its JSON text: WEIGHT bytes at DEFAULT.
+
+Names of numbers are their count, then position and size in ``names`` for 0, 1, ...; texts print them in quotes.
 
 SWITCH is a str that decides how the PROTOCOL fields after it are rendered: they are decoded if it is equal to the text
 at STRUCT, of DEFAULT bytes. PROTOCOL fields are bytes written by clients: an int16 version, then a message that is not
@@ -220,6 +223,16 @@ def put_sized(job, field, may_be_null, o):
     return put_string(job, size, o)
 
 
+def put_named(job, names, number, o):
+    """Writes the name of a number in quotes, or the number if it has no name."""
+    o = put(job.out, o, b'"', 1)
+    if 0 <= number < job.code[names]:
+        o = put_name(job, o, job.code[names + 1 + 2 * number], job.code[names + 2 + 2 * number])
+    else:
+        o = put_int(job.out, o, number)
+    return put(job.out, o, b'"', 1)
+
+
 def put_value(job, field, may_be_null, o):
     """Writes a value, or an element of an array."""
     kind: cython.longlong = job.code[field + KIND]
@@ -245,6 +258,8 @@ def put_value(job, field, may_be_null, o):
     if kind == BOOL:
         return put(job.out, o, b"true", 4) if read_number(job, kind) else put(job.out, o, b"false", 5)
     number = read_number(job, kind)
+    if kind == I8 and job.as_jackson and job.code[field + STRUCT]:
+        return put_named(job, job.code[field + STRUCT], number, o)
     if cython.compiled and number >= MIN_NEAR_NUMBER:
         return put_near(cython.address(job.times), job.out, o, number)
     return put_int(job.out, o, number)

@@ -1,4 +1,4 @@
-"""The record lines of kafka-dump-log (4.3), byte for byte.
+"""The record lines of kafka-dump-log (4.4), byte for byte.
 
 Their format is that of Kafka's DumpLogSegments.printRecordMetadata and printRecordContents. Keys, values and header
 keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for malformed UTF-8.

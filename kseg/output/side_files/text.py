@@ -1,4 +1,4 @@
-"""Prints side files as text: .index, .timeindex, .txnindex and .snapshot as kafka-dump-log.sh 4.3.1 does.
+"""Prints side files as text: .index, .timeindex, .txnindex and .snapshot as kafka-dump-log.sh 4.4.0 does.
 
 That tool's report on standard error at the end is collected for `report`. If it would fail with an exception, printing
 continues: a rejected entry of a .txnindex is a damage line, an index entry without a batch a mismatch with offset -1.

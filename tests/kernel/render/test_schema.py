@@ -34,7 +34,7 @@ COORDINATORS = {
 DECODERS = [*COORDINATORS, "cluster-metadata"]
 TRUTHS = [
     dump
-    for dump in sorted(TESTDATA.glob("*/*/truth/__*/*.dump-4.3.1.decoded.txt.gz"))
+    for dump in sorted(TESTDATA.glob("*/*/truth/__*/*.decoded.txt.gz"))
     if FOR_TOPIC[dump.parent.name[:-2]] in DECODERS
 ]
 OFFSET_KEY = b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x03"

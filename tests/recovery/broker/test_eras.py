@@ -52,14 +52,14 @@ def test_cases_cover_all_eras() -> None:
     [
         ("0.7", (0, 7)), ("0.7.2", (0, 7)), ("0.8", (0, 8, 2)), ("0.8.0", (0, 8, 0)), ("0.8.2.2", (0, 8, 2)),
         ("0.9.0.1", (0, 9, 0)), ("0.10", (0, 10, 2)), ("0.10.1.1", (0, 10, 1)), ("1.1.1", (1, 1)), ("2.8.2", (2, 8)),
-        ("3", (3, 9)), ("4.3", (4, 3)), ("4.3.1", (4, 3)),
+        ("3", (3, 9)), ("4.3", (4, 3)), ("4.3.1", (4, 3)), ("4", (4, 4)), ("4.4.0", (4, 4)),
     ],
 )  # fmt: skip
 def test_releases_are_told_by_their_first_numbers(version: str, release: tuple[int, ...]) -> None:
     assert era_of(version).release == release
 
 
-@pytest.mark.parametrize("version", ["", "0", "0.6", "0.12", "1.2", "2.9", "4.4", "5.0", "4.x", "-1", "4..3", "²"])
+@pytest.mark.parametrize("version", ["", "0", "0.6", "0.12", "1.2", "2.9", "4.5", "5.0", "4.x", "-1", "4..3", "²"])
 def test_others_are_not_known(version: str) -> None:
     if version == "0":  # begins every release from 0.7 to 0.11
         assert era_of(version).release == (0, 11, 0)

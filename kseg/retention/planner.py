@@ -3,25 +3,101 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.errors import KsegError, RequestError
+from kseg.logdir.known_topics import POLICY
 from kseg.logdir.topic_selection import NO_SEGMENT, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes, shown_time
-from kseg.releases.retention import RetentionRules
+from kseg.releases.retention import LOG_START, RetentionRules
 from kseg.retention.amounts import Amounts, amounts
-from kseg.retention.explanation import explain, first_in_future
-from kseg.retention.log_starts import LogStart, with_log_starts
+from kseg.retention.explanation import SegmentExplanation, explain, first_in_future
 from kseg.retention.options import RetainOptions
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
-from kseg.retention.rows import partition_row, segment_row
 from kseg.retention.settings import RETENTION_BYTES, RETENTION_MS, UNKNOWN, Asked, PartitionLimits, settings_of
 from kseg.segment.files import list_segments, own_partitions
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
+
+# The results of retention as JSON objects: one for the partition, and one for each segment.
+
+
+def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amount: Amounts | None) -> dict[str, Any]:
+    """Returns the object of type ``retention``; ``amount`` if segments are deleted."""
+    records = amount.records if amount else None
+    return {
+        "type": "retention",
+        "directory": found.log.directory,
+        "segments": len(found.log.segments),
+        "bytes": found.log.size,
+        "logStartOffset": found.state.log_start_offset,
+        "highWatermark": found.state.high_watermark,
+        "logEndOffset": found.state.end_offset,
+        "cleanupPolicy": settings.policy,
+        "retentionMs": settings.limits.retention_ms,
+        "retentionBytes": settings.limits.retention_bytes,
+        "sources": {name: settings.sources[name] for name in (POLICY, RETENTION_MS, RETENTION_BYTES)},
+        "now": now_ms,
+        "goes": len(found.selection.why),
+        "rolls": found.selection.rolls,
+        "segmentsAfter": len(found.left),
+        "bytesAfter": sum(span.size for span in found.left),
+        "records": records[0] if records else None,
+        "recordsAfter": records[1] if records else None,
+    }
+
+
+def segment_row(verdict: SegmentExplanation, records: int | None) -> dict[str, Any]:
+    """Returns the object of type ``segmentRetention``."""
+    segment = verdict.segment
+    return {
+        "type": "segmentRetention",
+        "file": segment.file.name,
+        "size": segment.size,
+        "records": records,
+        "baseOffset": segment.base_offset,
+        "lastOffset": verdict.last_offset,
+        "rule": ("logStart" if verdict.rule == LOG_START else verdict.rule) or None,
+        "largestTimestamp": segment.largest.timestamp,
+        "largestTimestampSource": "fileTime" if segment.largest.offset is None else "timeIndex",
+        "recordOffset": verdict.record_offset,
+        "isFuture": verdict.is_future,
+        "goesAt": verdict.goes_at_ms,
+        "goesAfterBytes": verdict.goes_after_bytes,
+        "blockedBy": verdict.blocked_by or None,
+        "held": verdict.held or None,
+    }
+
+
+# Updates log-start-offset-checkpoint after retention (LogManager.checkpointLogStartOffsetsInDir).
+#
+# The file lists a partition only if its log start is above its first segment's base offset. It is the only record of
+# deletions in the middle of a segment.
+
+
+class LogStart(NamedTuple):
+    """The log start offset of a partition, and the base offset of its first segment."""
+
+    offset: int
+    first_base: int
+
+
+def with_log_starts(entries: Iterable[OffsetCheckpoint], starts: Mapping[TopicPartition, LogStart]) -> bytes | None:
+    """Returns the new contents of the file with these entries; None if nothing changes."""
+    old = list(entries)
+    new = {(entry.topic, entry.partition): entry.offset for entry in old}
+    for partition, start in starts.items():
+        if start.offset > start.first_base:
+            new[partition] = start.offset
+        elif new.get(partition, start.first_base + 1) <= start.first_base:
+            del new[partition]
+    if new == {(entry.topic, entry.partition): entry.offset for entry in old}:
+        return None
+    return build_offset_checkpoint(OffsetCheckpoint(*partition, offset) for partition, offset in new.items())
 
 
 class RetentionPlanner(Planner):

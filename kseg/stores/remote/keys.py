@@ -14,7 +14,7 @@ from kseg.stores.regular_files import expect_named, read_regular
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateNumbers
 
-    from kseg.stores.remote.manifest import Encryption
+    from kseg.stores.remote.segment import Encryption
 
 _MAX_PEM_BYTES = 1 << 20
 _AES_KEY_BYTES = (16, 24, 32)

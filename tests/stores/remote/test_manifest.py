@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from kseg.stores.remote.chunk_index import ManifestError, variable_sizes
-from kseg.stores.remote.manifest import Manifest, parse_manifest
+from kseg.stores.remote.segment import Manifest, parse_manifest
 from stores.remote.stores import store_of
 
 FIXED = {

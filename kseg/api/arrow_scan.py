@@ -11,7 +11,7 @@ from kseg.api.log import raise_damage
 from kseg.errors import RequestError, UnsupportedError
 from kseg.export.arrow import need_pyarrow, record_batch, schema
 from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.stores.stored_object import shown
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from kseg.export.decoding import LeftOut
 from kseg.export.scanning import DamageLog, PartReader, ScanRequest, damage_text, parts_of_scan
 from kseg.formats.rows import Scratch
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.segment import batches as segment_batches
 from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile

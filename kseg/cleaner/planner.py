@@ -28,7 +28,7 @@ from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.cleaner import CleanerRules
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions
 from kseg.sidefiles.checkpoints import (
     CLEANER_OFFSETS,

@@ -7,7 +7,7 @@ aborted transactions.
 import heapq
 from collections.abc import Iterable
 
-from kseg.formats.control_types import ABORT, COMMIT
+from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
 from kseg.kernel.layout.rows import (

@@ -21,7 +21,7 @@ from kseg.recovery.options import RecoverOptions
 from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition
 from kseg.recovery.remote.request import RemoteRequest
 from kseg.recovery.remote.selection import UnusedSegment
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.names import is_topic

@@ -4,8 +4,8 @@ If an effect crosses the end of a segment, it is not; then the partition must be
 """
 
 from kseg.conversion.losses import Losses
+from kseg.conversion.options import ConversionRequest
 from kseg.conversion.partition import Converted, ConvertedSegment, finished
-from kseg.conversion.request import ConversionRequest
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile
 

@@ -11,10 +11,9 @@ from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.driver.run import Outcome
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
-from kseg.conversion.disk_space import check_space_to_rewrite
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
-from kseg.conversion.planner import Requests, is_left_alone, report_losses
+from kseg.conversion.planner import Requests, check_space_to_rewrite, is_left_alone, report_losses
 from kseg.conversion.rewriting import Conversion, complete, rewrite, segments_of, write_gaps
 from kseg.errors import PathError
 from kseg.logdir.topic_selection import Topics

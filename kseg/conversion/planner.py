@@ -5,20 +5,42 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 
+from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.changes.staging import staging
-from kseg.conversion.disk_space import check_space_to_rewrite
-from kseg.conversion.options import ConvertOptions
+from kseg.conversion.options import ConversionRequest, ConvertOptions
 from kseg.conversion.partition import convert_segments
-from kseg.conversion.request import ConversionRequest
 from kseg.conversion.rewriting import Conversion, Rewritten, copy_owner_to_files, plan_rewriting, rewrite, segments_of
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import Topics
-from kseg.segment.files import METADATA_TOPIC, own_name, own_partitions
+from kseg.segment.files import METADATA_TOPIC, SegmentFile, own_name, own_partitions
+from kseg.stores import trees
+
+# Checks that the output of a conversion fits on the disk: by an estimate, and if that is too large, by a dry run.
+
+_SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
+"""Estimated largest growth of segments: with a worse codec, from messages to batches, without compression."""
+
+
+def check_space_to_rewrite(
+    path: str, name: str, files: list[SegmentFile], directory: str | None, request: ConversionRequest
+) -> None:
+    """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``.
+
+    The other arguments are those of `rewrite`, whose errors can be raised, too.
+    """
+    growth: float = _SAME if request.magic is None and request.batch_bytes is None else _OTHER_FORMAT
+    if request.target is not None and not request.target.codec:
+        growth = _EXPANDED
+    size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
+    if size * growth + MARGIN_BYTES <= free_bytes(path):
+        return
+    check_free(path, sum(rewrite(name, files, directory, request, None).files.values()))
+
 
 _MAX_DAMAGES = 20
 

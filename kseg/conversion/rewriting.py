@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
+from kseg.conversion.options import ConversionRequest
 from kseg.conversion.partition import Converted, convert_segments
-from kseg.conversion.request import ConversionRequest
 from kseg.conversion.side_files import carried_files, make_side_files
 from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP

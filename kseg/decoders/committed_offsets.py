@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from kseg.decoders.consumer_offsets import decoder
 from kseg.formats.control import parse_control
-from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.json_values import unset
+from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.schema import ZERO_UUID
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH

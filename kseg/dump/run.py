@@ -21,7 +21,7 @@ from kseg.output.printer import Style
 from kseg.output.progress import pieces
 from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
@@ -335,7 +335,7 @@ class Dump:
         return SegmentReader(source, is_07, file.base_offset or 0, live, max_bytes, self.scratch, LONG_RUNS)
 
     def _message_sets(self, file: SegmentFile, source: Source) -> None:
-        from kseg.segment.fetched import message_sets
+        from kseg.segment.seek import message_sets
 
         for part in message_sets(source, self.scratch):
             if isinstance(part, Damage):

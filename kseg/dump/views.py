@@ -7,7 +7,7 @@ from kseg.dump.options import JSON, TABLE, DumpOptions
 from kseg.formats.rows import Scratch
 from kseg.output.printer import Style
 from kseg.output.sink import Sink
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 
 if TYPE_CHECKING:
     from kseg.output.side_files.printer import SidePrinter

@@ -10,7 +10,7 @@ from kseg.export.decoding import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.export.tables import TableOutput, TableWriter, check_codec, prepare_pyarrow
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import expand_path, segments_at
 from kseg.segment.skipped_files import warn_of_skipped_files

@@ -18,7 +18,7 @@ KIP-630, KIP-853.
 import struct
 from typing import Any, NamedTuple
 
-from kseg.formats.control_types import (
+from kseg.formats.record_batch import (
     ABORT,
     COMMIT,
     KRAFT_VERSION,

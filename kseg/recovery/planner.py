@@ -26,8 +26,8 @@ from kseg.recovery.options import RecoverOptions
 from kseg.recovery.overrides import Overrides
 from kseg.recovery.root import CHECKPOINTS, Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
-from kseg.runtime.cores import usable_cores
 from kseg.runtime.progress import Progress
+from kseg.runtime.threads import usable_cores
 from kseg.segment.files import METADATA_TOPIC, own_partitions
 from kseg.segment.paths import segment_bytes
 from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS

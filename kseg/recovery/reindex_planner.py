@@ -15,7 +15,7 @@ from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.options import ReindexOptions
 from kseg.recovery.planner import with_known_interval
 from kseg.recovery.workspace import Workspace
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 from kseg.segment.files import CLEAN_SHUTDOWN, own_partitions
 
 

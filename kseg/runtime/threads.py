@@ -4,10 +4,21 @@ An extra thread beyond the number of processors would only compete for the proce
 `concurrent.futures` would take a tenth of kseg's start-up time.
 """
 
+import os
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
+
+# The number of cores that this process may use.
+
+
+def usable_cores() -> int:
+    """The cores that the scheduler gives this process: the default of ``--jobs``."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Self
 
 from kseg.formats.control import parse_control
-from kseg.formats.control_types import ABORT, COMMIT
+from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL, V2_FLAGS
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH

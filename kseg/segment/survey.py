@@ -34,10 +34,9 @@ from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.reader import SegmentReader
 from kseg.stores.buffers import Buffers, RowPool
 from kseg.stores.extent import Extent
-from kseg.stores.proven import ProvenBatches
 from kseg.stores.source import Source
 from kseg.stores.unreadable import is_disk_error
-from kseg.stores.windows import WINDOW_BYTES, Unproven, Windows
+from kseg.stores.windows import WINDOW_BYTES, ProvenBatches, Unproven, Windows
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.byte_types import Sliceable
-from kseg.sidefiles.json_file import number, read_object
+from kseg.sidefiles.clean_shutdown import number, read_object
 from kseg.sidefiles.problems import SideFileProblem
 
 _FIELDS = {

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from kseg.changes.disk import Disk
 from kseg.conversion.joining import is_divisible, joined
+from kseg.conversion.options import ConversionRequest
 from kseg.conversion.partition import (
     Converted,
     ConvertedSegment,
@@ -19,7 +20,6 @@ from kseg.conversion.partition import (
     convert_segments,
     transactions_of,
 )
-from kseg.conversion.request import ConversionRequest
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile
 from kseg.segment.isolation import Transactions

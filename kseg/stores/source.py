@@ -30,7 +30,7 @@ from kseg.stores.unreadable import (
 )
 
 if TYPE_CHECKING:
-    from kseg.stores.proven import ProvenBatches
+    from kseg.stores.windows import ProvenBatches
 
 STANDARD_INPUT = "-"
 

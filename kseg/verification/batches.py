@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, severity_of
-from kseg.formats.control_types import ABORT
+from kseg.formats.record_batch import ABORT
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import MAGIC_V2, TRANSACTIONAL
 from kseg.kernel.layout.rows import (

@@ -69,13 +69,13 @@ def test_without_the_space_nothing_is_begun(
     needed = planned.of_type("summary")[0]["peakBytes"] + (64 << 10)
     assert needed > 64 << 10
     before = files(partition)
-    for module in ("kseg.conversion.disk_space", "kseg.changes.apply"):
+    for module in ("kseg.conversion.planner", "kseg.changes.apply"):
         monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed - 1)
     done = kseg("convert", "--codec", codec, *place, partition)
     assert (done.status, f"{needed / (1 << 20):.1f} MiB of disk space are needed" in done.err) == (3, True)
     assert files(partition) == before
     assert not (tmp_path / "out" / partition.name).exists()
-    for module in ("kseg.conversion.disk_space", "kseg.changes.apply"):
+    for module in ("kseg.conversion.planner", "kseg.changes.apply"):
         monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed)
     assert kseg("convert", "--codec", codec, *place, partition).status == 0
 

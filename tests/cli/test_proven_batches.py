@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cli.command import Kseg
-from kseg.stores.archives import omitted
+from kseg.stores.archives import opening
 from segment.long_log import BASE_OFFSET, template, write_long_log
 from stores.archives.packed_logs import DAMAGES, PACK, SIZE, cut, flipped, partition, zeros_behind, zeros_inside
 
@@ -66,7 +66,7 @@ def test_one_pass_is_enough_with_and_without_damage(
     with tarfile.open(packed, "w:gz") as tar:
         tar.add(tmp_path / "logs", "logs")
     again: list[object] = []
-    monkeypatch.setattr(omitted.Omitted, "_unpack_again", again.append)
+    monkeypatch.setattr(opening.Omitted, "_unpack_again", again.append)
     done = kseg("verify", "--jobs", "1", packed)
     assert "files: 2 (1.3 MiB)" in done.err
     assert not again

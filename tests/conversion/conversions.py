@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kseg.conversion.request import ConversionRequest
+from kseg.conversion.options import ConversionRequest
 from kseg.conversion.rewriting import Rewritten, complete, rewrite, segments_of
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target

@@ -8,8 +8,8 @@ import pytest
 
 from conversion.conversions import TESTDATA, convert, files, records_of
 from conversion.test_recoding import frames_of
+from kseg.conversion.options import LossError
 from kseg.conversion.partition import _Conversion
-from kseg.conversion.request import LossError
 from kseg.errors import DamageError, UnsupportedError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH

@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 
 from conversion.conversions import TESTDATA, batches_of, consumed, convert, counted, files, records_of
-from kseg.conversion.request import LossError
+from kseg.conversion.options import LossError
 from kseg.errors import DamageError, UnsupportedError
 from kseg.kernel.scan.checksums import crc32c
 from kseg.segment.batches import RecordBatch

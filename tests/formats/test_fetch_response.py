@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kseg.formats.fetch_response import MessageSet, Unreadable, parse
 from kseg.formats.rows import Scratch
-from kseg.segment.fetched import message_sets
 from kseg.segment.items import Damage
+from kseg.segment.seek import message_sets
 from kseg.stores.source import open_source
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

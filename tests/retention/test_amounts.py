@@ -3,9 +3,9 @@
 import pytest
 
 from kseg.releases.retention import RetentionRules
-from kseg.retention import amounts as module
-from kseg.retention.amounts import amounts
+from kseg.retention import planner as module
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
+from kseg.retention.planner import amounts
 from kseg.retention.selection import Limits
 from retention.partitions import NOW_MS, RETENTION
 

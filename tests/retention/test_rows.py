@@ -9,10 +9,9 @@ import pytest
 from kseg.changes.plan import DELETE, RENAME, Removed
 from kseg.errors import KsegError
 from kseg.releases.retention import RetentionRules
-from kseg.retention.amounts import amounts
 from kseg.retention.explanation import explain
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
-from kseg.retention.planner import partition_row, segment_row
+from kseg.retention.planner import amounts, partition_row, segment_row
 from kseg.retention.selection import Limits
 from kseg.retention.settings import Asked, settings_of
 from retention.partitions import NOW_MS, RETENTION

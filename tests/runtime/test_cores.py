@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kseg.runtime.cores import usable_cores
+from kseg.runtime.threads import usable_cores
 
 
 def test_only_cores_that_the_scheduler_gives_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

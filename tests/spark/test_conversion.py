@@ -12,7 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
 from conversion.conversions import target
-from kseg.conversion.request import ConversionRequest
+from kseg.conversion.options import ConversionRequest
 from kseg.conversion.rewriting import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
 from kseg.spark import conversion

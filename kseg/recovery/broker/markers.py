@@ -6,8 +6,8 @@ Sources: ProducerAppendInfo.append, EndTransactionMarker, DefaultRecordBatch.ite
 from typing import NamedTuple
 
 from kseg.formats.control import parse_control
-from kseg.formats.control_types import ABORT, COMMIT
 from kseg.formats.decompressed import DecompressionError
+from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.segment.batches import RecordBatch

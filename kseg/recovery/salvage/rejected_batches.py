@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kseg.formats.control_types import ABORT, COMMIT, KRAFT_VOTERS, LEADER_CHANGE
-from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS, LEADER_CHANGE
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2
 from kseg.kernel.layout.rows import (

@@ -2,7 +2,7 @@
 
 A full verification reads only their header rows, which are kept instead. Anything that begins with intact batches is
 taken for a segment: whatever was wrongly left out is unpacked again when a reader opens it
-(`kseg.stores.archives.omitted`).
+(`kseg.stores.archives.opening`).
 """
 
 import sys
@@ -29,8 +29,7 @@ from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
-from kseg.stores.proven import ROW_BYTES
-from kseg.stores.windows import LARGEST_WINDOW_BYTES, claimed_bytes
+from kseg.stores.windows import LARGEST_WINDOW_BYTES, ROW_BYTES, claimed_bytes
 
 WINDOW_BYTES = 1 << 19
 KEPT_BYTES = 64 << 10

@@ -7,7 +7,7 @@ Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of K
 
 from kseg.errors import KsegError
 from kseg.formats.control import parse_control
-from kseg.formats.control_types import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import BOOTSTRAP, SegmentFile

@@ -20,7 +20,7 @@ TOP_LEVEL = {
     "CHANGELOG.md",
     "CONTRIBUTING.md",
 }
-MAX_LINES = 500
+MAX_LINES = 900
 MAX_COLUMNS = 120
 MAX_BYTES = 1 << 20
 BANNED_MODULES = {"utils", "util", "helpers", "helper", "common", "misc"}

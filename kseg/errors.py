@@ -17,9 +17,28 @@ import os
 
 
 class KsegError(Exception):
-    """Base of all errors that end a command with one line on standard error."""
+    """Base of all errors that end a command with one line on standard error.
+
+    ``command``: a shell line that helps, which follows the text; on standard error on a line of its own.
+    """
 
     exit_status = 3
+    command = ""
+
+    @classmethod
+    def with_command(cls, text: str, command: str) -> "KsegError":
+        """Returns an error whose text leads to the command."""
+        error = cls(text)
+        error.command = command
+        return error
+
+    @property
+    def text(self) -> str:
+        """The message without the command."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.command}" if self.command else self.text
 
 
 def text_of(error: BaseException) -> str:

@@ -33,7 +33,7 @@ HIDDEN = {("output", folder) for folder in next(folders for folders in LAYERS if
 """Folders of later layers that are closed to the first, but for SHOWN."""
 
 LAYER_OF = {folder: number for number, folders in enumerate(LAYERS) for folder in folders}
-LOOSE = {"errors", "limits", "positioned", "quantities", "signals"}
+LOOSE = {"errors", "limits", "positioned", "quantities", "shell", "signals"}
 RICH_FOLDER = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.

@@ -1,6 +1,5 @@
 """The findings of ``kseg verify`` as data: the result of ``kseg.verify``."""
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from kseg.findings.table import KINDS
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
+from kseg.shell import shell_line
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.options import VerifyOptions
@@ -62,7 +62,7 @@ class Verdict:
         rows = (
             (
                 each.severity, each.code, each.file, each.position, each.offset, each.message,
-                each.repair and shlex.join(each.repair),
+                each.repair and shell_line(each.repair),
             )
             for each in self.findings
         )  # fmt: skip

@@ -41,6 +41,7 @@ from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
 from kseg.changes.shutdown_marker import remove_marker
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.shell import named_path, shell_line
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -282,9 +283,8 @@ class LogDirectoryChange:
             return None
         journal = found[-1]
         if journal.command.split()[:1] != self.command.split()[:1]:
-            raise KsegError(
-                f"{self.directory}: {journal.command!r} was interrupted here: repeat it, or kseg undo {self.directory}"
-            )
+            text = f"{self.directory}: {journal.command!r} was interrupted here: repeat it, or undo it with"
+            raise KsegError.with_command(text, shell_line(["kseg", "undo", named_path(self.directory)]))
         if changed := _changed_since(journal, self._keeps_marker):
             self._stale = journal
             self.messages.append(

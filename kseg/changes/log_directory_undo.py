@@ -26,6 +26,7 @@ from kseg.changes.shutdown_marker import ShutdownMarker, remove_marker
 from kseg.changes.undo import changes_of, last_change, plan_all, undo
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.shell import shell_line
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 
@@ -131,7 +132,8 @@ def sole_change(directory: str, group: str) -> Journal | None:
             if set(partitions_now(journal).values()) == {name}:
                 return journal
             if any(move.target == name for move in moved_now(root, journal.moves)):
-                raise KsegError(f"{directory}: was restored together with others: kseg undo {root}")
+                text = f"{directory}: was restored together with others; undo all of them with"
+                raise KsegError.with_command(text, shell_line(["kseg", "undo", root]))
     return None
 
 

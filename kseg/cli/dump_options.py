@@ -156,7 +156,9 @@ _VIEWS = (
     click.option(
         "--sort",
         type=click.Choice(SUMMARY_FIELDS),
-        help="With --summary: one line for each partition, sorted, and totals; the default for more than ten.",
+        metavar="FIELD",
+        help="With --summary: one line for each partition, the default for more than ten, and totals; sorted by FIELD: "
+        f"{', '.join(SUMMARY_FIELDS)}.",
     ),
     number_option(
         "--sample",

@@ -21,12 +21,13 @@ _OPTIONS = {
         "--list"
     ),
     DECIDE: (
-        "--level --ignore --fail-on --now --max-batch-bytes --stop-on-damage --mode --drop-undecodable --drop-batch "
-        "--undelete --full --rebuild-epochs --topic-id --max-message-bytes --reset-epochs --as --snapshots --check "
-        "--index-interval-bytes --min-compaction-lag-ms --max-compaction-lag-ms --delete-retention-ms "
-        "--min-cleanable-ratio --segment-bytes --max-index-bytes --until-clean --include-active --keep-format "
-        "--drop-null-keys --force-policy --retention-ms --retention-bytes --log-start-offset --policy --keep-active "
-        "--to --codec --batch-bytes --base-offset --position-header --lossy --skip-damage --complete --purge --change"
+        "--level --severity --ignore --fail-on --now --max-batch-bytes --stop-on-damage --mode --drop-undecodable "
+        "--drop-batch --undelete --full --rebuild-epochs --topic-id --max-message-bytes --reset-epochs --as "
+        "--snapshots --check --index-interval-bytes --min-compaction-lag-ms --max-compaction-lag-ms "
+        "--delete-retention-ms --min-cleanable-ratio --segment-bytes --max-index-bytes --until-clean --include-active "
+        "--keep-format --drop-null-keys --force-policy --retention-ms --retention-bytes --log-start-offset --policy "
+        "--keep-active --to --codec --batch-bytes --base-offset --position-header --lossy --skip-damage --complete "
+        "--purge --change"
     ),
     CHANGE: "--dry-run --in-place --output --quarantine --no-quarantine --no-lock",
     RESOURCES: "--jobs --memory --spool-dir --spool-bytes --engine --master",

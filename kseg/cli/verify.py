@@ -22,7 +22,7 @@ from kseg.cli.options import (
 from kseg.cli.remote_options import remote_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
-from kseg.findings.table import KINDS
+from kseg.findings.table import INFO, KINDS, SEVERITIES
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
@@ -90,9 +90,16 @@ from kseg.verification.run import verify
     help="Lowest severity with exit status 1.",
 )
 @click.option(
+    "--severity",
+    type=click.Choice(SEVERITIES),
+    help="Lowest severity of the findings and partitions shown; infos are only counted in text by default.",
+)
+@click.option(
     "--sort",
     type=click.Choice(CENSUS_FIELDS),
-    help="Print one line for each partition, sorted, and totals; the default for more than ten.",
+    metavar="FIELD",
+    help=f"Print one line for each partition, and totals, sorted by FIELD: {', '.join(CENSUS_FIELDS)}. "
+    "Without it, more than ten partitions get totals and a line for each with problems.",
 )
 @now_option
 @batch_limit_option
@@ -116,6 +123,7 @@ def command(
     private_keys: tuple[str, ...],
     topics: tuple[str, ...],
     explain: str | None,
+    severity: str | None,
     sort: str | None,
     output: str | None,
     presentation: Presentation,
@@ -159,7 +167,7 @@ def command(
             raise click.UsageError(f"--against matches {len(replicas)} paths")
         against = replicas[0] if replicas else None
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
-        return _verify(options, output, presentation, spark, sort)
+        return _verify(options, output, presentation, spark, sort, severity)
 
 
 def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
@@ -170,7 +178,12 @@ def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
 
 
 def _verify(
-    options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any, sort: str | None
+    options: VerifyOptions,
+    output: str | None,
+    presentation: Presentation,
+    spark: Any,
+    sort: str | None,
+    severity: str | None,
 ) -> int:
     checker = None
     if spark is not None:
@@ -180,16 +193,18 @@ def _verify(
     with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
         if progress.total is not None:
             progress.total *= options.passes
-        printer = _printer(options, presentation, sink, sort)
+        printer = _printer(options, presentation, sink, sort, severity)
         return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, checker)
 
 
-def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None) -> FindingsPrinter:
+def _printer(
+    options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None, severity: str | None
+) -> FindingsPrinter:
     if presentation.form == "html":
         from kseg.report.findings import FindingsPage
 
-        return FindingsPage(sink, options.paths, options.level)
-    return printer_of(presentation.form, sink, presentation.color, options.fail_on, options.paths, sort)
+        return FindingsPage(sink, options.paths, options.level, severity or INFO)
+    return printer_of(presentation.form, sink, presentation.color, options.fail_on, options.paths, sort, severity)
 
 
 def _check_codes(codes: list[str]) -> None:

@@ -1,14 +1,14 @@
 """Formats open transactions as text and as JSON Lines."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kseg.formats.json_values import encode, name_value
 from kseg.logdir.transaction_verdicts import HANGING, Judged, abort_command
 from kseg.logdir.waiting_groups import GroupOffset
-from kseg.output.notices import on_one_line
+from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.segment.times import show_span
+from kseg.shell import shell_line
 
 _SHOWN_GROUPS = 10
 Place = tuple[str | None, int | None]
@@ -63,7 +63,8 @@ def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> 
         yield f"waiting: {len(stable.groups) - _SHOWN_GROUPS} more groups"
     for each in judged:
         if each.verdict == HANGING:
-            yield f"abort: {on_one_line(shlex.join(abort_command(*place, each.transaction.first_offset)))}"
+            yield "abort it, on a live cluster, with"
+            yield COPIED_INDENT + shell_line(abort_command(*place, each.transaction.first_offset))
 
 
 def json_line(judged: Judged, stable: StableOffset, path: str, place: Place) -> bytes:

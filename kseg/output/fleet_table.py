@@ -31,8 +31,12 @@ class FleetTable:
     def __init__(self, sort: str, paint: Paint, width: int) -> None:
         self._sort, self._paint, self._width = sort, paint, width
         self._rows: list[dict[str, Any]] = []
+        self._unlisted: set[int] = set()
 
-    def add(self, summary: dict[str, Any]) -> None:
+    def add(self, summary: dict[str, Any], is_listed: bool = True) -> None:
+        """Takes a partition. ``is_listed``: it gets a line; otherwise only the totals include it."""
+        if not is_listed:
+            self._unlisted.add(id(summary))
         self._rows.append(summary)
 
     def text(self) -> str:
@@ -42,7 +46,7 @@ class FleetTable:
         rows = sorted_rows(self._rows, self._sort)
         is_census = "errors" in rows[0]
         chosen = [column for column in _COLUMNS if is_census or column.title not in _OF_CENSUS]
-        shown = [_cells(row) for row in rows]
+        shown = [_cells(row) for row in rows if id(row) not in self._unlisted]
         total: dict[str, Any] = {name: sum(row.get(name, 0) for row in rows) for name in (*_SUMMED, *_FINDINGS)}
         last = _cells({**total, "path": "", "forms": [], "leastTimestamp": None, "maxTimestamp": None, "cleaner": None})
         last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
@@ -55,6 +59,9 @@ class FleetTable:
         }
         columns = Columns(chosen, widths, self._width)
         lines = [columns.heading(self._paint), *(columns.line(each, self._paint) for each in shown)]
+        if self._unlisted:
+            rest = plural(len(self._unlisted), "partition has", "partitions have")
+            lines.append(f"{rest} no problem: --sort lists {'it' if len(self._unlisted) == 1 else 'them'}")
         lines.append(self._paint(columns.line(last), bold=True))
         return "\n".join([*lines, *self._forms()]) + "\n"
 

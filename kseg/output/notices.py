@@ -9,8 +9,11 @@ from typing import Literal
 
 import click
 
+from kseg.errors import KsegError
+
 Color = Literal["auto", "always", "never"]
 
+COPIED_INDENT = "    "
 _PREFIX = "kseg:"
 _COLUMNS, _MAX_COLUMNS, _MIN_COLUMNS = 80, 100, 40
 """Width of a terminal of unknown width; largest readable width; smallest width for wrapping."""
@@ -19,7 +22,8 @@ _COLUMNS, _MAX_COLUMNS, _MIN_COLUMNS = 80, 100, 40
 class Notices:
     """Writes lines that start with ``kseg:``; ``quiet`` and ``verbose`` select which.
 
-    A message is always one line: control characters and invalid UTF-8 in names are escaped.
+    A message is always one line: control characters and invalid UTF-8 in names are escaped. ``copied`` is text for
+    people to copy, such as a command: a line of its own below the message, with nothing around it and never wrapped.
     """
 
     def __init__(self, color: Color = "auto", quiet: bool = False, verbose: bool = False) -> None:
@@ -31,11 +35,14 @@ class Notices:
 
     def error(self, message: object) -> None:
         """Reports an error, even with ``quiet``."""
-        self._put(str(message), "red")
+        if isinstance(message, KsegError):
+            self._put(message.text, "red", message.command)
+        else:
+            self._put(str(message), "red")
 
-    def warning(self, message: str) -> None:
+    def warning(self, message: str, copied: str = "") -> None:
         if not self.is_quiet:
-            self._put(message, "yellow")
+            self._put(message, "yellow", copied)
 
     def detail(self, message: str) -> None:
         """Reports a detail, only with ``verbose``."""
@@ -47,9 +54,10 @@ class Notices:
         if not self.is_quiet:
             self._write(text.rstrip("\n"))
 
-    def _put(self, message: str, color: str) -> None:
+    def _put(self, message: str, color: str, copied: str = "") -> None:
         prefix = click.style(_PREFIX, fg=color, bold=True) if self.is_colored else _PREFIX
-        self._write(f"{prefix} {_folded(on_one_line(message))}")
+        below = f"\n{COPIED_INDENT}{copied}" if copied else ""
+        self._write(f"{prefix} {_folded(on_one_line(message))}{below}")
 
     def _write(self, text: str) -> None:
         if self.before is not None:

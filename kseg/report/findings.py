@@ -1,7 +1,6 @@
 """The report of ``kseg verify``: collects the findings, and makes the page at the end."""
 
 import os
-import shlex
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from kseg.report.strips import Strips
 from kseg.segment.files import parse_partition_name
 from kseg.segment.paths import expand_path
 from kseg.segment.skipped_files import is_log_directory
+from kseg.shell import shell_line
 from kseg.stores.regular_files import open_regular
 from kseg.verification.report import Finding, Report
 
@@ -39,8 +39,8 @@ _TRANSACTIONS = frozenset({"open-transaction", "hanging-transaction"})
 class FindingsPage(FindingsPrinter):
     """Collects all findings, and writes the page at the end. ``paths``: those of the command line."""
 
-    def __init__(self, sink: Sink, paths: tuple[str, ...], level: str) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink, paths: tuple[str, ...], level: str, least: str = INFO) -> None:
+        super().__init__(sink, least)
         self._paths, self._level = paths, level
         self._findings: list[dict[str, Any]] = []
         self._places: dict[str, int] = {}
@@ -59,13 +59,13 @@ class FindingsPage(FindingsPrinter):
             self._left_out += 1
             return
         details = dict(finding.details)
-        other = details.pop("otherRepair", None)
+        other, abort = details.pop("otherRepair", ()), details.pop("abort", None)
         row: dict[str, Any] = {
             "code": finding.code, "severity": finding.severity, "place": place, "file": name_value(finding.file),
             "position": finding.position, "length": finding.length, "offset": finding.offset,
             "message": finding.message, "details": _plain(details),
-            "otherRepair": None if other is None else shlex.join(other),
-            "repair": None if finding.repair is None else shlex.join(finding.repair),
+            "otherRepair": shell_line(other), "repair": shell_line(finding.repair or ()),
+            "abort": shell_line(abort or ()),
             "needs": NEEDED.get(finding.needs or ""),
         }  # fmt: skip
         if self._hexes < MAX_HEX_VIEWS and finding.severity != INFO and finding.position is not None:
@@ -94,7 +94,7 @@ class FindingsPage(FindingsPrinter):
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
             "codes": {code: {"sentence": KINDS[code].sentence, "means": KINDS[code].means} for code in shown},
-            "omitted": [[name_value(file), code, count] for file, code, count in report.unshown()],
+            "omitted": [[name_value(file), code, count] for file, code, count in self.unshown(report)],
         }
         verdict, tone = _verdict(report, self._counts)
         notes = [f"Level of the check: {self._level}."]
@@ -105,7 +105,7 @@ class FindingsPage(FindingsPrinter):
         )  # fmt: skip
         self.sink.write(page_bytes(page))
         self.sink.flush()
-        show_totals(report, notices)
+        show_totals(report, notices, self.least)
 
     def _place(self, directory: str) -> int:
         """Returns the number of a directory with findings, or of a partition without any."""
@@ -213,7 +213,7 @@ def _cards(report: Report, counts: list[Counter[str]]) -> list[Card]:
 
 
 def _next_steps(report: Report) -> list[NextStep]:
-    steps = [NextStep(shlex.join(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MAX_STEPS]]
+    steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MAX_STEPS]]
     if len(report.steps) > MAX_STEPS:
         steps.append(NextStep("", f"{len(report.steps) - MAX_STEPS} more commands, in the table of findings"))
     needed: dict[str, set[str]] = defaultdict(set)

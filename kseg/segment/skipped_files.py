@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator
-from shlex import quote
 
 from kseg.errors import PathError
 from kseg.segment.file_types import holds_batches, is_packed_segment, named_like_segment, packing_of, read_head
@@ -78,8 +77,8 @@ def warn_of_skipped_files(path: str, is_empty: bool, warn: Callable[[str], None]
     if not trees.isdir(path) or not (names := skipped_files(path, is_packed_only)):
         return
     packed = [name for name in names if _is_packed(os.path.join(path, name))]
-    reads = f"; kseg dump {quote(os.path.join(path, packed[0]))} reads a packed segment" if packed else ""
-    text = f"not read: {some(names)} (kseg verify {quote(path)} shows more{reads})"
+    reads = "; kseg dump reads a packed segment that it is given by name" if packed else ""
+    text = f"not read: {some(names)} (kseg verify shows more{reads})"
     if is_empty:
         raise PathError(f"{path}: no segment under a name that brokers give; {text}")
     warn(f"{path}: {text}")

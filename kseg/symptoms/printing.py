@@ -1,13 +1,13 @@
 """Prints symptoms, as text or as JSON Lines."""
 
-import shlex
 import shutil
 import textwrap
 
-from kseg.output.notices import on_one_line
+from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.paint import Paint, clipped
 from kseg.output.sink import Sink
 from kseg.quantities import plural
+from kseg.shell import shell_line
 from kseg.symptoms.matching import Found, commands_of
 
 _PIPED_WIDTH, _MAX_WIDTH = 100, 100
@@ -36,7 +36,7 @@ def _text(found: Found, paint: Paint, width: int) -> list[str]:
     lines += textwrap.wrap(symptom.cause, width, initial_indent="  ", subsequent_indent="  ")
     commands = list(commands_of(found))
     for argv, purpose in commands[:_MAX_COMMANDS]:
-        lines.append("    " + paint(shown_command(argv), "green"))
+        lines.append(COPIED_INDENT + paint(shell_line(argv), "green"))
         lines += textwrap.wrap(purpose, width, initial_indent=" " * 8, subsequent_indent=" " * 8)
     if len(commands) > _MAX_COMMANDS:
         rest = plural(len(commands) - _MAX_COMMANDS, "command", "commands")
@@ -49,11 +49,6 @@ def _text(found: Found, paint: Paint, width: int) -> list[str]:
             width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False,
         )  # fmt: skip
     return lines
-
-
-def shown_command(argv: list[str]) -> str:
-    """Returns a command as a shell line."""
-    return on_one_line(shlex.join(argv))
 
 
 def _print_json(symptoms: list[Found], sink: Sink) -> None:

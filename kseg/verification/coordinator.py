@@ -1,6 +1,5 @@
 """Adds facts of __transaction_state and __consumer_offsets in the same log directory to findings about transactions."""
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from kseg.logdir.partitions import topic_id_at
@@ -57,5 +56,4 @@ def _add_state(details: dict[str, Any], state: "TransactionState | None", target
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
         texts.append(_NO_RECORD if state is None or state.state is None else _UNKNOWN)
-        texts.append("to abort it, on a live cluster: " + shlex.join(details["abort"]))
     return texts

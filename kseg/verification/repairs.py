@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, Kind
 from kseg.formats.suffixes import SWAP
+from kseg.shell import named_path
 from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:
@@ -263,4 +264,4 @@ def _parsed(repair: str) -> tuple[str, Options]:
 def _argv(verb: str, options: Options, path: str) -> list[str]:
     names = sorted(options, key=lambda name: _SHOWN_ORDER.index(name) if name in _SHOWN_ORDER else len(_SHOWN_ORDER))
     words = [word for name in names for word in (name, options[name]) if word is not None]
-    return ["kseg", verb, *words, path]
+    return ["kseg", verb, *words, named_path(path)]

@@ -69,7 +69,13 @@ def test_more_than_ten_partitions_are_a_table_at_once(kseg: Kseg, few: Path) -> 
     assert not any(line.startswith("PARTITION") for line in kseg("verify", few).lines)
     for number in range(1, 10):
         shutil.copytree(COMPACTED, few / f"e-idem-{number}")
-    assert len(table(kseg("verify", few).lines)) > 12
+    lines = table(kseg("verify", few).lines)
+    assert [line.split()[0] for line in lines if line][:4] == ["PARTITION", "dplain-0", "10", "11"]
+    assert "10 partitions have no problem: --sort lists them" in lines
+    assert len(table(kseg("verify", "--severity", "info", few).lines)) > 12
+    min((few / "e-idem-1").glob("*.index")).unlink()
+    for severity, listed in (("warning", 1), ("error", 0)):
+        assert sum("e-idem" in line for line in table(kseg("verify", "--severity", severity, few).lines)) == listed
     assert not any(row["type"] == "partition" for row in kseg("verify", "--format", "json", few).objects)
 
 

@@ -38,10 +38,10 @@ def test_other_names_and_packed_segments_are_told(command: list[str], logs: Path
     done = kseg(*command, logs)
     names = f"{SEGMENT}.gz, 00000000000000000200.log, segment-old.log.bak"
     packed = partition / f"{SEGMENT}.gz"
-    hints = f"kseg verify {partition} shows more; kseg dump {packed} reads a packed segment"
+    hints = "kseg verify shows more; kseg dump reads a packed segment that it is given by name"
     assert f"{partition}: not read: {names} ({hints})" in done.err
     assert kseg("dump", packed).status == 0
-    assert f"{logs}: not read: evidence (kseg verify {logs} shows more)" in done.err
+    assert f"{logs}: not read: evidence (kseg verify shows more)" in done.err
 
 
 def test_salvage_passes_over_what_it_cannot_read(logs: Path, kseg: Kseg) -> None:

@@ -175,13 +175,19 @@ def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
     with contextlib.redirect_stderr(errors), open_sink(str(logs / "out")) as sink:
         TextFindings(sink, "never").finish(report, Notices("never"))
     place = logs / "a-0"
-    assert errors.getvalue().splitlines()[-6:] == [
-        f"kseg:   a decision: {place} (for undecodable-records)",
-        f"kseg:     one way: kseg recover --mode salvage --drop-undecodable {place}",
-        f"kseg:   a decision: {place} (for high-watermark-beyond-end)",
-        f"kseg:     one way: kseg recover {place}",
-        f"kseg:   another replica (kseg recover --from-replica): {place} (for gap-unexplained)",
-        f"kseg:   another replica: {place} (for bad-metadata-snapshot)",
+    assert errors.getvalue().splitlines()[-12:] == [
+        "kseg: a decision, for undecodable-records:",
+        f"    {place}",
+        "kseg: one way:",
+        f"    kseg recover --mode salvage --drop-undecodable {place}",
+        "kseg: a decision, for high-watermark-beyond-end:",
+        f"    {place}",
+        "kseg: one way:",
+        f"    kseg recover {place}",
+        "kseg: another replica (kseg recover --from-replica), for gap-unexplained:",
+        f"    {place}",
+        "kseg: another replica, for bad-metadata-snapshot:",
+        f"    {place}",
     ]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from shlex import quote
 
 from kseg.changes.driver.reporter import Messages
 from kseg.errors import KsegError, RequestError, text_of
@@ -27,7 +26,7 @@ class Failures:
         """Reports an error. ``path``: the path, or the directory of a partition."""
         cause, path = error.__cause__, shown(path)
         if error.exit_status == KsegError.exit_status and isinstance(cause, OSError) and is_disk_error(cause):
-            hint = f"kseg verify {quote(path)} shows what is lost, kseg recover --mode salvage keeps the rest"
+            hint = "kseg verify shows what is lost, kseg recover --mode salvage keeps the rest"
             self._reporter.error(f"{error}; {path} is left as it is: {hint}")
         else:
             self._reporter.error(error)

@@ -70,7 +70,7 @@ class ChangeReporter:
 
 
 class _NoNotices(Notices):
-    def _put(self, text: str, color: str) -> None:
+    def _put(self, message: str, color: str, copied: str = "") -> None:
         """Leaves a message out."""
 
 

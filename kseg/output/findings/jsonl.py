@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from kseg.findings.table import INFO
 from kseg.formats.json_values import encode, name_value
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 class JsonFindings(FindingsPrinter):
     """Prints one object a line; the last one is the summary. ``sort``: the field by which partitions are sorted."""
 
-    def __init__(self, sink: Sink, sort: str | None = None) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink, sort: str | None = None, least: str = INFO) -> None:
+        super().__init__(sink, least)
         self._sort = sort
 
     def show(self, finding: Finding) -> None:
@@ -58,7 +59,7 @@ class JsonFindings(FindingsPrinter):
         )
 
     def finish(self, report: Report, notices: Notices) -> None:
-        for file, code, count in report.unshown():
+        for file, code, count in self.unshown(report):
             self._put({"type": "omitted", "code": code, "file": name_value(file), "count": count})
         totals = report.totals
         if totals.partitions:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
-from kseg.findings.table import ERROR, KINDS, WARNING
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.output.findings.printer import FindingsPrinter, extent_of
 from kseg.output.findings.totals import show_totals
 from kseg.output.notices import Notices
@@ -45,8 +45,8 @@ class _Suite:
 class JunitFindings(FindingsPrinter):
     """Collects findings until the end, because totals come first. ``fail_on``: the lowest severity that fails."""
 
-    def __init__(self, sink: Sink, fail_on: str, paths: Iterable[str]) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink, fail_on: str, paths: Iterable[str], least: str = INFO) -> None:
+        super().__init__(sink, least)
         self._fails = {ERROR} if fail_on == ERROR else {ERROR, WARNING}
         self._paths = paths
         self._suites: dict[str, _Suite] = {}
@@ -69,7 +69,7 @@ class JunitFindings(FindingsPrinter):
         suite.notes.append(f"records against {comparison.other}: {text}{comparison.only_there} only there")
 
     def finish(self, report: Report, notices: Notices) -> None:
-        for file, code, count in report.unshown():
+        for file, code, count in self.unshown(report):
             suite, name = self._place(file)
             suite.notes.append(f"{name}: {count} more of {code}")
         self._add_sound_files()
@@ -83,7 +83,7 @@ class JunitFindings(FindingsPrinter):
             self._put_suite(number, name, suite, stamp)
         self.sink.write(b"</testsuites>\n")
         self.sink.flush()
-        show_totals(report, notices)
+        show_totals(report, notices, self.least)
 
     def _place(self, path: str) -> tuple[_Suite, str]:
         """Returns the suite of a file or directory, and its name there."""

@@ -1,10 +1,12 @@
 """The base of the printers of findings, and their common texts."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, TOPIC_ID, WARNING
+from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, SEVERITIES, TOPIC_ID, WARNING, severity_of
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
+from kseg.shell import shell_line
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
@@ -20,10 +22,20 @@ NEEDED = {
 
 
 class FindingsPrinter:
-    """Base class: call `show` for each finding, `compared` for each pair of replicas, `finish` at the end."""
+    """Base class: call `show` for each finding that `shows`, `compared` for each pair of replicas, `finish` at the end.
 
-    def __init__(self, sink: Sink) -> None:
-        self.sink = sink
+    ``least``: the lowest severity that is shown; findings below it are only counted.
+    """
+
+    def __init__(self, sink: Sink, least: str = INFO) -> None:
+        self.sink, self.least = sink, least
+
+    def shows(self, severity: str) -> bool:
+        return SEVERITIES.index(severity) <= SEVERITIES.index(self.least)
+
+    def unshown(self, report: Report) -> Iterator[tuple[str, str, int]]:
+        """Yields the file, the code and the number of findings beyond the limit of those that are shown."""
+        return ((file, code, count) for file, code, count in report.unshown() if self.shows(severity_of(code)))
 
     def show(self, finding: Finding) -> None:
         raise NotImplementedError
@@ -46,3 +58,8 @@ def finding_text(finding: Finding) -> str:
     """Returns the message on one line, with the offset to which a consumer can seek behind damage."""
     behind = finding.details.get("nextGoodOffset")
     return on_one_line(finding.message if behind is None else f"{finding.message}; next readable offset: {behind}")
+
+
+def abort_line(finding: Finding) -> str:
+    """Returns the command that ends a hanging transaction on a live cluster, "" if there is none."""
+    return shell_line(finding.details.get("abort") or ())

@@ -21,8 +21,9 @@ class FindingsReporter:
         notices.before = progress.erase
 
     def finding(self, finding: Finding) -> None:
-        self._progress.erase()
-        self._printer.show(finding)
+        if self._printer.shows(finding.severity):
+            self._progress.erase()
+            self._printer.show(finding)
 
     def compared(self, comparison: "Comparison") -> None:
         self._progress.erase()

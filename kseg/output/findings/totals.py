@@ -1,32 +1,36 @@
 """Prints the totals of a verification on standard error: a panel on a terminal, otherwise one line."""
 
+from kseg.findings.table import INFO, SEVERITIES
 from kseg.output.drawing import drawn
 from kseg.output.notices import Notices, terminal_width
 from kseg.quantities import plural, shown_bytes
 from kseg.verification.report import Report
 
 
-def show_totals(report: Report, notices: Notices) -> None:
-    """Prints the totals, unless the messages are quiet."""
+def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
+    """Prints the totals, unless the messages are quiet. ``least``: the lowest severity of the findings shown."""
     width = terminal_width()
+    below = SEVERITIES[SEVERITIES.index(least) + 1 :]
+    hint = "--severity info shows all findings" if any(map(report.totals.severities.get, below)) else ""
     if notices.is_quiet or width is None:
-        notices.warning(_line(report))
+        notices.warning(_line(report, hint))
     else:
-        notices.drawing(_panel(report, notices.is_colored, width))
+        notices.drawing(_panel(report, hint, notices.is_colored, width))
 
 
-def _line(report: Report) -> str:
+def _line(report: Report, hint: str) -> str:
     totals = report.totals
     text = (
         f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
         f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
     )
+    text += f" ({hint})" if hint else ""
     if totals.not_judged:
         text += f"; files not judged: {totals.not_judged}"
     return text if report.is_whole else text + "; not all could be checked"
 
 
-def _panel(report: Report, is_colored: bool, width: int) -> str:
+def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:
     """Returns the panel as text; its border has the color of the highest severity."""
     from rich.panel import Panel
     from rich.table import Table
@@ -48,5 +52,8 @@ def _panel(report: Report, is_colored: bool, width: int) -> str:
         title += ", not all could be checked"
     is_red = bool(totals.errors) or not report.is_whole
     color = "red" if is_red else "yellow" if totals.warnings else "green"
-    panel = Panel(grid, title=Text(title, f"bold {color}"), title_align="left", border_style=color, expand=False)
+    panel = Panel(
+        grid, title=Text(title, f"bold {color}"), title_align="left", subtitle=Text(hint) if hint else None,
+        subtitle_align="left", border_style=color, expand=False,
+    )  # fmt: skip
     return drawn(panel, is_colored, width)

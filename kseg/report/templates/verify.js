@@ -71,6 +71,7 @@ const findingRow = (finding, partitions) => {
     );
     if (finding.repair) body.append(el("h3", "", "Repair"), command(finding.repair));
     if (finding.otherRepair) body.append(el("h3", "", "Other repair"), command(finding.otherRepair));
+    if (finding.abort) body.append(el("h3", "", "To abort the transaction, on a live cluster"), command(finding.abort));
     if (finding.needs) body.append(el("p", "note", "Needs " + finding.needs + "."));
     if (finding.hex) body.append(el("h3", "", "Bytes"), hexLines(finding));
     if (Object.keys(finding.details).length) body.append(el("h3", "", "Facts"), factsList(finding.details));

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +11,7 @@ from kseg.export.scanning import grouped
 from kseg.findings.table import severity_of
 from kseg.logdir.partitions import topic_id_at
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
+from kseg.shell import shell_line
 from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.paths import expanded_paths
@@ -142,6 +142,6 @@ def _row(finding: Finding, count: int, repairs: Repairs) -> dict[str, Any]:
         topic, partition = place
     finding = repairs.with_repair(finding)
     details = json.dumps(finding.details) if finding.details else None
-    repair = shlex.join(finding.repair) if finding.repair else None
+    repair = shell_line(finding.repair) if finding.repair else None
     fields = finding._asdict() | {"details": details, "repair": repair, "count": count}
     return fields | location_columns(finding.file, topic, partition)

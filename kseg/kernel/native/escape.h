@@ -3,7 +3,7 @@
  * Every function writes at out[o] and returns the position after its output. Functions with a limit check before each
  * step that o has not passed it, and write less than KSEG_STEP bytes beyond it. If it is passed, they return
  * KSEG_OUTPUT_FULL, and the output from the given o on is undefined. Other functions write less than KSEG_STEP bytes,
- * only kseg_put as many as its text has.
+ * only kseg_put and kseg_put_raw as many as their text has.
  */
 #ifndef KSEG_ESCAPE_H
 #define KSEG_ESCAPE_H
@@ -45,9 +45,14 @@ enum {
     KSEG_NOT_UTF8 = -2
 };
 
-KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
+KSEG_LOCAL Py_ssize_t kseg_put_raw(unsigned char *out, Py_ssize_t o, const unsigned char *text, Py_ssize_t size) {
     memcpy(out + o, text, (size_t)size);
     return o + size;
+}
+
+/* Of a literal, whose length the compiler knows. */
+KSEG_LOCAL Py_ssize_t kseg_put(unsigned char *out, Py_ssize_t o, const char *text) {
+    return kseg_put_raw(out, o, (const unsigned char *)text, (Py_ssize_t)strlen(text));
 }
 
 /* ---- integers ---- */

@@ -13,14 +13,18 @@ _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 _LETTERS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def put(out, o, text, size):
+def put_raw(out, o, text, size):
     out[o : o + size] = text[:size]
     return o + size
 
 
+def put(out, o, text):
+    return put_raw(out, o, text, len(text))
+
+
 def put_int(out, o, value):
     digits = b"%d" % value
-    return put(out, o, digits, len(digits))
+    return put_raw(out, o, digits, len(digits))
 
 
 def forget(_counters):
@@ -32,7 +36,7 @@ def put_near(_kept, out, o, value):
 
 
 def put_limited(out, o, limit, text):
-    return OUTPUT_FULL if o + len(text) > limit else put(out, o, text, len(text))
+    return OUTPUT_FULL if o + len(text) > limit else put_raw(out, o, text, len(text))
 
 
 def java(raw):

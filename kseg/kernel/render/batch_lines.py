@@ -47,7 +47,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     stored_crc,
     sum_of,
 )
-from cython.cimports.kseg.kernel.native.escape import put, put_int
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_raw
 from cython.cimports.kseg.kernel.records.plain import sequence_after
 
 
@@ -60,30 +60,30 @@ def kind_of(attributes: cython.int) -> cython.int:
 
 
 def put_bool(out, o, value):
-    return put(out, o, b"true", 4) if value else put(out, o, b"false", 5)
+    return put(out, o, b"true") if value else put(out, o, b"false")
 
 
 def put_codec(out, o, codec):
     if codec == 0:
-        return put(out, o, b"none", 4)
+        return put(out, o, b"none")
     if codec == GZIP:
-        return put(out, o, b"gzip", 4)
+        return put(out, o, b"gzip")
     if codec == SNAPPY:
-        return put(out, o, b"snappy", 6)
+        return put(out, o, b"snappy")
     if codec == LZ4:
-        return put(out, o, b"lz4", 3)
+        return put(out, o, b"lz4")
     if codec == ZSTD:
-        return put(out, o, b"zstd", 4)
-    o = put(out, o, b"unknown(", 8)
-    return put(out, put_int(out, o, codec), b")", 1)
+        return put(out, o, b"zstd")
+    o = put(out, o, b"unknown(")
+    return put(out, put_int(out, o, codec), b")")
 
 
 def put_text_kind(out, o, kind):
     if kind == CREATE_TIME:
-        return put(out, o, b" CreateTime: ", 13)
+        return put(out, o, b" CreateTime: ")
     if kind == APPEND_TIME:
-        return put(out, o, b" LogAppendTime: ", 16)
-    return put(out, o, b" NoTimestampType: ", 18)
+        return put(out, o, b" LogAppendTime: ")
+    return put(out, o, b" NoTimestampType: ")
 
 
 def put_text_v2(out, o, p, at):
@@ -92,31 +92,31 @@ def put_text_v2(out, o, p, at):
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
     sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
     delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
-    o = put(out, o, b"baseOffset: ", 12)
+    o = put(out, o, b"baseOffset: ")
     o = put_int(out, o, base)
-    o = put(out, o, b" lastOffset: ", 13)
+    o = put(out, o, b" lastOffset: ")
     o = put_int(out, o, sum_of(base, delta))
-    o = put(out, o, b" count: ", 8)
+    o = put(out, o, b" count: ")
     o = put_int(out, o, be32(p, at + V2_COUNT))
-    o = put(out, o, b" baseSequence: ", 15)
+    o = put(out, o, b" baseSequence: ")
     o = put_int(out, o, sequence)
-    o = put(out, o, b" lastSequence: ", 15)
+    o = put(out, o, b" lastSequence: ")
     o = put_int(out, o, sequence_after(sequence, delta))
-    o = put(out, o, b" producerId: ", 13)
+    o = put(out, o, b" producerId: ")
     o = put_int(out, o, be64(p, at + V2_PRODUCER_ID))
-    o = put(out, o, b" producerEpoch: ", 16)
+    o = put(out, o, b" producerEpoch: ")
     o = put_int(out, o, be16(p, at + V2_PRODUCER_EPOCH))
-    o = put(out, o, b" partitionLeaderEpoch: ", 23)
+    o = put(out, o, b" partitionLeaderEpoch: ")
     o = put_int(out, o, be32(p, at + V2_LEADER_EPOCH))
-    o = put(out, o, b" isTransactional: ", 18)
+    o = put(out, o, b" isTransactional: ")
     o = put_bool(out, o, attributes & TRANSACTIONAL)
-    o = put(out, o, b" isControl: ", 12)
+    o = put(out, o, b" isControl: ")
     o = put_bool(out, o, attributes & CONTROL)
     if attributes & DELETE_HORIZON:
-        o = put(out, o, b" deleteHorizonMs: OptionalLong[", 31)
+        o = put(out, o, b" deleteHorizonMs: OptionalLong[")
         o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
-        return put(out, o, b"]", 1)
-    return put(out, o, b" deleteHorizonMs: OptionalLong.empty", 36)
+        return put(out, o, b"]")
+    return put(out, o, b" deleteHorizonMs: OptionalLong.empty")
 
 
 def put_text_batch(line, o, p, at, frames, frame, origin):
@@ -135,23 +135,23 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
     if magic >= MAGIC_V2:
         o = put_text_v2(out, o, p, at)
     else:
-        o = put(out, o, b"offset: ", 8)
+        o = put(out, o, b"offset: ")
         o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
-    o = put(out, o, b" position: ", 11)
+    o = put(out, o, b" position: ")
     o = put_int(out, o, frames[frame + FRAME_POSITION] + origin)
     o = put_text_kind(out, o, NO_TIME if magic == 0 else kind_of(attributes))
     o = put_int(out, o, timestamp)
-    o = put(out, o, b" size: ", 7)
+    o = put(out, o, b" size: ")
     o = put_int(out, o, frames[frame + FRAME_SIZE])
-    o = put(out, o, b" magic: ", 8)
+    o = put(out, o, b" magic: ")
     o = put_int(out, o, magic)
-    o = put(out, o, b" compresscodec: ", 16)
+    o = put(out, o, b" compresscodec: ")
     o = put_codec(out, o, attributes & CODEC)
-    o = put(out, o, b" crc: ", 6)
+    o = put(out, o, b" crc: ")
     o = put_int(out, o, crc)
-    o = put(out, o, b" isvalid: ", 10)
+    o = put(out, o, b" isvalid: ")
     o = put_bool(out, o, is_valid)
-    return put(out, o, b"\n", 1)
+    return put(out, o, b"\n")
 
 
 @cython.cfunc
@@ -160,7 +160,7 @@ def put_text_batch(line, o, p, at, frames, frame, origin):
 @cython.exceptval(check=False)
 def put_known(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
     """Writes a number, null for -1."""
-    return put(out, o, b"null", 4) if value == -1 else put_int(out, o, value)
+    return put(out, o, b"null") if value == -1 else put_int(out, o, value)
 
 
 @cython.cfunc
@@ -168,15 +168,15 @@ def put_known(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cy
 @cython.nogil
 @cython.exceptval(check=False)
 def put_json_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
-    o = put(out, o, b',"compression":"', 16)
+    o = put(out, o, b',"compression":"')
     o = put_codec(out, o, codec)
-    return put(out, o, b'"', 1)
+    return put(out, o, b'"')
 
 
 def put_json_kind(out, o, kind):
     if kind == APPEND_TIME:
-        return put(out, o, b',"timestampType":"LogAppendTime"', 32)
-    return put(out, o, b',"timestampType":"CreateTime"', 29)
+        return put(out, o, b',"timestampType":"LogAppendTime"')
+    return put(out, o, b',"timestampType":"CreateTime"')
 
 
 def put_json_v2(out, o, p, at):
@@ -185,47 +185,47 @@ def put_json_v2(out, o, p, at):
     base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
     sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
     delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
-    o = put(out, o, b',"baseOffset":', 14)
+    o = put(out, o, b',"baseOffset":')
     o = put_int(out, o, base)
-    o = put(out, o, b',"lastOffset":', 14)
+    o = put(out, o, b',"lastOffset":')
     o = put_int(out, o, sum_of(base, delta))
-    o = put(out, o, b',"count":', 9)
+    o = put(out, o, b',"count":')
     o = put_int(out, o, be32(p, at + V2_COUNT))
-    o = put(out, o, b',"baseSequence":', 16)
+    o = put(out, o, b',"baseSequence":')
     o = put_known(out, o, sequence)
-    o = put(out, o, b',"lastSequence":', 16)
+    o = put(out, o, b',"lastSequence":')
     o = put_known(out, o, sequence_after(sequence, delta))
-    o = put(out, o, b',"producerId":', 14)
+    o = put(out, o, b',"producerId":')
     o = put_known(out, o, be64(p, at + V2_PRODUCER_ID))
-    o = put(out, o, b',"producerEpoch":', 17)
+    o = put(out, o, b',"producerEpoch":')
     o = put_known(out, o, be16(p, at + V2_PRODUCER_EPOCH))
-    o = put(out, o, b',"partitionLeaderEpoch":', 24)
+    o = put(out, o, b',"partitionLeaderEpoch":')
     o = put_known(out, o, be32(p, at + V2_LEADER_EPOCH))
-    o = put(out, o, b',"isTransactional":', 19)
+    o = put(out, o, b',"isTransactional":')
     o = put_bool(out, o, attributes & TRANSACTIONAL)
-    o = put(out, o, b',"isControl":', 13)
+    o = put(out, o, b',"isControl":')
     o = put_bool(out, o, attributes & CONTROL)
-    o = put(out, o, b',"deleteHorizonMs":', 19)
-    o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP)) if attributes & DELETE_HORIZON else put(out, o, b"null", 4)
+    o = put(out, o, b',"deleteHorizonMs":')
+    o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP)) if attributes & DELETE_HORIZON else put(out, o, b"null")
     o = put_json_codec(out, o, attributes & CODEC)
     o = put_json_kind(out, o, kind_of(attributes))
-    o = put(out, o, b',"baseTimestamp":', 17)
-    o = put(out, o, b"null", 4) if attributes & DELETE_HORIZON else put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
-    o = put(out, o, b',"maxTimestamp":', 16)
+    o = put(out, o, b',"baseTimestamp":')
+    o = put(out, o, b"null") if attributes & DELETE_HORIZON else put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
+    o = put(out, o, b',"maxTimestamp":')
     return put_int(out, o, be64(p, at + V2_MAX_TIMESTAMP))
 
 
 def put_json_legacy(out, o, p, at, magic):
-    o = put(out, o, b',"baseOffset":', 14)
+    o = put(out, o, b',"baseOffset":')
     o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
-    o = put(out, o, b',"lastOffset":', 14)
+    o = put(out, o, b',"lastOffset":')
     o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
-    o = put(out, o, b',"count":1', 10)
+    o = put(out, o, b',"count":1')
     o = put_json_codec(out, o, 0)
     if magic == 0:
         return o
     o = put_json_kind(out, o, kind_of(p[at + LEGACY_FLAGS]))
-    o = put(out, o, b',"maxTimestamp":', 16)
+    o = put(out, o, b',"maxTimestamp":')
     return put_int(out, o, be64(p, at + V1_TIMESTAMP))
 
 
@@ -235,13 +235,13 @@ def put_json_batch(line, o, p, frames, frame, origin):
     at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
     magic: cython.longlong = frames[frame + FRAME_MAGIC]
     crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
-    o = put(out, o, line.context.batch, line.context.batch_size)
+    o = put_raw(out, o, line.context.batch, line.context.batch_size)
     o = put_int(out, o, at + origin)
-    o = put(out, o, b',"size":', 8)
+    o = put(out, o, b',"size":')
     o = put_int(out, o, frames[frame + FRAME_SIZE])
-    o = put(out, o, b',"magic":', 9)
+    o = put(out, o, b',"magic":')
     o = put_int(out, o, magic)
     o = put_json_v2(out, o, p, at) if magic == MAGIC_V2 else put_json_legacy(out, o, p, at, magic)
-    o = put(out, o, b',"crc":', 7)
+    o = put(out, o, b',"crc":')
     o = put_int(out, o, crc)
-    return put(out, o, b',"isValid":true,"problems":[]}\n', 31)
+    return put(out, o, b',"isValid":true,"problems":[]}\n')

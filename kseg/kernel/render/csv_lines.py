@@ -2,7 +2,7 @@
 
 import cython
 from cython.cimports.kseg.kernel.layout.pointers import bytes_out
-from cython.cimports.kseg.kernel.native.escape import put, put_int
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_raw
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.native import escape
@@ -28,9 +28,9 @@ def put_field(out, o, text, size, limit):
     if cython.compiled:
         end = put_csv(out, o, text, size)
         if end < 0:
-            o = put(out, o, b'"{""base64"":""', 15)
+            o = put(out, o, b'"{""base64"":""')
             o = put_base64(out, o, limit, text, size)
-            end = put(out, o, b'""}"', 4)
+            end = put(out, o, b'""}"')
     return end
 
 
@@ -88,7 +88,7 @@ def put_text(
 ) -> cython.Py_ssize_t:
     """Writes a comma, and the entry unless it is null."""
     start: cython.Py_ssize_t = column.ends[i]
-    o = put(out, o, b",", 1)
+    o = put(out, o, b",")
     if is_set(column.valid, i):
         return put_field(out, o, cython.address(column.data[start]), column.ends[i + 1] - start, limit)
     return o
@@ -104,20 +104,20 @@ def put_lines(lines, i, out, limit):
         if limit - o < 2 * texts + size + NUMBERS:
             lines.needed = 2 * texts + size + NUMBERS + MARGIN
             break
-        o = put(out, o, place, size)
-        o = put(out, o, b",", 1)
+        o = put_raw(out, o, place, size)
+        o = put(out, o, b",")
         o = put_int(out, o, lines.offsets[i])
-        o = put(out, o, b",", 1)
+        o = put(out, o, b",")
         if is_set(lines.timed, i):
             o = put_int(out, o, lines.times[i])
-        o = put(out, o, b",", 1)
+        o = put(out, o, b",")
         if lines.kinds[i] == KAFKA_CREATE_TIME:
-            o = put(out, o, b'"CreateTime"', 12)
+            o = put(out, o, b'"CreateTime"')
         elif lines.kinds[i] == KAFKA_APPEND_TIME:
-            o = put(out, o, b'"LogAppendTime"', 15)
+            o = put(out, o, b'"LogAppendTime"')
         o = put_text(lines.keys, i, out, o, limit)
         o = put_text(lines.values, i, out, o, limit)
-        o = put(out, o, b',"[]"\r\n', 7)
+        o = put(out, o, b',"[]"\r\n')
         i += 1
     lines.written = o
     return i

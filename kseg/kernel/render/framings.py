@@ -24,7 +24,7 @@ def put_message(job, place, o):
     job.is_flexible = job.code[entry + MESSAGE_FLEXIBLE] != 0
     o = put_name(job, o, job.code[entry + MESSAGE_LEAD], job.code[entry + MESSAGE_LEAD_SIZE])
     o = put_struct(job, job.code[entry + MESSAGE_STRUCT], o)
-    return put(job.out, o, b"}", 1) if o >= 0 else o
+    return put(job.out, o, b"}") if o >= 0 else o
 
 
 def put_prefixed(job, record_type, o):
@@ -64,10 +64,10 @@ def put_lead(
 ) -> cython.Py_ssize_t:
     """Prints the name of a key or value; ``is_bare``: it is the first text of its line."""
     if not job.as_jackson:
-        return put(job.out, o, b',"value":', 9) if is_value else put(job.out, o, b',"key":', 7)
+        return put(job.out, o, b',"value":') if is_value else put(job.out, o, b',"key":')
     if is_bare:
-        o = put(job.out, o, b"|", 1)
-    return put(job.out, o, b" payload: ", 10) if is_value else put(job.out, o, b" key: ", 6)
+        o = put(job.out, o, b"|")
+    return put(job.out, o, b" payload: ") if is_value else put(job.out, o, b" key: ")
 
 
 def put_marker(job, rows, row, is_bare, o):
@@ -88,17 +88,17 @@ def put_marker(job, rows, row, is_bare, o):
     if job.as_jackson:
         if is_bare:
             return o
-        o = put(job.out, o, b" endTxnMarker: ", 15)
-        o = put(job.out, o, b"COMMIT", 6) if kind == COMMIT else put(job.out, o, b"ABORT", 5)
-        o = put(job.out, o, b" coordinatorEpoch: ", 19)
+        o = put(job.out, o, b" endTxnMarker: ")
+        o = put(job.out, o, b"COMMIT") if kind == COMMIT else put(job.out, o, b"ABORT")
+        o = put(job.out, o, b" coordinatorEpoch: ")
         return put_int(job.out, o, be32(job.p, value + VERSION_BYTES))
-    o = put(job.out, o, b',"control":{"type":', 19)
-    o = put(job.out, o, b'"COMMIT"', 8) if kind == COMMIT else put(job.out, o, b'"ABORT"', 7)
-    o = put(job.out, o, b',"version":', 11)
+    o = put(job.out, o, b',"control":{"type":')
+    o = put(job.out, o, b'"COMMIT"') if kind == COMMIT else put(job.out, o, b'"ABORT"')
+    o = put(job.out, o, b',"version":')
     o = put_int(job.out, o, be16(job.p, value))
-    o = put(job.out, o, b',"coordinatorEpoch":', 20)
+    o = put(job.out, o, b',"coordinatorEpoch":')
     o = put_int(job.out, o, be32(job.p, value + VERSION_BYTES))
-    return put(job.out, o, b"}", 1)
+    return put(job.out, o, b"}")
 
 
 def put_decoded(job, rows, row, is_bare, o):
@@ -113,7 +113,7 @@ def put_decoded(job, rows, row, is_bare, o):
         if rows[row + ROW_VALUE_SIZE] < 0:
             return NOT_PLAIN
         if not job.as_jackson:
-            o = put(job.out, o, b',"key":null', 11)
+            o = put(job.out, o, b',"key":null')
         job.at = rows[row + ROW_VALUE]
         job.end = job.at + rows[row + ROW_VALUE_SIZE]
         return put_framed(job, put_lead(job, o, True, is_bare))
@@ -129,7 +129,7 @@ def put_decoded(job, rows, row, is_bare, o):
         return o
     o = put_lead(job, o, True, False)
     if rows[row + ROW_VALUE_SIZE] < 0:
-        return put(job.out, o, b"<DELETE>", 8) if job.as_jackson else put(job.out, o, b"null", 4)
+        return put(job.out, o, b"<DELETE>") if job.as_jackson else put(job.out, o, b"null")
     job.at = rows[row + ROW_VALUE]
     job.end = job.at + rows[row + ROW_VALUE_SIZE]
     return put_prefixed(job, record_type, o)

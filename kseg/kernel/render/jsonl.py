@@ -25,7 +25,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_VALUE,
     ROW_VALUE_SIZE,
 )
-from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near, put_raw
 from cython.cimports.kseg.kernel.render.batch_lines import put_json_kind
 from cython.cimports.kseg.kernel.render.lines import BASE64_KEYS, BASE64_VALUES, CONTENTS, Line
 
@@ -52,16 +52,16 @@ def put_bytes(
     """Writes null, a string or the object form. Negative if the output is full."""
     after: cython.Py_ssize_t
     if size < 0:
-        return put(line.out, o, b"null", 4)
+        return put(line.out, o, b"null")
     if cython.compiled:
         after = NOT_UTF8
         if not as_base64:
             after = put_json(line.out, o, line.limit, line.p + start, size)
         if after == NOT_UTF8:
-            o = put(line.out, o, b'{"base64":"', 11)
+            o = put(line.out, o, b'{"base64":"')
             after = put_base64(line.out, o, line.limit, line.p + start, size)
             if after >= 0:
-                after = put(line.out, after, b'"}', 2)
+                after = put(line.out, after, b'"}')
         return after
     else:
         return put_limited(line.out, o, line.limit, json_value(line.p, start, size, as_base64))
@@ -71,22 +71,22 @@ def put_headers(line, row, o):
     headers: cython.pointer[cython.const[cython.longlong]] = line.headers
     k: cython.longlong
     h: cython.Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
-    o = put(line.out, o, b',"headers":[', 12)
+    o = put(line.out, o, b',"headers":[')
     for k in range(line.rows[row + ROW_HEADER_COUNT]):
         if k:
-            o = put(line.out, o, b",", 1)
-        o = put(line.out, o, b'{"key":', 7)
+            o = put(line.out, o, b",")
+        o = put(line.out, o, b'{"key":')
         o = put_bytes(line, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE], False, o)
         if o < 0:
             return o
         if line.flags & CONTENTS:
-            o = put(line.out, o, b',"value":', 9)
+            o = put(line.out, o, b',"value":')
             o = put_bytes(line, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE], False, o)
             if o < 0:
                 return o
-        o = put(line.out, o, b"}", 1)
+        o = put(line.out, o, b"}")
         h += HEADER_WIDTH
-    return put(line.out, o, b"]", 1)
+    return put(line.out, o, b"]")
 
 
 def put_fields(line, row, o):
@@ -94,36 +94,36 @@ def put_fields(line, row, o):
     out: cython.pointer[cython.uchar] = line.out
     rows: cython.pointer[cython.const[cython.longlong]] = line.rows
     kind: cython.int = line.kind
-    o = put(out, o, line.context.record, line.context.record_size)
+    o = put_raw(out, o, line.context.record, line.context.record_size)
     o = put_int(out, o, line.position)
-    o = put(out, o, line.context.place, line.context.place_size)
+    o = put_raw(out, o, line.context.place, line.context.place_size)
     o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
     if line.magic < MAGIC_V2:
         kind = (rows[row + ROW_CHECK] >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
     if kind:
-        o = put(out, o, b',"timestamp":', 13)
+        o = put(out, o, b',"timestamp":')
         o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
         o = put_json_kind(out, o, kind)
     if line.magic >= MAGIC_V2:
-        o = put(out, o, b',"sequence":', 12)
+        o = put(out, o, b',"sequence":')
         if rows[row + ROW_SEQUENCE] == -1:
-            o = put(out, o, b"null", 4)
+            o = put(out, o, b"null")
         else:
             o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
-    o = put(out, o, b',"keySize":', 11)
+    o = put(out, o, b',"keySize":')
     o = put_int(out, o, rows[row + ROW_KEY_SIZE])
-    o = put(out, o, b',"valueSize":', 13)
+    o = put(out, o, b',"valueSize":')
     o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
     if line.magic >= MAGIC_V2:
         o = put_headers(line, row, o)
         if o < 0:
             return o
     if line.flags & CONTENTS:
-        o = put(out, o, b',"key":', 7)
+        o = put(out, o, b',"key":')
         o = put_bytes(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], line.flags & BASE64_KEYS, o)
         if o < 0:
             return o
-        o = put(out, o, b',"value":', 9)
+        o = put(out, o, b',"value":')
         o = put_bytes(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], line.flags & BASE64_VALUES, o)
     return o
 

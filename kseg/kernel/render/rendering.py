@@ -251,7 +251,7 @@ def begin_lines(renderer, at):
 @cython.nogil
 @cython.exceptval(check=False)
 def put_end(line: cython.pointer[Line], o: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    return put(line.out, o, b"}\n", 2) if line.is_json else put(line.out, o, b"\n", 1)
+    return put(line.out, o, b"}\n") if line.is_json else put(line.out, o, b"\n")
 
 
 def write_rows(renderer, first, stop):

@@ -26,7 +26,7 @@ flexible. At their STRUCT, ``code`` has the number of versions, followed by the 
 
 import cython
 from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, be16, be32, be64
-from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near, put_raw
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.native import escape
@@ -55,11 +55,11 @@ def put_name(
     """Writes a text of the program."""
     if cython.compiled:
         if size <= PADDING:
-            put(job.out, o, job.names + position, PADDING)  # one size for nearly all: no call, no loop
+            put_raw(job.out, o, job.names + position, PADDING)  # one size for nearly all: no call, no loop
             return o + size
-        return put(job.out, o, job.names + position, size)
+        return put_raw(job.out, o, job.names + position, size)
     else:
-        return put(job.out, o, job.names[position : position + size], size)
+        return put_raw(job.out, o, job.names[position : position + size], size)
 
 
 def uvarint(job):
@@ -144,7 +144,7 @@ def put_string(job, size, o):
         quoted = encode_basestring(text).encode()
         if o + len(quoted) > job.limit:
             return OUTPUT_FULL
-        after = put(job.out, o, quoted, len(quoted))
+        after = put_raw(job.out, o, quoted, len(quoted))
     if job.as_jackson and after - o != size + 2:
         for k in range(at, at + size):
             if job.p[k] < 32 and not 8 <= job.p[k] <= 10 and job.p[k] != 12 and job.p[k] != 13:
@@ -157,7 +157,7 @@ def put_binary(job, size, o):
     """Writes the next ``size`` bytes as a base64 string."""
     at: cython.Py_ssize_t = job.at
     job.at = at + size
-    o = put(job.out, o, b'"', 1)
+    o = put(job.out, o, b'"')
     if cython.compiled:
         o = put_base64(job.out, o, job.limit, job.p + at, size)
         if o < 0:
@@ -166,8 +166,8 @@ def put_binary(job, size, o):
         encoded = b2a_base64(bytes(job.p[at : at + size]), newline=False)
         if o + len(encoded) > job.limit:
             return OUTPUT_FULL
-        o = put(job.out, o, encoded, len(encoded))
-    return put(job.out, o, b'"', 1)
+        o = put_raw(job.out, o, encoded, len(encoded))
+    return put(job.out, o, b'"')
 
 
 def put_uuid(job, o):
@@ -181,7 +181,7 @@ def put_uuid(job, o):
             job.out[k] = 45  # -
         elif job.out[k] == 47:  # /
             job.out[k] = 95  # _
-    return put(job.out, o, b'"', 1)
+    return put(job.out, o, b'"')
 
 
 def put_protocol(job, versions, size, o):
@@ -210,7 +210,7 @@ def put_sized(job, field, may_be_null, o):
     place: cython.longlong = job.code[field + STRUCT]
     k: cython.longlong
     if size < 0:
-        return put(job.out, o, b"null", 4) if size == -1 and may_be_null else NOT_PLAIN
+        return put(job.out, o, b"null") if size == -1 and may_be_null else NOT_PLAIN
     if kind == PROTOCOL and job.is_switched and size >= 2:
         return put_protocol(job, place, size, o)
     if not is_text:
@@ -225,12 +225,12 @@ def put_sized(job, field, may_be_null, o):
 
 def put_named(job, names, number, o):
     """Writes the name of a number in quotes, or the number if it has no name."""
-    o = put(job.out, o, b'"', 1)
+    o = put(job.out, o, b'"')
     if 0 <= number < job.code[names]:
         o = put_name(job, o, job.code[names + 1 + 2 * number], job.code[names + 2 + 2 * number])
     else:
         o = put_int(job.out, o, number)
-    return put(job.out, o, b'"', 1)
+    return put(job.out, o, b'"')
 
 
 def put_value(job, field, may_be_null, o):
@@ -250,13 +250,13 @@ def put_value(job, field, may_be_null, o):
                 return NOT_PLAIN
             else:
                 presence = read_number(job, I8) >= 0
-        return put_struct(job, job.code[field + STRUCT], o) if presence else put(job.out, o, b"null", 4)
+        return put_struct(job, job.code[field + STRUCT], o) if presence else put(job.out, o, b"null")
     if job.end - job.at < width_of(kind):
         return NOT_PLAIN
     if kind == UUID:
         return put_uuid(job, o)
     if kind == BOOL:
-        return put(job.out, o, b"true", 4) if read_number(job, kind) else put(job.out, o, b"false", 5)
+        return put(job.out, o, b"true") if read_number(job, kind) else put(job.out, o, b"false")
     number = read_number(job, kind)
     if kind == I8 and job.as_jackson and job.code[field + STRUCT]:
         return put_named(job, job.code[field + STRUCT], number, o)
@@ -278,20 +278,20 @@ def put_field(job, field, o):
         return put_value(job, field, flags & IS_NULLABLE, o)
     count = read_length(job, False)
     if count < 0:
-        return put(job.out, o, b"null", 4) if count == -1 and flags & IS_NULLABLE else NOT_PLAIN
+        return put(job.out, o, b"null") if count == -1 and flags & IS_NULLABLE else NOT_PLAIN
     job.items += count * job.code[field + WEIGHT]
     if job.items > MAX_ITEMS:
         return NOT_PLAIN
-    o = put(job.out, o, b"[", 1)
+    o = put(job.out, o, b"[")
     for k in range(count):
         if o > job.limit:
             return OUTPUT_FULL
         if k:
-            o = put(job.out, o, b",", 1)
+            o = put(job.out, o, b",")
         o = put_value(job, field, False, o)
         if o < 0:
             return o
-    return put(job.out, o, b"]", 1)
+    return put(job.out, o, b"]")
 
 
 def is_default(job, field):
@@ -406,7 +406,7 @@ def put_struct(job, struct, o):
     tags: cython.longlong
     if o > job.limit:
         return OUTPUT_FULL
-    o = put(job.out, o, b"{", 1)
+    o = put(job.out, o, b"{")
     while field < end:
         if job.code[field + TAG] < 0:
             o = put_field(job, field, o)
@@ -421,4 +421,4 @@ def put_struct(job, struct, o):
             o = put_tagged(job, struct, tags, start, begun, o)
             if o < 0:
                 return o
-    return put(job.out, o, b"}", 1)
+    return put(job.out, o, b"}")

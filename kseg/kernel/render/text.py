@@ -63,31 +63,31 @@ def put_metadata(line, row, o):
     h: cython.Py_ssize_t
     if line.flags & SKIP_METADATA:
         return o
-    o = put(out, o, b"| offset: ", 10)
+    o = put(out, o, b"| offset: ")
     o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
     o = put_text_kind(out, o, line.kind)
     o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
-    o = put(out, o, b" keySize: ", 10)
+    o = put(out, o, b" keySize: ")
     o = put_int(out, o, rows[row + ROW_KEY_SIZE])
-    o = put(out, o, b" valueSize: ", 12)
+    o = put(out, o, b" valueSize: ")
     o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
     if line.magic < MAGIC_V2:
-        o = put(out, o, b" isValid: ", 10)
+        o = put(out, o, b" isValid: ")
         o = put_bool(out, o, (rows[row + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1)
-        o = put(out, o, b" crc: ", 6)
+        o = put(out, o, b" crc: ")
         return put_int(out, o, rows[row + ROW_CHECK] & LOW_32_BITS)
-    o = put(out, o, b" sequence: ", 11)
+    o = put(out, o, b" sequence: ")
     o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
-    o = put(out, o, b" headerKeys: [", 14)
+    o = put(out, o, b" headerKeys: [")
     h = rows[row + ROW_HEADERS] * HEADER_WIDTH
     for k in range(rows[row + ROW_HEADER_COUNT]):
         if k:
-            o = put(out, o, b",", 1)
+            o = put(out, o, b",")
         o = put_text(line, line.headers[h + HEADER_KEY], line.headers[h + HEADER_KEY_SIZE], o)
         if o < 0:
             return o
         h += HEADER_WIDTH
-    return put(out, o, b"]", 1)
+    return put(out, o, b"]")
 
 
 def put_contents(line, row, o):
@@ -98,13 +98,13 @@ def put_contents(line, row, o):
     if not line.flags & CONTENTS:
         return o
     if rows[row + ROW_KEY_SIZE] >= 0:
-        o = put(out, o, b"| key: ", 7) if is_first else put(out, o, b" key: ", 6)
+        o = put(out, o, b"| key: ") if is_first else put(out, o, b" key: ")
         is_first = False
         o = put_text(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], o)
         if o < 0:
             return o
     if rows[row + ROW_VALUE_SIZE] >= 0:
-        o = put(out, o, b"| payload: ", 11) if is_first else put(out, o, b" payload: ", 10)
+        o = put(out, o, b"| payload: ") if is_first else put(out, o, b" payload: ")
         o = put_text(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], o)
     return o
 

@@ -1,7 +1,11 @@
 """The lock of a log directory, shared with brokers: a POSIX lock on the file `.lock`.
 
 Source: Kafka's FileLock (java.nio's FileChannel.tryLock is fcntl on the whole file). The existence of the file means
-nothing.
+nothing. A change of existing files locks the whole file, as a broker does. Writers of new directories share its first
+byte, which excludes brokers and changes, and lock the second one while they move their directories into place.
+
+Such locks belong to a process: closing any descriptor of the file releases them. The threads of a process therefore
+share one descriptor, and exclude each other here.
 """
 
 import errno
@@ -9,9 +13,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 
 from kseg.errors import BrokerRunningError, KsegError
-from kseg.stores.no_follow import open_directory, open_file
+from kseg.stores.no_follow import open_directory, open_file, status_of
 
 LOCK_NAME = ".lock"
 _LINKS = 40
@@ -58,26 +64,99 @@ def all_locked(log_directories: list[str]) -> Iterator[None]:
         yield
 
 
+@dataclass(slots=True)
+class HeldLock:
+    """A lock that this process holds, ``holders`` times if it is shared. ``descriptor``: -1 with --no-lock."""
+
+    descriptor: int = -1
+    is_shared: bool = False
+    holders: int = 1
+    _moving: Lock = field(default_factory=Lock)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Waits until no other holder of the shared lock, of any process, is in such a block."""
+        import fcntl
+
+        with self._moving:
+            if self.descriptor >= 0:
+                fcntl.lockf(self.descriptor, fcntl.LOCK_EX, 1, 1)
+            try:
+                yield
+            finally:
+                if self.descriptor >= 0:
+                    fcntl.lockf(self.descriptor, fcntl.LOCK_UN, 1, 1)
+
+
+_UNLOCKED = HeldLock()
+_held = dict[tuple[int, int], HeldLock]()
+"""The locks of this process, by device and inode of the lock file, which stays open."""
+_mutex = Lock()
+
+
+def _forget_after_fork() -> None:
+    """A child process inherits no locks."""
+    global _mutex, _UNLOCKED
+    _mutex, _UNLOCKED = Lock(), HeldLock()
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
 @contextmanager
-def locked(log_directory: str, is_wanted: bool = True) -> Iterator[None]:
-    """Holds the lock of a log directory. Raises BrokerRunningError if another process holds it.
+def locked(log_directory: str, is_wanted: bool = True, is_shared: bool = False) -> Iterator[HeldLock]:
+    """Holds the lock of a log directory. Raises BrokerRunningError if another process or thread holds it, unless both
+    share it.
 
     A missing file is created with the owner and permissions of the directory, and stays, as a broker's does. Without
     ``is_wanted`` nothing is locked. No other part of the process may open that file: closing it would release the lock.
     """
     if not is_wanted:
-        yield
+        yield _UNLOCKED
         return
     path = os.path.join(log_directory, LOCK_NAME)
     try:
-        descriptor = _open(path, log_directory)
+        with _mutex:
+            key, held = _take(path, log_directory, is_shared)
     except OSError as error:
         raise _not_locked(path, error) from error
     try:
-        _lock(descriptor, path)
-        yield
+        yield held
     finally:
+        with _mutex:
+            held.holders -= 1
+            if not held.holders:
+                _held.pop(key, None)
+                os.close(held.descriptor)
+
+
+def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, int], HeldLock]:
+    """Returns the key and the lock. Raises OSError, BrokerRunningError."""
+    try:
+        status = status_of(path)
+    except FileNotFoundError:
+        held = None
+    else:
+        held = _held.get((status.st_dev, status.st_ino))
+    if held is not None:
+        if not (is_shared and held.is_shared):
+            raise BrokerRunningError(f"{path}: this process is changing the log directory already; nothing was changed")
+        held.holders += 1
+        return (status.st_dev, status.st_ino), held
+    descriptor = _open(path, log_directory)
+    try:
+        _lock(descriptor, path, is_shared)
+        own, now = os.fstat(descriptor), status_of(path)
+        if not os.path.samestat(own, now):
+            raise OSError(errno.ESTALE, "was replaced by another program")
+    except BaseException:
         os.close(descriptor)
+        raise
+    key = own.st_dev, own.st_ino
+    held = _held[key] = HeldLock(descriptor, is_shared)
+    return key, held
 
 
 def _open(path: str, log_directory: str) -> int:
@@ -118,11 +197,14 @@ def _create(directory: int, path: str) -> int:
     return descriptor
 
 
-def _lock(descriptor: int, path: str) -> None:
+def _lock(descriptor: int, path: str, is_shared: bool) -> None:
     import fcntl
 
     try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_shared:
+            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+        else:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             raise BrokerRunningError(

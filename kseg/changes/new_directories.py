@@ -2,21 +2,30 @@
 
 If the output does not exist, the staging folder is renamed to it. If it exists, the staging folder is first renamed to
 mark it as complete, then its contents are moved out. The next run completes an interrupted move.
+
+Any number of runs may write to one output at once: each has a staging folder of its own, and they take turns at moving
+things into place. The lock file in a staging folder is held while its run lives; other runs remove dead folders.
 """
 
+import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from uuid import uuid4
 
 from kseg.changes.disk import Disk
-from kseg.changes.lock import LOCK_NAME, locked
+from kseg.changes.lock import LOCK_NAME, HeldLock, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, text_of
 from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
 from kseg.stores.stored_object import is_url, shown
 
-_STAGED, _COMPLETE = ".kseg-output.new", ".kseg-output.complete"
+_INSIDE = "output"
+"""The part of their names that staging folders in an existing output have; elsewhere it is the output's name."""
+_ATTEMPTS = 20
+"""How often a staging folder is made: another run may take one for dead before it is locked."""
 
 
 class NewDirectories:
@@ -25,9 +34,10 @@ class NewDirectories:
     ``folder``: the staging folder. Files that are written beside the directories in it appear with them.
     """
 
-    def __init__(self, output: str, folder: str, disk: Disk) -> None:
+    def __init__(self, output: str, folder: str, disk: Disk, was_completed: bool = False) -> None:
+        """``was_completed``: the output of an interrupted run was moved into place just before."""
         self.folder = folder
-        self._output, self._disk = output, disk
+        self._output, self._disk, self._was_completed = output, disk, was_completed
         self._models: dict[str, str] = {}
 
     def add(self, name: str, is_dry: bool = False, model: str = "") -> str:
@@ -39,8 +49,7 @@ class NewDirectories:
         target, staged = os.path.join(self._output, name), os.path.join(self.folder, name)
         if name in self._models:
             raise PathError(f"{target}: two inputs would become it; nothing was written")
-        if trees.lexists(target):
-            raise PathError(f"{target}: already exists; nothing was written")
+        self._check_free(name)
         self._models[name] = model
         if not is_dry:
             self._disk.make_directory(staged)
@@ -49,8 +58,17 @@ class NewDirectories:
                 self._disk.copy_owner_if_allowed(staged, place, as_directory=True)
         return staged
 
-    def finish(self) -> None:
-        """Sets owner and mode of files, as `add` describes, and moves everything into place."""
+    def _check_free(self, name: str) -> None:
+        target = os.path.join(self._output, name)
+        if trees.lexists(target):
+            why = ": an interrupted run had written it, and all of it is in place now" * self._was_completed
+            raise PathError(f"{target}: already exists{why}; nothing was written")
+
+    def finish(self, lock: HeldLock | None, takes_lock: bool) -> None:
+        """Sets owner and mode of files, as `add` describes, and moves everything into place.
+
+        ``lock``: that of the output, None if it did not exist.
+        """
         for name, model in self._models.items():
             staged = os.path.join(self.folder, name)
             for file in names_in(staged):
@@ -59,17 +77,31 @@ class NewDirectories:
                     self._give_mode(path, model)
             self._disk.sync_directory(staged)
         self._disk.sync_directory(self.folder)
-        if os.path.basename(self.folder) == _STAGED:
-            complete = os.path.join(self._output, _COMPLETE)
+        if lock is not None:
+            self._move_in(lock)
+            return
+        try:
+            self._disk.rename(self.folder, self._output)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            with locked(self._output, takes_lock, is_shared=True) as lock:  # another run has made the output meanwhile
+                self._move_in(lock)
+        else:
+            self._disk.sync_directory(os.path.dirname(self._output))
+
+    def _move_in(self, lock: HeldLock) -> None:
+        """Moves everything into the existing output."""
+        complete = os.path.join(self._output, f".kseg-{_INSIDE}.{uuid4().hex}.complete")
+        with lock.alone():
+            for name in self._models:
+                self._check_free(name)
             self._disk.rename(self.folder, complete)
             try:
                 self._disk.sync_directory(self._output)
                 _move_out(complete, self._output, self._disk)
             except OSError as error:
                 raise StoppedHalfwayError(f"{self._output}: {text_of(error)}; repeat the command to go on") from error
-        else:
-            self._disk.rename(self.folder, self._output)
-            self._disk.sync_directory(os.path.dirname(self._output))
 
     def _give_mode(self, path: str, model: str) -> None:
         if model:
@@ -100,22 +132,22 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
     if is_dry:
         yield NewDirectories(output, output, disk)
         return
-    is_there = trees.isdir(output)
-    folder = os.path.join(output, _STAGED)
-    if not is_there:
-        folder = os.path.join(os.path.dirname(output), f".kseg-{os.path.basename(output)}.new")
     try:
-        if not is_there:
-            _make_output(output, folder, model, disk)
-        with locked(output if is_there else folder, takes_lock):
-            if is_there:
-                _complete(output, disk)
-                _clear(folder, disk)
-                disk.make_directory(folder)
-            made = NewDirectories(output, folder, disk)
+        with ExitStack() as held:
+            lock, was_completed, place = None, False, os.path.dirname(output)
+            if trees.isdir(output):
+                lock, place = held.enter_context(locked(output, takes_lock, is_shared=True)), output
+                with lock.alone():
+                    was_completed = _complete(output, disk)
+            elif trees.lexists(output):
+                raise PathError(f"{output}: is no directory")
+            name = os.path.basename(output) if lock is None else _INSIDE
+            _remove_dead(place, name, disk)
+            folder = _staging_folder(place, name, "" if lock else model, disk, held)
+            made = NewDirectories(output, folder, disk, was_completed)
             try:
                 yield made
-                made.finish()
+                made.finish(lock, takes_lock)
             except BaseException:
                 _clear(folder, disk)
                 raise
@@ -125,43 +157,59 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
         raise KsegError(f"{output}: nothing was written: {text_of(error)}") from error
 
 
-def _make_output(output: str, folder: str, model: str, disk: Disk) -> None:
-    """Creates the staging folder that becomes the output, or empties the one of a killed run, except for its lock."""
-    if trees.lexists(output):
-        raise PathError(f"{output}: is no directory")
-    try:
-        if not is_directory(folder):
+def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitStack) -> str:
+    """Creates a staging folder in a directory, and locks it as long as ``held``. Raises KsegError."""
+    for attempt in range(_ATTEMPTS):
+        folder = os.path.join(place, f".kseg-{name}.{uuid4().hex}.new")
+        try:
             disk.make_directory(folder)
-    except OSError as error:
-        raise PathError(f"{output}: {error.strerror}") from error
-    if model:
-        disk.copy_owner_if_allowed(folder, model, as_directory=True)
-    with locked(folder):
-        for name in names_in(folder):
-            if name != LOCK_NAME:
-                _clear(os.path.join(folder, name), disk)
+        except OSError as error:
+            raise PathError(f"{folder}: {error.strerror}") from error
+        try:
+            if model:
+                disk.copy_owner_if_allowed(folder, model, as_directory=True)
+            held.enter_context(locked(folder, is_shared=True))
+        except BaseException as error:
+            with suppress(FileNotFoundError):
+                _clear(folder, disk)
+            if not isinstance(error, KsegError | FileNotFoundError) or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return folder
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _remove_dead(place: str, name: str, disk: Disk) -> None:
+    """Removes the staging folders of killed runs: those whose lock nobody holds."""
+    staged = re.compile(rf"\.kseg-{re.escape(name)}(\.[0-9a-f]{{32}})?\.new")  # older releases had one name for all
+    for found in sorted(filter(staged.fullmatch, names_in(place))):
+        folder = os.path.join(place, found)
+        with suppress(KsegError, FileNotFoundError):  # another run works there, or removes it
+            if LOCK_NAME in (inside := names_in(folder)):
+                with locked(folder):
+                    disk.remove_tree(folder)
+            elif inside:  # a removal was interrupted: the lock is the first file to come and to go
+                disk.remove_tree(folder)
+            else:
+                disk.remove_directory(folder)
 
 
 def _clear(path: str, disk: Disk) -> None:
     if is_directory(path):
         disk.remove_tree(path)
-    elif trees.lexists(path):
-        disk.unlink(path)
 
 
-def _complete(output: str, disk: Disk) -> None:
-    """Completes the interrupted move of a killed run. Raises KsegError afterwards."""
-    complete = os.path.join(output, _COMPLETE)
-    if trees.lexists(complete):
-        _move_out(complete, output, disk)
-        raise KsegError(
-            f"{output}: an interrupted run had written all of its output, which is in place now; nothing else was "
-            "written"
-        )
+def _complete(output: str, disk: Disk) -> bool:
+    """Completes the interrupted moves of killed runs. Returns whether there was one."""
+    complete = re.compile(rf"\.kseg-{_INSIDE}(\.[0-9a-f]{{32}})?\.complete")
+    found = list(filter(complete.fullmatch, names_in(output)))
+    for name in found:
+        _move_out(os.path.join(output, name), output, disk)
+    return bool(found)
 
 
 def _move_out(complete: str, output: str, disk: Disk) -> None:
-    for name in sorted(names_in(complete)):
+    for name in sorted(set(names_in(complete)) - {LOCK_NAME}):
         disk.rename(os.path.join(complete, name), os.path.join(output, name))
     disk.sync_directory(output)
-    disk.remove_directory(complete)
+    disk.remove_tree(complete)

@@ -45,6 +45,47 @@ def test_it_is_held_until_the_end(tmp_path: Path) -> None:
     assert (tmp_path / ".lock").read_bytes() == b""
 
 
+def is_free(path: Path) -> bool:
+    """Whether another process, such as a broker, could take the lock."""
+    taker = [sys.executable, "-c", TAKER, str(path / ".lock")]
+    return subprocess.run(taker, capture_output=True, check=False).returncode == 0
+
+
+def test_threads_exclude_each_other(tmp_path: Path) -> None:
+    """The system's locks are those of the process, and closing the file would release them."""
+    with locked(str(tmp_path)):
+        for is_shared in (False, True):
+            with pytest.raises(BrokerRunningError, match="this process is changing the log directory already"):
+                with locked(str(tmp_path), is_shared=is_shared):
+                    pytest.fail("it is locked")
+        assert not is_free(tmp_path)
+    assert is_free(tmp_path)
+
+
+def test_writers_of_new_directories_share_a_lock_that_keeps_others_out(tmp_path: Path) -> None:
+    with locked(str(tmp_path), is_shared=True) as first:
+        with locked(str(tmp_path), is_shared=True) as second, second.alone():
+            pass
+        with pytest.raises(BrokerRunningError), locked(str(tmp_path)):
+            pytest.fail("it is locked")
+        with first.alone():
+            assert not is_free(tmp_path)
+    with locked(str(tmp_path)):
+        assert not is_free(tmp_path)
+
+
+def test_a_child_process_holds_no_lock(tmp_path: Path) -> None:
+    with locked(str(tmp_path)):
+        child = os.fork()
+        if not child:
+            try:
+                with locked(str(tmp_path)):
+                    os._exit(1)
+            except BrokerRunningError as error:
+                os._exit("another kseg" not in str(error))
+        assert os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_a_lock_created_by_root_can_be_opened_by_the_broker(tmp_path: Path) -> None:
     os.chown(tmp_path, 1234, 2345)

@@ -1,0 +1,184 @@
+"""Writers, plans and conversions at once in one log directory, in threads and processes: each is whole or refused."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+import kseg
+from api.consumed import TESTDATA
+from changes.trees import contents
+
+FLIPPED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+HEALTHY = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
+DONE, REFUSED = "done", "refused"
+RECORDS = 300
+WRITER = f"""
+import kseg, sys
+print("ready", flush=True)
+sys.stdin.read()
+try:
+    with kseg.writer(sys.argv[1]) as writer:
+        for _ in range({RECORDS}):
+            writer.append(value=b"x" * 100)
+except kseg.KsegError as error:
+    sys.exit(error.exit_status)
+"""
+KILLED = """
+import kseg, os, sys
+with kseg.writer(sys.argv[1]) as writer:
+    writer.append(value=b"x")
+    os._exit(9)
+"""
+
+
+def outcome(work: Callable[[], object]) -> str:
+    try:
+        work()
+    except kseg.KsegError as error:
+        return REFUSED if error.exit_status == 3 else repr(error)
+    return DONE
+
+
+def in_threads(works: Sequence[Callable[[], object]]) -> list[str]:
+    """Starts all at one moment; their outcomes."""
+    ends, barrier = [""] * len(works), threading.Barrier(len(works))
+
+    def run(k: int) -> None:
+        barrier.wait()
+        ends[k] = outcome(works[k])
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(len(works))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ends
+
+
+def write(path: Path, count: int = RECORDS) -> None:
+    with kseg.writer(path) as writer:
+        for _ in range(count):
+            writer.append(value=b"x" * 100)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name != ".lock")
+
+
+def rows(path: Path) -> int:
+    return sum(1 for _ in kseg.open(path).records())
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_two_writers_are_open_at_once(is_there: bool, tmp_path: Path) -> None:
+    root = tmp_path / "new"
+    if is_there:
+        root.mkdir()
+    with kseg.writer(root / "t-0") as first, kseg.writer(root / "t-1") as second:
+        for _ in range(RECORDS):
+            first.append(value=b"a")
+            second.append(value=b"b")
+    assert [rows(root / name) for name in ("t-0", "t-1")] == [RECORDS, RECORDS]
+    assert (names_in(root), names_in(tmp_path)) == (["t-0", "t-1"], ["new"])
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_writers_in_threads(is_there: bool, tmp_path: Path) -> None:
+    for k in range(5):
+        root = tmp_path / str(k) / "new"
+        (root if is_there else root.parent).mkdir(parents=True)
+        paths = [root / f"t-{i}" for i in range(4)]
+        assert in_threads([lambda path=path: write(path) for path in paths]) == [DONE] * 4  # type: ignore[misc]
+        assert [rows(path) for path in paths] == [RECORDS] * 4
+        assert (names_in(root), names_in(root.parent)) == ([path.name for path in paths], ["new"])
+
+
+def test_writers_in_processes(tmp_path: Path) -> None:
+    """Two of the same partition too: one of them is done."""
+    paths = [tmp_path / "new" / name for name in ("t-0", "t-1", "t-1")]
+    started = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for path in paths
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()
+    found = [(path.name, process.wait(60)) for path, process in zip(paths, started, strict=True)]
+    for process in started:
+        assert process.stdout is not None
+        process.stdout.close()
+    assert Counter(found) == Counter([("t-0", 0), ("t-1", 0), ("t-1", 3)])
+    assert [rows(path) for path in paths] == [RECORDS] * 3
+    assert (names_in(tmp_path / "new"), names_in(tmp_path)) == (["t-0", "t-1"], ["new"])
+
+
+def test_two_writers_of_one_partition(tmp_path: Path) -> None:
+    for k in range(5):
+        path = tmp_path / str(k) / "t-0"
+        path.parent.mkdir()
+        assert sorted(in_threads([lambda path=path: write(path, 10), lambda path=path: write(path, 20)])) == [  # type: ignore[misc]
+            DONE,
+            REFUSED,
+        ]
+        assert rows(path) in (10, 20)
+        assert names_in(path.parent) == ["t-0"]
+
+
+def test_a_killed_writer_leaves_nothing_in_the_way(tmp_path: Path) -> None:
+    """Its staging folder is removed by the next one, and that of a living one is not."""
+    for root in (tmp_path, tmp_path / "new"):
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(root / "t-0")], check=False)
+        assert killed.returncode == 9
+        assert not (root / "t-0").exists()
+        assert any(".new" in name for name in names_in(tmp_path))
+        with kseg.writer(root / "t-1") as alive:
+            assert outcome(lambda root=root: write(root / "t-0")) == DONE  # type: ignore[misc]
+            alive.append(value=b"x")
+        assert rows(root / "t-1") == 1
+        assert [name for name in names_in(root) if name.startswith(".")] == []
+    assert names_in(tmp_path) == ["new", "t-0", "t-1"]
+
+
+def test_plans_in_threads(tmp_path: Path) -> None:
+    for k in range(6):
+        part = tmp_path / str(k) / FLIPPED.name
+        shutil.copytree(FLIPPED, part)
+        before = contents(part)
+        ends = in_threads([lambda part=part: kseg.recover(part, mode="salvage").apply()] * 3)  # type: ignore[misc]
+        assert DONE in ends
+        assert {*ends} <= {DONE, REFUSED}
+        kseg.undo(part).apply()
+        assert contents(part) == before
+
+
+def test_a_plan_is_refused_while_a_writer_is_open(tmp_path: Path) -> None:
+    part = tmp_path / FLIPPED.name
+    shutil.copytree(FLIPPED, part)
+    before, plan = contents(part), kseg.recover(part)
+    with kseg.writer(tmp_path / "t-0") as writer:
+        writer.append(value=b"x")
+        assert outcome(plan.apply) == REFUSED
+        assert contents(part) == before
+    assert outcome(plan.apply) == DONE
+
+
+def test_conversions_in_threads(tmp_path: Path) -> None:
+    for k in range(3):
+        sources = [tmp_path / str(k) / "in" / f"t-{i}" for i in range(3)]
+        for source in sources:
+            shutil.copytree(HEALTHY, source)
+        output = tmp_path / str(k) / "out"
+        plans = [kseg.convert(source, codec="zstd", output=output) for source in sources]
+        assert in_threads([plan.apply for plan in plans]) == [DONE] * 3
+        assert [rows(output / source.name) for source in sources] == [rows(HEALTHY)] * 3
+        assert names_in(output) == [source.name for source in sources]

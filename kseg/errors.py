@@ -89,6 +89,10 @@ class BrokerRunningError(KsegError):
     """A live broker holds the log directory."""
 
 
+class SelectionWarning(UserWarning):
+    """A glob of topics that matches none."""
+
+
 class StoppedHalfwayError(KsegError):
     """A change stopped before its end. Repeat the command, or run ``kseg undo``."""
 

@@ -65,10 +65,8 @@ def one_path(given: Path) -> str:
     return local_path(os.fspath(given))
 
 
-def words_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Returns one word, or several, as a tuple; empty for None."""
-    if given is None:
-        return ()
+def words_of(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Returns one word, or several, as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
 
 

@@ -3,8 +3,10 @@
 All take paths of partitions and log directories and return a `Plan`. ``output``: a directory for the resulting
 partitions; the paths are only read then. ``keep``: where removed bytes are kept for ``undo``: True beside the
 partitions, False nowhere, or a directory. ``lock``: whether the log directory's lock is taken. ``era``: the release of
-Kafka whose rules apply, as "2.8"; None for the newest. Times are ms, sizes bytes. They raise KsegError if nothing could
-be planned, RequestError for invalid arguments, and for those that contradict each other.
+Kafka whose rules apply, as "2.8"; None for the newest. ``topics``: names or globs; only their partitions are changed,
+none if it is empty, all if it is None. Times are ms, sizes bytes. They raise KsegError if nothing could be planned,
+RequestError for invalid arguments, for those that contradict each other, and for the name of a topic that is not
+there; a glob that matches no topic is a SelectionWarning.
 """
 
 import os
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, get_type_hints
 from kseg.api.archives import places_for_output
 from kseg.api.argument_types import checked
 from kseg.api.arguments import ISOLATIONS, Path, Paths, is_second, paths_of, words_of
-from kseg.api.plans import Plan, Summaries, plan_of
+from kseg.api.plans import Plan, Summaries, keeping_of, plan_of, selected
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.run import MakePlanner, Outcome
@@ -31,14 +33,15 @@ if TYPE_CHECKING:
 
 
 class KeepingArguments(TypedDict, total=False):
-    """The arguments ``keep`` and ``lock``."""
+    """The arguments ``topics``, ``keep`` and ``lock``."""
 
+    topics: str | Iterable[str] | None
     keep: bool | str | os.PathLike[str]
     lock: bool
 
 
 class ChangeArguments(KeepingArguments, total=False):
-    """The arguments ``era``, ``now`` and ``output``, besides ``keep`` and ``lock``."""
+    """The arguments ``era``, ``now`` and ``output``, besides ``topics``, ``keep`` and ``lock``."""
 
     era: str | None
     now: int | None
@@ -46,7 +49,7 @@ class ChangeArguments(KeepingArguments, total=False):
 
 
 class ConvertArguments(KeepingArguments, total=False):
-    """The argument ``output``, besides ``keep`` and ``lock``."""
+    """The argument ``output``, besides ``topics``, ``keep`` and ``lock``."""
 
     output: Path | None
 
@@ -83,7 +86,14 @@ def _plan(
     summaries: Summaries | None = None,
 ) -> Plan:
     output: Path | None = change.get("output")  # type: ignore[assignment]
-    return plan_of(path, command, make_planner, output, change.get("keep", True), change.get("lock", True), summaries)
+    keeping, lock = keeping_of(change.get("keep", True)), change.get("lock", True)
+    options = ChangeOptions(False, lock, keeping, None if output is None else resolved(os.fspath(output)))
+    return plan_of(path, command, make_planner, options, _topics(change), summaries)
+
+
+def _topics(change: KeepingArguments) -> tuple[str, ...] | None:
+    topics = change.get("topics")
+    return None if topics is None else words_of(topics)
 
 
 @checked
@@ -117,7 +127,7 @@ def recover(
     replica = None if from_replica is None else resolved(os.fspath(from_replica))
     options = RecoverOptions(
         mode, replica, drop_undecodable, dropped, full, rebuild_epochs, topic_id, _era(change.get("era")),
-        index_interval_bytes, change.get("now"),
+        index_interval_bytes, change.get("now"), topics=_topics(change) or (),
     )  # fmt: skip
     return _plan(path, "recover", partial(RecoveryPlanner, options), change)
 
@@ -135,7 +145,7 @@ def reindex(
     from kseg.recovery.reindex_planner import ReindexPlanner
 
     _check(change, ChangeArguments)
-    options = ReindexOptions(snapshots, _era(change.get("era")), index_interval_bytes)
+    options = ReindexOptions(snapshots, _era(change.get("era")), index_interval_bytes, topics=_topics(change) or ())
     return _plan(path, "reindex", partial(ReindexPlanner, options), change)
 
 
@@ -149,7 +159,6 @@ def compact(
     min_cleanable_ratio: float | None = None,
     segment_bytes: int | None = None,
     memory_bytes: int | None = None,
-    topics: str | Iterable[str] | None = None,
     **change: Unpack[CompactArguments],
 ) -> Plan:
     """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default."""
@@ -161,7 +170,7 @@ def compact(
     options = CompactOptions(
         min_compaction_lag_ms, max_compaction_lag_ms, delete_retention_ms, min_cleanable_ratio, segment_bytes,
         memory_bytes=memory_bytes, now_ms=change.get("now"), until_clean=change.get("until_clean", False),
-        includes_active=change.get("include_active", False), topics=words_of(topics),
+        includes_active=change.get("include_active", False), topics=_topics(change) or (),
         forces_policy=change.get("force_policy", False), era=_era(change.get("era")),
     )  # fmt: skip
     summaries = partial(CompactionPrinter, as_json=True)
@@ -176,7 +185,6 @@ def retain(
     retention_bytes: int | None = None,
     log_start_offset: int | None = None,
     policy: str | None = None,
-    topics: str | Iterable[str] | None = None,
     keep_active: bool = False,
     **change: Unpack[ChangeArguments],
 ) -> Plan:
@@ -190,7 +198,7 @@ def retain(
 
     _check(change, ChangeArguments)
     options = RetainOptions(
-        retention_ms, retention_bytes, policy, log_start_offset, words_of(topics), change.get("now"), keep_active,
+        retention_ms, retention_bytes, policy, log_start_offset, _topics(change) or (), change.get("now"), keep_active,
         release=_era(change.get("era")).release,
     )  # fmt: skip
     summaries = partial(retention_printer, "json", "never")
@@ -233,40 +241,51 @@ def convert(
     options = ConvertOptions(
         to, codec=codec, batch_bytes=batch_bytes, segment_bytes=segment_bytes,
         read_committed=is_second("isolation", isolation, ISOLATIONS), is_lossy=lossy, skips_damage=skip_damage,
-        in_place=output is None, interval_bytes=index_interval_bytes,
+        in_place=output is None, interval_bytes=index_interval_bytes, topics=_topics(change) or (),
     )  # fmt: skip
     options.check()
     if output is not None:
         if keep is not True:
             raise RequestError("convert: an output removes nothing that keep could keep")
-        return _converted_to(paths_of(path), os.fspath(output), options, change.get("lock", True))
+        return _converted_to(paths_of(path), os.fspath(output), options, _topics(change), change.get("lock", True))
     from kseg.conversion.planner import ConversionPlanner
 
     return _plan(path, "convert", partial(ConversionPlanner, options), change)
 
 
-def _converted_to(paths: tuple[str, ...], output: str, options: "ConvertOptions", lock: bool) -> Plan:
+def _converted_to(
+    paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
+) -> Plan:
     from kseg.conversion.new_partitions import check_output, run_to_new
 
     check_output(output)
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
         with places_for_output(paths, reporter) as places:
-            return run_to_new(places, output, options, ChangeOptions(is_dry, lock), reporter)
+            if not (chosen := selected(places, topics, is_dry)):
+                return Outcome(is_dry=is_dry)
+            return run_to_new(chosen, output, options, ChangeOptions(is_dry, lock), reporter)
 
     return Plan("convert", paths, run_command, keeps=False)
 
 
 @checked
-def undo(path: Paths, *, quarantine: Path | None = None, lock: bool = True) -> Plan:
-    """Plans to undo the last change of partitions or log directories.
+def undo(
+    path: Paths,
+    *,
+    topics: str | Iterable[str] | None = None,
+    quarantine: Path | None = None,
+    lock: bool = True,
+) -> Plan:
+    """Plans to undo the last change of partitions or log directories; with ``topics`` that of each such partition.
 
     ``quarantine``: the directory given as ``keep`` to the change, if the partition has moved since.
     """
-    paths = paths_of(path)
-    options = UndoOptions(True, lock, "" if quarantine is None else resolved(os.fspath(quarantine)))
+    paths, globs = paths_of(path), None if topics is None else words_of(topics)
+    kept_in = "" if quarantine is None else resolved(os.fspath(quarantine))
+    options = UndoOptions(True, lock, kept_in, globs or ())
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
-        return undo_paths(paths, replace(options, is_dry=is_dry), reporter)
+        return undo_paths(selected(paths, globs, is_dry), replace(options, is_dry=is_dry), reporter)
 
     return Plan("undo", paths, run_command, keeps=False)

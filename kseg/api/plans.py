@@ -5,22 +5,27 @@ A plan changes nothing before `Plan.apply`. The driver of the commands makes and
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Paths, paths_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
+from kseg.changes.driver.paths import is_partition
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording, Reporter
 from kseg.changes.driver.run import MakePlanner, Outcome, check_unchanged, run
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.logdir.topic_selection import check_topics, is_of_topics
 from kseg.output.changes.reporter import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.stores.no_follow import resolved
+from kseg.segment.files import own_partitions
+from kseg.stores import trees
 
 Run = Callable[[bool, Reporter], Outcome]
 """Runs a command: dry or not, reporting to a reporter."""
@@ -166,25 +171,44 @@ def keeping_of(keep: bool | str | os.PathLike[str]) -> Keeping:
     return Keeping(True, os.fspath(keep))
 
 
+def selected(paths: Sequence[str], topics: tuple[str, ...] | None, is_dry: bool) -> Sequence[str]:
+    """Returns the paths that hold partitions of topics that these globs match; all for None, none without globs.
+
+    In a dry run raises and warns as `check_topics`. Paths that cannot be read are returned: whoever changes them
+    reports that.
+    """
+    if topics is None or not topics:
+        return paths if topics is None else ()
+    places = dict[str, list[str]]()
+    for path in paths:
+        with suppress(KsegError):
+            is_single = not trees.isdir(path) or is_partition(path)
+            places[path] = [path] if is_single else own_partitions(path)
+    if is_dry:
+        check_topics(chain.from_iterable(places.values()), topics)
+    return [
+        path
+        for path in paths
+        if any(is_of_topics(place, topics) for place in places.get(path, ())) or path not in places
+    ]
+
+
 def plan_of(
     path: Paths,
     command: str,
     make_planner: MakePlanner,
-    output: str | os.PathLike[str] | None,
-    keep: bool | str | os.PathLike[str],
-    lock: bool,
+    options: ChangeOptions,
+    topics: tuple[str, ...] | None = None,
     summaries: Summaries | None = None,
 ) -> Plan:
-    """Returns the plan of a planner for the paths."""
+    """Returns the plan of a planner for the partitions of these topics at the paths."""
     paths: Sequence[str] = paths_of(path)
-    target = None if output is None else resolved(os.fspath(output))
-    keeping = keeping_of(keep)
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
-        change = ChangeOptions(is_dry, lock, keeping, target)
-        if target is None:
-            return run(paths, make_planner, change, reporter)
+        change = replace(options, is_dry=is_dry)
+        if options.output is None:
+            return run(selected(paths, topics, is_dry), make_planner, change, reporter)
         with places_for_output(paths, reporter) as places:
-            return run(places, make_planner, change, reporter)
+            return run(selected(places, topics, is_dry), make_planner, change, reporter)
 
-    return Plan(command, paths, run_command, keeping.keeps, summaries)
+    return Plan(command, paths, run_command, options.keeping.keeps, summaries)

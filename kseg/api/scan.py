@@ -40,12 +40,13 @@ def scan(
 ) -> Scan:
     """Returns the records of segments, partitions and log directories as Arrow columns. Nothing is read yet.
 
-    ``topics``: names or globs of topics; ``partitions``: their numbers. ``columns``: some of key, value, topic,
-    partition, offset, timestamp, timestampType (-1 none, 0 CreateTime, 1 LogAppendTime), headers; None for all. The
-    other arguments are those of `Log.records`; ``max_batch_bytes`` and ``private_keys`` those of `kseg.open`. Segments
-    whose names show that they hold no matching record are not opened, and indexes show where to start. Needs pyarrow:
-    ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError for a glob without a match; of
-    a URL, that is known when it is read.
+    ``topics``: names or globs of topics; ``partitions``: their numbers; an empty list selects nothing. ``columns``:
+    some of key, value, topic, partition, offset, timestamp, timestampType (-1 none, 0 CreateTime, 1 LogAppendTime),
+    headers; None for all. The other arguments are those of `Log.records`; ``max_batch_bytes`` and ``private_keys``
+    those of `kseg.open`. Segments whose names show that they hold no matching record are not opened, and indexes show
+    where to start. Needs pyarrow: ``pip install 'kseg[parquet]'``. Raises RequestError for invalid arguments, PathError
+    for a glob of paths without a match; of a URL, that is known when it is read. Reading raises RequestError for the
+    name of a topic that is not there, and warns (SelectionWarning) of a glob that matches none.
     """
     names = COLUMNS if columns is None else words_of(columns)
     for name in names:
@@ -59,7 +60,7 @@ def scan(
     if unknown := reading.keys() - Reading.__annotations__.keys():
         raise TypeError(f"scan() got an unexpected keyword argument {min(unknown)!r}")
     request = ScanRequest(
-        paths_of(path), wanted_of(offsets, time, key), words_of(topics), numbers,
+        paths_of(path), wanted_of(offsets, time, key), None if topics is None else words_of(topics), numbers,
         is_second("isolation", isolation, ISOLATIONS),
         max_batch_bytes=reading.get("max_batch_bytes", MAX_BATCH_BYTES),
         keys=keys_of(reading.get("private_keys")),

@@ -97,7 +97,7 @@ def verify(
     epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for encrypted
     remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could be checked.
     """
-    ignored = words_of(ignore)
+    ignored = words_of(ignore or ())
     for code in ignored:
         if code not in KINDS:
             raise RequestError(f"ignore: no finding has the code {code!r}")

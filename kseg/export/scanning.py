@@ -24,6 +24,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
+from kseg.logdir.topic_selection import check_topics
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import PART_BYTES, is_worth_parts
@@ -48,8 +49,9 @@ _MAX_LOGGED = 10
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """``paths``: segments, partitions and log directories, globs expanded. ``topics``: globs, one of which must match;
-    empty for all. ``partitions``: numbers, None for all. Files without a topic match no topic and no partition.
+    """``paths``: segments, partitions and log directories, globs expanded. ``topics``: globs, one of which must match.
+    ``partitions``: numbers. Both select everything if None, and nothing if empty. Files without a topic match no topic
+    and no partition.
 
     ``wanted`` has no transactions: those of each partition are found if ``is_committed``. ``is_live``: a partial batch
     at the end of a segment is being written and is no damage. ``keys``: for encrypted remote storage.
@@ -57,7 +59,7 @@ class ScanRequest:
 
     paths: tuple[str, ...]
     wanted: Wanted = Wanted()  # noqa: RUF009 - it cannot be changed
-    topics: tuple[str, ...] = ()
+    topics: tuple[str, ...] | None = None
     partitions: frozenset[int] | None = None
     is_committed: bool = False
     is_live: bool = False
@@ -66,7 +68,8 @@ class ScanRequest:
 
     def keeps(self, file: SegmentFile) -> bool:
         """Whether the file is in a requested topic and partition."""
-        if self.topics and (file.topic is None or not any(fnmatchcase(file.topic, glob) for glob in self.topics)):
+        globs = self.topics
+        if globs is not None and (file.topic is None or not any(fnmatchcase(file.topic, glob) for glob in globs)):
             return False
         return self.partitions is None or file.partition in self.partitions
 
@@ -94,11 +97,15 @@ def parts_of_scan(request: ScanRequest, slice_bytes: int | None = None) -> Itera
     """Yields the parts of all segments that can contain matches, in order, each with its size in bytes.
 
     ``slice_bytes``: the approximate size of a part; None: a part is a segment, and sizes are 0. Raises PathError, or
-    UnsupportedError for a file that is not a segment.
+    UnsupportedError for a file that is not a segment, and as `check_topics`.
     """
-    for path in chain.from_iterable(map(roots_of, request.paths)):
-        for place in expand_path(path):
-            yield from _parts_of_place(place, request, slice_bytes)
+    roots = chain.from_iterable(map(roots_of, request.paths))
+    places: Iterable[str] = chain.from_iterable(map(expand_path, roots))
+    if request.topics is not None:
+        places = list(places)
+        check_topics(places, request.topics)
+    for place in places:
+        yield from _parts_of_place(place, request, slice_bytes)
 
 
 def _parts_of_place(place: str, request: ScanRequest, slice_bytes: int | None) -> Iterator[tuple[int, ScanPart]]:

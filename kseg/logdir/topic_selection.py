@@ -1,17 +1,19 @@
 """Selects the partitions of a log directory that a command is for, by --topic or by the cluster metadata there."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError, PathError, RequestError, SelectionWarning
 from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.known_topics import POLICY, KnownTopics
 from kseg.logdir.partition_state import COMPACTED_TOPICS, is_compacted
 from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.quantities import plural
-from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name, segment_file
 from kseg.segment.paths import expand_path
+from kseg.stores import trees
 
 _ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"
@@ -20,6 +22,7 @@ NO_SEGMENT = "no segments"
 UNKNOWN_TOPIC = f"topic unknown to {METADATA_TOPIC}-0 (--topic names it)"
 CLUSTER_METADATA = "the log of the cluster's metadata, which brokers cut by snapshots"
 OTHER_TOPIC = "of no topic that --topic names"
+_WILDCARDS = frozenset("*?[")
 _DEFAULT_POLICY = DEFAULTS[POLICY]
 """The policy if neither the topic nor the cluster sets cleanup.policy (log.cleanup.policy)."""
 Warn = Callable[[str], None]
@@ -86,8 +89,7 @@ class Topics:
 
     def is_named(self, path: str) -> bool:
         """Whether --topic names a partition's topic, or is not given."""
-        place = parse_partition_name(os.path.basename(os.path.abspath(path)))
-        return not self._globs or (place is not None and any(fnmatchcase(place[0], glob) for glob in self._globs))
+        return not self._globs or is_of_topics(path, self._globs)
 
     def named(self, directory: str, paths: Iterable[str]) -> list[str]:
         """Returns those partitions of a log directory that --topic names. Raises PathError if it names none."""
@@ -148,6 +150,29 @@ def of_topics(paths: Iterable[str], globs: tuple[str, ...]) -> list[str]:
         parts = expand_path(path) if globs else [path]
         found += parts if parts == [path] else Topics(globs).named(path, parts)
     return found
+
+
+def topic_of_place(place: str) -> str | None:
+    """Returns the topic of a partition or segment by its directory's name; None if that is no partition's."""
+    return segment_file(os.path.join(place, "0.log") if trees.isdir(place) else place).topic
+
+
+def is_of_topics(place: str, globs: Collection[str]) -> bool:
+    """Whether a glob matches the topic of a partition or segment."""
+    topic = topic_of_place(place)
+    return topic is not None and any(fnmatchcase(topic, glob) for glob in globs)
+
+
+def check_topics(places: Iterable[str], globs: Collection[str]) -> None:
+    """Raises RequestError if a name without wildcards is that of no partition or segment; for a glob that matches none,
+    warns of it (SelectionWarning)."""
+    topics = {topic for topic in map(topic_of_place, places) if topic is not None}
+    unknown = [glob for glob in globs if not any(fnmatchcase(topic, glob) for topic in topics)]
+    for name in unknown:
+        if not _WILDCARDS & set(name):
+            raise RequestError(f"topics: there is no partition of topic {name!r}")
+    for glob in unknown:
+        warnings.warn(f"topics: no topic matches {glob!r}", SelectionWarning, stacklevel=3)
 
 
 def warn_left_alone(directory: str, left: Mapping[str, int], warn: Warn) -> None:

@@ -4,9 +4,13 @@ from kseg.findings.kind import (
     BROKER,
     COMPLETE,
     DECISION,
+    DELETED,
+    EMPTIED,
     ERROR,
     INFO,
+    OFFLINE,
     RECOVER,
+    REFUSED,
     REPLICA,
     SALVAGE,
     TOPIC_ID,
@@ -30,6 +34,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "The whole broker stops, or takes the log directory offline, until it is renamed or moved away.",
         needs=DECISION,
         is_refused=True,
+        start=REFUSED,
     ),
     "unreadable-checkpoint": Kind(
         ERROR,
@@ -37,18 +42,43 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "A broker assumes 0 for all its offsets, and takes the whole log directory offline. If the file is removed, "
         "the broker writes a new one; after an unclean shutdown it then scans all segments.",
         RECOVER,
+        start=OFFLINE,
     ),
     "bad-meta-properties": Kind(
         ERROR,
         "meta.properties, with the cluster and node of a log directory, is missing or cannot be read.",
         "The broker does not start with this directory. Copy the line with the cluster id from another node.",
         needs=BROKER,
+        start=OFFLINE,
+    ),
+    "node-identity-mismatch": Kind(
+        ERROR,
+        "meta.properties contradicts another log directory of the node, or server.properties.",
+        "The node does not start: all its log directories need the same cluster.id and its node.id, and each a "
+        "directory.id of its own. Find out to which node the directory belongs before you edit the file.",
+        needs=DECISION,
+        start=REFUSED,
+    ),
+    "unknown-node": Kind(
+        WARNING,
+        "The cluster's metadata has no node with the node.id of meta.properties.",
+        "The directory belongs to another node, or the node was unregistered. Under this id, a broker's start sets all "
+        "partitions aside as -stray.",
+        needs=DECISION,
+    ),
+    "metadata-lost": Kind(
+        ERROR,
+        "The cluster's metadata are gone, or lack most topics that have partitions here.",
+        "On the only controller, a start begins an empty cluster, and sets all partitions aside as -stray. Copy "
+        "__cluster_metadata-0 from another controller or broker before the start.",
+        needs=REPLICA,
     ),
     "bad-quorum-state": Kind(
         ERROR,
         "quorum-state, with the vote of a KRaft node, cannot be read.",
         "The node does not start. Without the file it starts, but may vote twice in one epoch.",
         needs=DECISION,
+        start=REFUSED,
     ),
     "bad-metadata-snapshot": Kind(
         ERROR,
@@ -56,6 +86,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "A KRaft node that must load it does not start. Copy the file of the same name from another node of the "
         "quorum.",
         needs=REPLICA,
+        start=REFUSED,
     ),
     "metadata-log-behind": Kind(
         WARNING,
@@ -113,6 +144,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "The log start offset is beyond the end of the log.",
         "A broker's start deletes every segment of the partition.",
         RECOVER,
+        start=EMPTIED,
     ),
     "recovery-point-beyond-end": Kind(
         WARNING,
@@ -146,6 +178,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WITH_TOPIC_ID,
         TOPIC_ID,
         is_refused=True,
+        start=OFFLINE,
     ),
     "topic-id-mismatch": Kind(
         ERROR,
@@ -158,6 +191,13 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         WARNING,
         "The cluster's metadata has no topic of this name.",
         "The topic was deleted, or the directory belongs to another cluster. A broker's start sets it aside as -stray.",
+        needs=DECISION,
+    ),
+    "unassigned-replica": Kind(
+        WARNING,
+        "The cluster's metadata do not assign the partition to this node.",
+        "It was moved to other brokers, or the directory belongs to another node. A broker's start sets it aside as "
+        "-stray.",
         needs=DECISION,
     ),
     "bad-clean-shutdown": Kind(
@@ -179,6 +219,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         INFO,
         "Files that retention, the cleaner or a recovery marked as deleted.",
         "A broker's start removes them. kseg recover --undelete takes segments back whose offsets the log lacks.",
+        start=DELETED,
     ),
     "leftover-cleaned": Kind(
         INFO,

@@ -1,6 +1,6 @@
 """Findings about offset and time indexes."""
 
-from kseg.findings.kind import ERROR, INFO, RECOVER, REINDEX, WARNING, Kind
+from kseg.findings.kind import ERROR, INFO, RECOVER, RECOVERED, REINDEX, WARNING, Kind
 
 INDEX_KINDS: dict[str, Kind] = {
     # Offset and time indexes
@@ -9,6 +9,7 @@ INDEX_KINDS: dict[str, Kind] = {
         "A segment has no offset index.",
         "A broker's start scans the segment and rebuilds both indexes; 1.1 creates an empty one.",
         REINDEX,
+        start=RECOVERED,
     ),
     "index-corrupt": Kind(
         ERROR,

@@ -16,6 +16,11 @@ DROP_UNDECODABLE = "kseg recover --mode salvage --drop-undecodable"
 REINDEX, SNAPSHOTS = "kseg reindex", "kseg reindex --snapshots"
 COMPLETE = "kseg undo --complete"
 
+REFUSED, OFFLINE, DOUBTFUL = "refused", "offline", "doubtful"
+RECOVERED, EMPTIED, DELETED = "recovered", "emptied", "deleted"
+"""Effects on a node's start: it does not start, takes the log directory offline, or may not start; it scans the
+partition, deletes all its segments, or deletes files."""
+
 
 class Kind(NamedTuple):
     """``means``: the consequences for brokers and consumers.
@@ -25,6 +30,7 @@ class Kind(NamedTuple):
     ``is_cut``: a broker's scan truncates the log here. That is the repair if other replicas hold the partition, because
     the broker fetches the truncated records from them; otherwise salvage. ``is_repaired_alone``: only a command on the
     partition itself repairs it. ``is_refused``: commands on the log directory are refused until a user has decided.
+    ``start``: the effect on a node's start, "" for none.
     """
 
     severity: str
@@ -35,3 +41,4 @@ class Kind(NamedTuple):
     is_cut: bool = False
     is_repaired_alone: bool = False
     is_refused: bool = False
+    start: str = ""

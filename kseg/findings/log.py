@@ -3,6 +3,7 @@
 from kseg.findings.kind import (
     BROKER,
     DECISION,
+    DOUBTFUL,
     DROP_UNDECODABLE,
     ERROR,
     FROM_REPLICA,
@@ -154,6 +155,7 @@ LOG_KINDS: dict[str, Kind] = {
         "An offset is below the number in the file's name, or 2^31 or more above it.",
         "A broker cannot index it, and may not start.",
         SALVAGE,
+        start=DOUBTFUL,
     ),
     "segments-overlap": Kind(
         ERROR,

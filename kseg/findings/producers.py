@@ -3,9 +3,11 @@
 from kseg.findings.kind import (
     BROKER,
     DECISION,
+    DOUBTFUL,
     ERROR,
     FROM_REPLICA,
     INFO,
+    OFFLINE,
     REBUILD_EPOCHS,
     RECOVER,
     REINDEX,
@@ -42,12 +44,14 @@ PRODUCER_KINDS: dict[str, Kind] = {
         "The control record of a producer's batch cannot be read as a transaction marker.",
         "A broker that replays this batch for its producer state does not start. read_committed consumers stop.",
         SALVAGE,
+        start=DOUBTFUL,
     ),
     "batch-outside-transaction": Kind(
         ERROR,
         "A non-transactional batch comes from a producer with an open transaction.",
         "A broker that replays this batch for its producer state does not start.",
         SALVAGE,
+        start=DOUBTFUL,
     ),
     "open-transaction": Kind(
         INFO,
@@ -77,6 +81,7 @@ PRODUCER_KINDS: dict[str, Kind] = {
         "A .txnindex cannot be read completely, or has an impossible entry.",
         "A broker rebuilds it at its start from the segment, or does not start if its version is unknown.",
         REINDEX,
+        start=DOUBTFUL,
     ),
     "transaction-index-incomplete": Kind(
         ERROR,
@@ -123,6 +128,7 @@ PRODUCER_KINDS: dict[str, Kind] = {
         "leader-epoch-checkpoint cannot be read.",
         "A broker does not start with this log directory.",
         REBUILD_EPOCHS,
+        start=OFFLINE,
     ),
     "leader-epochs-unsorted": Kind(
         WARNING,

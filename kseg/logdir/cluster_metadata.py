@@ -1,4 +1,4 @@
-"""Reads topic ids, topic settings and replica counts from a node's __cluster_metadata.
+"""Reads topics with their settings, registered nodes and replicas from a node's __cluster_metadata.
 
 Reads the newest snapshot and the log after it, up to the first batch that is not intact. Most records are of other
 types; of these only two bytes are read (the framing of `kseg.decoders.framed`).
@@ -26,9 +26,18 @@ from kseg.stores.source import open_source
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
-_TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC = 2, 3, 4, 5, 9
+_BROKER, _BROKER_GONE, _TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC, _CONTROLLER = (
+    0,
+    1,
+    2,
+    3,
+    4,
+    5,
+    9,
+    27,
+)
 """Record types, by their api keys."""
-_ABOUT_TOPICS = frozenset({_TOPIC, _CONFIG, _REMOVE_TOPIC})
+_ABOUT_TOPICS = frozenset({_BROKER, _BROKER_GONE, _TOPIC, _CONFIG, _REMOVE_TOPIC, _CONTROLLER})
 _ABOUT_PARTITIONS = frozenset({_PARTITION, _PARTITION_CHANGE})
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 """Resource types of a config record (ConfigResource.Type)."""
@@ -36,14 +45,21 @@ _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 
 @dataclass(slots=True)
 class TopicSettings:
-    """``ids`` by topic name; ``configs`` by (resource type, resource name), then by setting name.
+    """``ids`` by topic name; ``configs`` by (resource type, resource name), then by setting name; ``brokers`` and
+    ``controllers``: the ids of registered nodes.
 
-    ``is_complete`` is false if part of the log could not be read; topics may then be missing.
+    ``lacking``: why records are missing or unreadable, so that topics may be unknown; "" if all are there.
     """
 
     ids: dict[str, str] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
-    is_complete: bool = True
+    brokers: set[int] = field(default_factory=set)
+    controllers: set[int] = field(default_factory=set)
+    lacking: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.lacking
 
     def setting(self, topic: str, name: str) -> str | None:
         """A topic's own setting, else the cluster's default; None if neither is set (a broker's file may set it)."""
@@ -56,6 +72,12 @@ class TopicSettings:
         """Applies one record of the log."""
         if kind == _TOPIC:
             self.ids[fields["name"]] = fields["topicId"]
+        elif kind == _BROKER:
+            self.brokers.add(fields["brokerId"])
+        elif kind == _BROKER_GONE:
+            self.brokers.discard(fields["brokerId"])
+        elif kind == _CONTROLLER:
+            self.controllers.add(fields["controllerId"])
         elif kind == _REMOVE_TOPIC:
             for name in [name for name, topic_id in self.ids.items() if topic_id == fields["topicId"]]:
                 del self.ids[name]
@@ -72,93 +94,100 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
     """Returns the settings in a __cluster_metadata directory; None if there are no files, more than MAX_BYTES, or they
     cannot be read."""
     try:
-        start, files = _newest(directory)
-        if not files:
+        replay = _Replay(directory, _ABOUT_TOPICS)
+        if not replay.files:
             return None
         found = TopicSettings()
-        for record in _records_of(files, start, _ABOUT_TOPICS):
-            if record is None:
-                found.is_complete = False
-                break
-            found.apply(*record)
+        for kind, fields in replay:
+            found.apply(kind, fields)
+        found.lacking = replay.lacking
     except (KsegError, OSError):
         return None  # verification of the metadata partition itself reports the error
     return found
 
 
-def replica_counts(directory: str) -> dict[tuple[str, int], int]:
-    """Returns replicas per partition, by topic id and partition number; those before the first damage or error."""
-    found: dict[tuple[str, int], int] = {}
+def read_replicas(directory: str) -> dict[tuple[str, int], list[int]]:
+    """Returns the brokers of each partition, by topic id and partition number; those before the first damage or
+    error."""
+    found: dict[tuple[str, int], list[int]] = {}
     try:
-        start, files = _newest(directory)
-        for record in _records_of(files, start, _ABOUT_PARTITIONS):
-            if record is None:
-                break
-            _, fields = record
+        for _, fields in _Replay(directory, _ABOUT_PARTITIONS):
             if (replicas := fields.get("replicas")) is not None:
-                found[fields["topicId"], fields["partitionId"]] = len(replicas)
+                found[fields["topicId"], fields["partitionId"]] = replicas
     except (KsegError, OSError):
         return found
     return found
 
 
-def _newest(directory: str) -> tuple[int, list[SegmentFile]]:
-    """Returns the newest snapshot's offset (0 if there is none) and the files to read from there; none if too large.
+class _Replay:
+    """The records of some types in the newest snapshot and the log after it, up to the first batch that is not intact.
 
-    Raises KsegError or OSError if they cannot be listed.
+    ``files``: none if they are too large. ``lacking`` is known once all records were read. Raises KsegError or OSError
+    if the files cannot be listed or read.
     """
-    files = list_segments(directory)
-    snapshots = [file for file in files if file.kind == CHECKPOINT and file.base_offset is not None]
-    newest = max(snapshots, key=lambda file: (file.base_offset, file.epoch or 0), default=None)
-    start = newest.base_offset or 0 if newest else 0
-    logs = _from(start, [file for file in files if file.kind == LOG])
-    chosen = [newest, *logs] if newest else logs
-    return start, chosen if sum(trees.getsize(file.path) for file in chosen) <= MAX_BYTES else []
 
+    def __init__(self, directory: str, kinds: frozenset[int]) -> None:
+        files = list_segments(directory)
+        snapshots = [
+            file for file in files if file.kind == CHECKPOINT and not file.leftover and file.base_offset is not None
+        ]
+        newest = max(snapshots, key=lambda file: (file.base_offset, file.epoch or 0), default=None)
+        self.start = newest.base_offset or 0 if newest else 0
+        logs = [file for file in files if file.kind == LOG and not file.leftover]
+        ends = [file.base_offset or 0 for file in logs[1:]]
+        chosen = [file for i, file in enumerate(logs) if i >= len(ends) or ends[i] > self.start]
+        self.files = [newest, *chosen] if newest else chosen
+        if sum(trees.getsize(file.path) for file in self.files) > MAX_BYTES:
+            self.files = []
+        self.lacking = "" if chosen else "no .log file is left"
+        self._kinds, self._next = kinds, self.start
+        if chosen and (base := chosen[0].base_offset or 0) > self.start:
+            self.lacking = f"the log starts at offset {base}, and no snapshot reaches it"
 
-def _records_of(
-    files: list[SegmentFile], start: int, kinds: frozenset[int]
-) -> Iterator[tuple[int, dict[str, Any]] | None]:
-    for file in files:
-        yield from _records(file, start if file.kind == LOG else 0, kinds)
+    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yields type and fields of each record."""
+        for file in self.files:
+            is_snapshot = file.kind == CHECKPOINT
+            is_complete = False  # a snapshot ends with a control batch
+            for batch in self._batches(file):
+                if batch is None:
+                    self.lacking = f"{file.name} is damaged"
+                    return
+                if not is_snapshot and batch.base_offset > self._next:
+                    self.lacking = f"offsets {self._next} to {batch.base_offset - 1} are missing in the log"
+                is_complete = batch.is_control
+                if not is_snapshot:
+                    self._next = batch.last_offset + 1
+                if not batch.is_control and (is_snapshot or batch.last_offset >= self.start):
+                    try:
+                        yield from self._records(batch, 0 if is_snapshot else self.start)
+                    except (UndecodableError, MessageError):
+                        self.lacking = f"{file.name} has a record that cannot be read"
+                        return
+            if is_snapshot and not is_complete:
+                self.lacking = f"{file.name} is not complete"
 
-
-def _from(start: int, logs: list[SegmentFile]) -> list[SegmentFile]:
-    """Returns the segments that may hold offsets of ``start`` and above."""
-    ends = [file.base_offset or 0 for file in logs[1:]]
-    return [file for i, file in enumerate(logs) if i >= len(ends) or ends[i] > start]
-
-
-def _records(
-    file: SegmentFile, first_offset: int, kinds: frozenset[int]
-) -> Iterator[tuple[int, dict[str, Any]] | None]:
-    """Yields type and fields of each record of these types; None, as the last item, at the first damage."""
-    scratch = Scratch()
-    with open_source(file.path) as source:
-        reader = SegmentReader(source, scratch=scratch)
-        for run in reader.runs():
-            if isinstance(run, Damage):
-                yield None
-                return
-            for i in range(run.count):
-                batch = reader.batch(run, i, keep=False)
-                if not batch.is_valid or not isinstance(batch, RecordBatch):
+    def _batches(self, file: SegmentFile) -> Iterator[RecordBatch | None]:
+        """Yields the batches; None, as the last item, at the first damage."""
+        scratch = Scratch()
+        with open_source(file.path) as source:
+            reader = SegmentReader(source, scratch=scratch)
+            for run in reader.runs():
+                if isinstance(run, Damage):
                     yield None
                     return
-                if not batch.is_control and batch.last_offset >= first_offset:
-                    yield from _of_batch(batch, first_offset, kinds)
+                for i in range(run.count):
+                    batch = reader.batch(run, i, keep=False)
+                    if not batch.is_valid or not isinstance(batch, RecordBatch):
+                        yield None
+                        return
+                    yield batch
 
-
-def _of_batch(
-    batch: RecordBatch, first_offset: int, kinds: frozenset[int]
-) -> Iterator[tuple[int, dict[str, Any]] | None]:
-    try:
+    def _records(self, batch: RecordBatch, first_offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
         for rows in batch.rows():
-            for value in _values(rows, first_offset, kinds):
+            for value in _values(rows, first_offset, self._kinds):
                 record = read_framed(value, RECORDS)
                 yield record.api_key, record.fields
-    except (UndecodableError, MessageError):
-        yield None
 
 
 def _values(rows: Rows, first_offset: int, kinds: frozenset[int]) -> Iterator[bytes]:

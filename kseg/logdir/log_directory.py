@@ -4,6 +4,7 @@ meta.properties, the shutdown marker and cluster metadata."""
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import PathError
@@ -56,15 +57,27 @@ class LogDirectory:
     server: "ServerProperties | None" = None
     """The broker's server.properties, the fallback for settings that topics lack."""
 
+    @cached_property
+    def replicas(self) -> dict[tuple[str, int], list[int]]:
+        """The brokers of each partition by __cluster_metadata, by topic id and partition number."""
+        from kseg.logdir.cluster_metadata import read_replicas
+
+        return read_replicas(os.path.join(self.path, METADATA_PARTITION))
+
     @property
     def was_clean(self) -> bool:
         """Whether the last stop of the broker was clean: .kafka_cleanshutdown exists."""
         return CLEAN_SHUTDOWN in self.files
 
     @property
+    def holds_metadata(self) -> bool:
+        """Whether it is the node's metadata.log.dir."""
+        return METADATA_PARTITION in self.directories
+
+    @property
     def is_kraft(self) -> bool:
         """Whether the broker runs without ZooKeeper."""
-        return METADATA_PARTITION in self.directories or (self.meta is not None and self.meta.version == 1)
+        return self.holds_metadata or (self.meta is not None and self.meta.version == 1)
 
     def broker_state(self, directory: str) -> BrokerState:
         """Returns the state of the partition in a directory of that name; without offsets for -delete, -future,
@@ -108,6 +121,17 @@ class LogDirectory:
             if value is not None:
                 found[name] = value
         return found
+
+
+def assigned_state(directory: LogDirectory, name: str, node: int | None = None) -> BrokerState:
+    """Returns the state of a partition, and whether a node's metadata assign it to the node; ``node``: None for that of
+    the log directory. Brokers look a partition up by its topic id."""
+    state, topics, place = directory.broker_state(name), directory.topics, parse_partition_name(name)
+    if node is None and directory.meta is not None:
+        node = directory.meta.number
+    if not state.topic_id or topics is None or not topics.brokers or place is None or node is None:
+        return state
+    return state._replace(is_assigned=node in directory.replicas.get((state.topic_id, place[1]), ()))
 
 
 def is_moved(directory: str) -> bool:

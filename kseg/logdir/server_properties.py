@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.sidefiles.java_properties import properties
-from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.lines import MAX_TEXT_BYTES, integer
 from kseg.stores.regular_files import open_regular
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
@@ -56,13 +56,30 @@ class ServerProperties:
     @property
     def log_dirs(self) -> list[str]:
         """The log directories of the broker, [] if the file names none."""
-        listed = self._values.get("log.dirs") or self._values.get("log.dir") or ""
+        listed = self._own("log.dirs") or self._own("log.dir")
         return [path.strip() for path in listed.split(",") if path.strip()]
+
+    @property
+    def node_id(self) -> int | None:
+        return next((integer(text, 32) for key in ("node.id", "broker.id") if (text := self._own(key))), None)
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """process.roles: broker, controller or both; none for a broker of ZooKeeper."""
+        return frozenset(filter(None, map(str.strip, self._own("process.roles").split(","))))
+
+    @property
+    def metadata_log_dir(self) -> str | None:
+        """The directory that holds __cluster_metadata-0: by default the first log directory; None if there is none."""
+        return self._own("metadata.log.dir") or next(iter(self.log_dirs), None)
+
+    def _own(self, name: str) -> str:
+        return self._values.get(name, "").strip()
 
     def setting(self, name: str) -> str | None:
         """Returns the value that applies to a topic setting; None if the file does not set it."""
         for synonym in SYNONYMS.get(name, ()):
-            value = self._values.get(synonym.name, "").strip()
+            value = self._own(synonym.name)
             if not value:
                 continue
             digits = value.removeprefix("-")

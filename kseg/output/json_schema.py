@@ -61,6 +61,10 @@ PARTS = {
     "formCount": "format: text, compression: text, batches: int, bytes: int",
     "stop": "code: text, message: text",
     "cleaner": ("state: text, cleanBytes: int?, dirtyBytes: int?, dirtyRatio: number?, isDue: flag?, waitsFor: []stop"),
+    "node": (
+        "logDirectories: []bytes, starts: flag?, because: []text, recovers: []bytes, setsAside: []bytes?, "
+        "deletes: []bytes, deletedFiles: int"
+    ),
     "place": "logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?",
     "command": "argv: []text, purpose: text",
     "details": (
@@ -180,7 +184,7 @@ VERIFY = [
     (
         "summary",
         "files: int, bytes: int, batches: int, records: int, errors: int, warnings: int, infos: int, ok: flag, "
-        "next: [][]text, notJudged: int",
+        "next: [][]text, notJudged: int, nodes: []node",
     ),
     (
         "partition",

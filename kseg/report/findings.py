@@ -8,7 +8,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.formats.json_values import name_value
 from kseg.output.findings.printer import NEEDED, FindingsPrinter
-from kseg.output.findings.totals import show_totals
+from kseg.output.findings.totals import show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes
@@ -98,6 +98,7 @@ class FindingsPage(FindingsPrinter):
         }
         verdict, tone = _verdict(report, self._counts)
         notes = [f"Level of the check: {self._level}."]
+        notes += [f"Start: {on_one_line(start_text(start))}." for start in report.starts]
         notes += [f"Not checked: {on_one_line(failure)}" for failure in report.failures]
         page = Page(
             "kseg verify", verdict, tone, [on_one_line(path) for path in self._paths],

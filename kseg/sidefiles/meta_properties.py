@@ -29,6 +29,11 @@ class MetaProperties(NamedTuple):
     node_id: int | None
     directory_id: str | None
 
+    @property
+    def number(self) -> int | None:
+        """The node's id, whatever the version calls it."""
+        return self.broker_id if self.version == 0 else self.node_id
+
     def foreign_fields(self) -> set[str]:
         """Names of missing fields that this version does not define."""
         foreign = "broker_id" if self.version == 1 else "node_id"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.findings.table import KINDS
 from kseg.stores.unreadable import is_disk_error
 from kseg.verification.path_check import judge_path
 from kseg.verification.repairs import Repairs
@@ -42,6 +43,7 @@ class Check:
         self.report = Report(self._hold, ignored)
         self._show, self._progress = show, progress
         self._checker, self._single_process = checker, single_process
+        self._paths = paths
         self._repairs = Repairs(paths)
         self._held: list[Finding] = []
         self._held_path = ""
@@ -50,6 +52,11 @@ class Check:
     def judge(self, path: str) -> list[str]:
         """Judges one path. Returns the failures."""
         settings, report = self.settings, self.report
+        if settings.server is not None:
+            from kseg.verification.directories.nodes import judge_absent
+
+            if judge_absent(path, settings, report):
+                return []
         return self.attempt(
             path, lambda: judge_path(path, settings, report, self._progress, self._checker, self._single_process)
         )
@@ -94,12 +101,19 @@ class Check:
         return self.report.failures[before:]
 
     def finish(self) -> Report:
-        """Shows the remaining findings, and decides on the commands that repair them."""
+        """Checks the log directories of each node together, shows the remaining findings, and decides on the commands
+        that repair them."""
+        if self.report.directories and not self.report.was_interrupted:
+            from kseg.verification.directories.nodes import judge_nodes  # segments need none of this
+
+            self.attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
         self._show_held()
         self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
         return self.report
 
     def _hold(self, finding: Finding) -> None:
+        if effect := KINDS[finding.code].start:
+            self.report.effects.setdefault((effect, finding.file), finding)
         path = self._repairs.path_of(finding)
         if self._held and (path != self._held_path or len(self._held) == MAX_HELD_FINDINGS):
             self._add_repairs()

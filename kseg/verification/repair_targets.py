@@ -62,10 +62,10 @@ class TargetLogDirectory:
             return None
 
     @cached_property
-    def _replica_counts(self) -> dict[tuple[str, int], int]:
-        from kseg.logdir.cluster_metadata import replica_counts
+    def _replicas(self) -> dict[tuple[str, int], list[int]]:
+        from kseg.logdir.cluster_metadata import read_replicas
 
-        return replica_counts(os.path.join(self.path, METADATA_PARTITION))
+        return read_replicas(os.path.join(self.path, METADATA_PARTITION))
 
     @cached_property
     def _partitions(self) -> Partitions:
@@ -90,7 +90,7 @@ class TargetLogDirectory:
         """Returns the number of replicas, 0 if unknown."""
         topics = self._known.topics if self._known else None
         topic_id = topics.ids.get(topic) if topics else None
-        return self._replica_counts.get((topic_id, partition), 0) if topic_id else 0
+        return len(self._replicas.get((topic_id, partition), ())) if topic_id else 0
 
     def topic_id(self, topic: str) -> str | None:
         """Returns None if unknown, or if partitions disagree."""

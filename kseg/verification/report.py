@@ -105,12 +105,31 @@ class Need(NamedTuple):
     argv: list[str] | None
 
 
+class NodeStart(NamedTuple):
+    """What the start of a node does with its log directories.
+
+    ``starts`` is None if that is not known; ``because``: why it does not start, or why that is not known. The others
+    are paths of partitions: scanned and cut where they are damaged, set aside as -stray (None: not known), deleted.
+    ``deleted_files``: the number of files that it deletes in other partitions.
+    """
+
+    directories: list[str]
+    starts: bool | None
+    because: list[str]
+    recovers: list[str]
+    sets_aside: list[str] | None
+    deletes: list[str]
+    deleted_files: int
+
+
 class Report:
     """Counts all findings, and passes those within the limits to ``show``, in order.
 
     ``failures``: sentences about parts that could not be checked; the report is then not whole, as after
     ``was_interrupted``. ``steps``: the commands to run next; ``needs``: findings that no command alone repairs;
-    `kseg.verification.repairs` sets both at the end.
+    `kseg.verification.repairs` sets both at the end. ``directories``: a `CheckedDirectory` for each log directory that
+    was checked as a whole; ``starts``: the starts of their nodes, which `kseg.verification.directories.nodes` predicts
+    at the end.
     """
 
     def __init__(self, show: Callable[[Finding], None], ignored: Collection[str] = ()) -> None:
@@ -119,6 +138,12 @@ class Report:
         self.was_interrupted = False
         self.steps: list[RepairStep] = []
         self.needs: list[Need] = []
+        self.directories: list[Any] = []
+        self.absent: list[str] = []
+        """Log directories of server.properties that do not exist."""
+        self.effects: dict[tuple[str, str], Finding] = {}
+        """The first finding of each effect (`Kind.start`) on a file."""
+        self.starts: list[NodeStart] = []
         self.show = show
         self.ignored = frozenset(ignored)
         self._shown: defaultdict[tuple[str, str], int] = defaultdict(int)

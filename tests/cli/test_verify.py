@@ -72,6 +72,7 @@ def test_json(kseg: Kseg) -> None:
     summary = outcome.objects[-1]
     assert list(summary) == [
         "type", "files", "bytes", "batches", "records", "errors", "warnings", "infos", "ok", "next", "notJudged",
+        "nodes",
     ]  # fmt: skip
     assert (summary["type"], summary["ok"], summary["errors"]) == ("summary", False, len(outcome.objects) - 1)
     assert outcome.err == ""

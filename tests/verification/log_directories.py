@@ -3,8 +3,11 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.survey import FULL
+from kseg.verification.check import Check
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import CheckSettings
@@ -63,3 +66,41 @@ def kraft(target: Path, *partitions: str) -> Path:
 
 def checkpoint(*lines: str) -> str:
     return "\n".join(["0", str(len(lines)), *lines, ""])
+
+
+def check_node(*paths: Path | str, server: str | None = None, **given: Any) -> Checked:
+    """Checks the log directories of a node; ``server``: the content of its server.properties, without paths it names
+    them."""
+    settings = CheckSettings(
+        given.pop("level", FULL), NOW_MS, server=None if server is None else server_of(server), **given
+    )
+    paths = paths or tuple(settings.server.log_dirs if settings.server else ())
+    found: list[Finding] = []
+    check = Check([str(path) for path in paths], settings, found.append, single_process=True)
+    for path in paths:
+        check.judge(str(path))
+    return Checked(found, check.finish())
+
+
+def server_of(text: str) -> ServerProperties:
+    return ServerProperties("server.properties", dict(line.split("=", 1) for line in text.split()))
+
+
+def edited(logs: Path, **properties: str) -> Path:
+    """The log directory, with other values in meta.properties; of an empty one the line is gone."""
+    path = logs / "meta.properties"
+    lines = dict(line.split("=", 1) for line in path.read_text().splitlines() if "=" in line)
+    lines |= {key.replace("_", "."): value for key, value in properties.items()}
+    path.write_text("".join(f"{key}={value}\n" for key, value in lines.items() if value))
+    return logs
+
+
+def second(target: Path, *partitions: str) -> Path:
+    """The other log directory of the node of `kraft`."""
+    logs = target / "second"
+    logs.mkdir()
+    for name in ("meta.properties", ".kafka_cleanshutdown"):
+        shutil.copy(REAL / name, logs)
+    for name in partitions:
+        shutil.copytree(INTERNAL / name, logs / name)
+    return edited(logs, directory_id="BBBBBBBBQACAAAAAAAAAAQ")

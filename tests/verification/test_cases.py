@@ -15,6 +15,7 @@ from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.stores.remote.keys import PrivateKeys
+from kseg.verification.directories.nodes import judge_nodes
 from kseg.verification.manifest.manifest import ReadOptions, check_manifest
 from kseg.verification.path_check import judge_path
 from kseg.verification.replicas.pairs import compare_path
@@ -42,6 +43,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
         now, limit = case.get("nowMs", NOW_MS), case.get("maxBatchBytes", 1 << 28)
         settings = CheckSettings(level, now, max_batch_bytes=limit, remote=remote)
         judge_path(judged, settings, found.report, lambda _: None)
+        judge_nodes([judged], settings, found.report)
     return in_order(
         {
             "code": finding.code, "severity": finding.severity, "file": os.path.relpath(finding.file, folder),

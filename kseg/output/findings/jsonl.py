@@ -7,7 +7,7 @@ from kseg.formats.json_values import encode, name_value
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import Finding, NodeStart, Report
 
 if TYPE_CHECKING:
     from kseg.verification.replicas.comparison import Comparison
@@ -80,12 +80,25 @@ class JsonFindings(FindingsPrinter):
                 "ok": totals.errors == 0 and report.is_whole,
                 "next": [step.argv for step in report.steps],
                 "notJudged": totals.not_judged,
+                "nodes": [_node(start) for start in report.starts],
             }
         )
         self.sink.flush()
 
     def _put(self, row: dict[str, object]) -> None:
         self.sink.write(encode(row) + b"\n")
+
+
+def _node(start: NodeStart) -> dict[str, object]:
+    return {
+        "logDirectories": [name_value(path) for path in start.directories],
+        "starts": start.starts,
+        "because": start.because,
+        "recovers": [name_value(path) for path in start.recovers],
+        "setsAside": None if start.sets_aside is None else [name_value(path) for path in start.sets_aside],
+        "deletes": [name_value(path) for path in start.deletes],
+        "deletedFiles": start.deleted_files,
+    }
 
 
 def _details(finding: Finding) -> dict[str, object]:

@@ -1,10 +1,16 @@
 """Prints the totals of a verification on standard error: a panel on a terminal, otherwise one line."""
 
+import os
+
 from kseg.findings.table import INFO, SEVERITIES
 from kseg.output.drawing import drawn
-from kseg.output.notices import Notices, terminal_width
+from kseg.output.notices import Notices, on_one_line, terminal_width
 from kseg.quantities import plural, shown_bytes
-from kseg.verification.report import Report
+from kseg.segment.skipped_files import some
+from kseg.verification.report import NodeStart, Report
+
+SHOWN_REASONS = 3
+"""Limit of reasons in the line about a node's start."""
 
 
 def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
@@ -16,6 +22,27 @@ def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
         notices.warning(_line(report, hint))
     else:
         notices.drawing(_panel(report, hint, notices.is_colored, width))
+    for start in report.starts:
+        notices.warning(on_one_line(start_text(start)))
+
+
+def start_text(start: NodeStart) -> str:
+    """Returns a sentence about what the start of a node does."""
+    verdict = {True: "starts", False: "does not start, because ", None: "start not judged: "}[start.starts]
+    text = f"node of {some(start.directories)}: {verdict}{'; '.join(start.because[:SHOWN_REASONS])}"
+    if len(start.because) > SHOWN_REASONS:
+        text += f"; {plural(len(start.because) - SHOWN_REASONS, 'more reason', 'more reasons')}"
+    for verb, paths in (
+        ("recovers", start.recovers), ("sets aside as -stray", start.sets_aside), ("deletes", start.deletes),
+    ):  # fmt: skip
+        if paths:
+            names = some([os.path.basename(path) for path in paths])
+            text += f"; {verb} {plural(len(paths), 'partition', 'partitions')} ({names})"
+    if start.sets_aside is None:
+        text += "; which it sets aside as -stray is not known"
+    if start.deleted_files:
+        text += f"; deletes {plural(start.deleted_files, 'file', 'files')} (.deleted)"
+    return text
 
 
 def _line(report: Report, hint: str) -> str:

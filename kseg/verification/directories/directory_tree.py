@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES
-from kseg.logdir.log_directory import LogDirectory, directory_around, is_moved, read_log_directory
+from kseg.logdir.log_directory import (
+    METADATA_PARTITION,
+    LogDirectory,
+    assigned_state,
+    directory_around,
+    is_moved,
+    read_log_directory,
+)
 from kseg.logdir.partition_state import BrokerState, state_by_name
 from kseg.segment.file_types import named_like_segment
 from kseg.segment.files import (
@@ -26,6 +33,7 @@ from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories import rules as directory_rules
 from kseg.verification.directories.misnamed_files import is_directory_of_others, judge_loose_files, judge_misnamed
+from kseg.verification.directories.nodes import CheckedDirectory
 from kseg.verification.directories.rules import KNOWN_FILES
 from kseg.verification.directories.unread import add_unread, why_no_file
 from kseg.verification.files import judge_file
@@ -295,14 +303,17 @@ def _is_worth_more(seconds: float, done: int, left: int) -> bool:
 
 def _state(directory: LogDirectory | None, name: str) -> BrokerState:
     if directory is not None:
-        return directory.broker_state(name)
+        return assigned_state(directory, name)
     parsed = parse_partition_name(name)
     return state_by_name(parsed[0] if parsed else None)
 
 
 def tasks_of(directory: LogDirectory | None, partitions: list[str]) -> list[Task]:
     """Returns the partitions of a log directory with their broker state."""
-    return [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
+    tasks = [Task(path, _state(directory, os.path.basename(path))) for path in partitions]
+    if directory is None or not directory_rules.lacks_topics(directory):
+        return tasks
+    return [task._replace(broker=task.broker._replace(topic_id=task.broker.topic_id or None)) for task in tasks]
 
 
 def judge_log_directory(
@@ -319,7 +330,7 @@ def judge_log_directory(
     if directory is not None and is_whole:
         directory_rules.judge_entries(directory, report, settings.level)
     tasks = tasks_of(directory, partitions)
-    topic_ids: dict[str, str] = {}
+    topic_ids: dict[str, str | None] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
     outcomes: Iterator[CheckedPartition] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
     if workers.checker is not None:
@@ -335,16 +346,22 @@ def judge_log_directory(
         if outcome.failure is not None:
             report.failures.append(outcome.failure)
         name = os.path.basename(outcome.directory)
-        if outcome.topic_id is not None and not is_moved(name):
+        if not is_moved(name) and name != METADATA_PARTITION and outcome.failure is None:
             topic_ids[name] = outcome.topic_id
     if directory is not None and is_whole:
+        report.directories.append(CheckedDirectory(directory, topic_ids))
         judge_whole(directory, topic_ids, settings, report, progress)
 
 
 def judge_whole(
-    directory: LogDirectory, topic_ids: dict[str, str], settings: CheckSettings, report: Report, progress: Advance
+    directory: LogDirectory,
+    topic_ids: dict[str, str | None],
+    settings: CheckSettings,
+    report: Report,
+    progress: Advance,
 ) -> None:
     """Checks a log directory after its partitions; ``topic_ids``: by name of the partition."""
-    directory_rules.judge_topic_ids(directory, topic_ids, report)
+    known = {name: topic_id for name, topic_id in topic_ids.items() if topic_id is not None}
+    directory_rules.judge_topic_ids(directory, known, report)
     if REMOTE_INDEX_CACHE in directory.directories:
         judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)

@@ -48,6 +48,9 @@ class MetadataLogRule(Rule):
 
     def _compare_with_log(self, snapshots: list[SegmentFile]) -> None:
         segments = self.partition.segments
+        if not segments and any(file.base_offset for file in snapshots):  # a new node has that of offset 0
+            text = "no .log file is left: a node begins an empty log, without what the snapshots hold"
+            self.report.add("metadata-lost", self.partition.name, text)
         start = segments[0].base_offset or 0 if segments else 0
         newest = max(snapshots, key=lambda file: (file.base_offset or 0, file.epoch or 0), default=None)
         if start > 0 and (newest is None or (newest.base_offset or 0) < start):

@@ -30,8 +30,28 @@ def judge_entries(directory: LogDirectory, report: Report, level: int) -> None:
     _own_files(directory, report, level)
     _directory_names(directory, report)
     _absent_partitions(directory, report)
+    if lacks_topics(directory):
+        lacking, topics = _lacking_topics(directory)
+        text = f"it lacks {len(lacking)} of the {len(topics)} topics with partitions here: {some(sorted(lacking))}"
+        report.add("metadata-lost", os.path.join(directory.path, METADATA_PARTITION), text)
     if not directory.was_clean and not _is_output(directory):
         report.add("unclean-shutdown", directory.path, "there is no .kafka_cleanshutdown: a broker runs, or was killed")
+
+
+def lacks_topics(directory: LogDirectory) -> bool:
+    """Whether the cluster's metadata lack most topics of the partitions, and more than one: records are missing there,
+    or the metadata are another cluster's."""
+    lacking, topics = _lacking_topics(directory)
+    return len(lacking) > max(1, len(topics) // 2)
+
+
+def _lacking_topics(directory: LogDirectory) -> tuple[set[str], set[str]]:
+    """Returns the topics of partitions that __cluster_metadata lacks, and all topics of partitions."""
+    topics = {
+        parsed[0] for name in directory.directories if not is_moved(name) and (parsed := topic_partition(name))
+    } - {METADATA_TOPIC}  # fmt: skip
+    known = directory.topics
+    return (set() if known is None or known.lacking else topics - known.ids.keys()), topics
 
 
 def _own_files(directory: LogDirectory, report: Report, level: int) -> None:

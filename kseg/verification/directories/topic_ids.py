@@ -7,9 +7,11 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 import os
 
 from kseg.logdir.log_directory import is_moved
+from kseg.logdir.partition_state import BrokerState
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores.regular_files import first_bytes
+from kseg.verification.report import Report
 from kseg.verification.rule import Rule
 
 _MAX_BYTES = 1 << 16
@@ -43,9 +45,18 @@ class TopicIdRule(Rule):
         if not isinstance(found, PartitionMetadata):
             return
         partition.topic_id = found.topic_id
-        wanted, own = partition.broker.topic_id, {"topicId": found.topic_id}
-        if wanted == "":
-            self.report.add("unknown-topic", path, f"__cluster_metadata has no topic {partition.topic}", details=own)
-        elif wanted is not None and wanted != found.topic_id:
-            text = f"topic id {found.topic_id}; in __cluster_metadata {partition.topic} has {wanted}"
-            self.report.add("topic-id-mismatch", path, text, details=own | {"expectedTopicId": wanted})
+        judge_topic_id(path, partition.topic, found.topic_id, partition.broker, self.report)
+
+
+def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerState, report: Report) -> None:
+    """Compares the topic id in a partition.metadata with __cluster_metadata. ``state``: what that says about the
+    partition."""
+    wanted, own = state.topic_id, {"topicId": topic_id}
+    if wanted == "":
+        report.add("unknown-topic", path, f"__cluster_metadata has no topic {topic}", details=own)
+    elif wanted is not None and wanted != topic_id:
+        text = f"topic id {topic_id}; in __cluster_metadata {topic} has {wanted}"
+        report.add("topic-id-mismatch", path, text, details=own | {"expectedTopicId": wanted})
+    elif state.is_assigned is False:
+        text = f"__cluster_metadata does not assign this partition of {topic} to the node"
+        report.add("unassigned-replica", path, text, details=own)

@@ -8,7 +8,7 @@ from pathlib import Path
 from verification.findings_cases.bases import LOGS, SHORT, log_directory, metadata, name, short, short_batches
 from verification.findings_cases.case import Made, Section, Told
 from verification.findings_cases.log import quarantine
-from verification.log_directories import OTHER_ID, checkpoint
+from verification.log_directories import OTHER_ID, checkpoint, edited
 from verification.made import tar_of
 from verification.partitions import changed
 
@@ -18,6 +18,7 @@ KRAFT = "kafka-4.3.1/internal/__cluster_metadata-0"
 METADATA = "logs/__cluster_metadata-0"
 SNAPSHOT = f"{METADATA}/00000000000000000455-0000000002.checkpoint"
 FOOTER_BYTES = 75
+META_0_ID = "3MZi8Ev1STehMd1PgsK-ZA"
 
 
 def in_logs(*found: Told) -> Made:
@@ -134,6 +135,44 @@ def bad_quorum_state(folder: Path) -> Made:
     """quorum-state is empty."""
     (metadata(folder) / "quorum-state").write_text("")
     return Made("logs", KRAFT, [Told("bad-quorum-state", f"{METADATA}/quorum-state", 0, 0)])
+
+
+@case
+def node_identity_mismatch(folder: Path) -> Made:
+    """directory.id is 63, as which Kafka reserves it."""
+    edited(log_directory(folder), directory_id="AAAAAAAAAAAAAAAAAAAAPw")
+    return in_logs(Told("node-identity-mismatch", "logs/meta.properties"))
+
+
+def of_known_topic(folder: Path, number: int) -> Path:
+    """A log directory with __cluster_metadata-0, and a partition of that number of a topic that it has with one."""
+    logs = metadata(folder).parent
+    partition = short(logs).rename(logs / f"meta-0-{number}")
+    (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {META_0_ID}")
+    return logs
+
+
+@case
+def unknown_node(folder: Path) -> Made:
+    """node.id is 99; the cluster has broker 1."""
+    edited(of_known_topic(folder, 0), node_id="99")
+    unassigned = Told("unassigned-replica", "logs/meta-0-0/partition.metadata")
+    return Made("logs", KRAFT, [Told("unknown-node", "logs/meta.properties"), unassigned])
+
+
+@case
+def unassigned_replica(folder: Path) -> Made:
+    """Partition 7 of a topic that has one, according to the cluster's metadata."""
+    of_known_topic(folder, 7)
+    return Made("logs", KRAFT, [Told("unassigned-replica", "logs/meta-0-7/partition.metadata")])
+
+
+@case
+def metadata_lost(folder: Path) -> Made:
+    """Of __cluster_metadata-0 only a snapshot is left."""
+    for path in metadata(folder).glob(f"{name(322, '')}*"):
+        path.unlink()
+    return Made("logs", KRAFT, [Told("metadata-lost", METADATA)])
 
 
 @case

@@ -1,0 +1,320 @@
+"""Checks the log directories of one node together, as the node checks them at its start, and predicts that start.
+
+Sources: MetaPropertiesEnsemble, KafkaRaftServer, LogManager, ReplicaManager of Kafka 4.3.1 and 4.4.0 (KIP-858).
+"""
+
+import base64
+import os
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from kseg.errors import KsegError
+from kseg.findings.kind import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
+from kseg.findings.table import KINDS
+from kseg.formats.suffixes import CHECKPOINT
+from kseg.logdir.cluster_metadata import TopicSettings
+from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
+from kseg.logdir.server_properties import ServerProperties
+from kseg.segment.files import METADATA_TOPIC
+from kseg.segment.skipped_files import some
+from kseg.segment.survey import QUICK
+from kseg.sidefiles.identifiers import is_uuid
+from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA
+from kseg.stores import trees
+from kseg.verification.directories.rules import topic_partition
+from kseg.verification.directories.topic_ids import judge_topic_id
+from kseg.verification.report import Finding, NodeStart, Report
+from kseg.verification.settings import CheckSettings
+
+_RESERVED_IDS = 100
+"""Uuids below this number mean something else than a directory (DirectoryId)."""
+
+
+class CheckedDirectory(NamedTuple):
+    """A log directory whose partitions were checked; ``topic_ids``: by the names of its partitions but
+    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata."""
+
+    directory: LogDirectory
+    topic_ids: dict[str, str | None]
+
+    @property
+    def has_metadata(self) -> bool:
+        return self.directory.holds_metadata
+
+    @property
+    def ids(self) -> tuple[str | None, int | None]:
+        """The ids of cluster and node."""
+        meta = self.directory.meta
+        return (None, None) if meta is None else (meta.cluster_id, meta.number)
+
+
+def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report) -> None:
+    """Checks the log directories in ``report.directories`` by node, and adds the start of each node to
+    ``report.starts``; ``paths``: those that the user named."""
+    named = {path.rstrip("/") or path for path in paths}
+    for group in _groups(report.directories, named, settings.server):
+        is_of_server = settings.server is not None and group[0].directory.path in named
+        node = _Node(group, settings.server, report.absent) if is_of_server else _Node(group)
+        for code, path, text in [*node.contradictions(), *node.lost_metadata()]:
+            report.add(code, path, text)
+        node.judge_topics(report)
+        if not settings.is_live:
+            report.starts.append(_Start(node, settings, report).predicted())
+
+
+def judge_absent(path: str, settings: CheckSettings, report: Report) -> bool:
+    """Reports a log directory of server.properties that is missing or empty. Returns whether it is."""
+    server = settings.server
+    if server is None or path not in server.log_dirs or (trees.isdir(path) and os.listdir(path)):
+        return False
+    report.absent.append(path)
+    if trees.lexists(path) and not trees.isdir(path):
+        report.add("bad-meta-properties", os.path.join(path, META_PROPERTIES), "the log directory is a file")
+    else:
+        text = "the log directory is empty" if trees.isdir(path) else "there is no such log directory"
+        report.add("bad-meta-properties", path, f"{text}: a node of KRaft does not start without {META_PROPERTIES}")
+    return True
+
+
+def _groups(
+    found: list[CheckedDirectory], named: Collection[str], server: ServerProperties | None
+) -> Iterator[list[CheckedDirectory]]:
+    """Yields the directories of each node.
+
+    Named directories are one node's, unless several have a metadata log or are replicas of each other: then each node
+    has the directories with its ids. The directories of ``server`` are always one node's.
+    """
+    together = [one for one in found if one.directory.path in named]
+    yield from ([one] for one in found if one.directory.path not in named)
+    heads = [one for one in together if one.has_metadata]
+    if server is not None or (len(heads) < 2 and not _are_replicas(together)):
+        if together:
+            yield together
+        return
+    groups = {id(one): [one] for one in heads}
+    for one in together:
+        if one.has_metadata:
+            continue
+        same = [head for head in heads if head.ids == one.ids]
+        groups.setdefault(id(same[0] if len(same) == 1 else one), []).append(one)
+    yield from groups.values()
+
+
+def _are_replicas(found: list[CheckedDirectory]) -> bool:
+    """Whether directories of different nodes have the same partition."""
+    seen: dict[str, tuple[str | None, int | None]] = {}
+    return any(seen.setdefault(name, one.ids) != one.ids for one in found for name in one.topic_ids)
+
+
+class _Node:
+    """The log directories of one node. ``server``: its settings, None if unknown; ``absent``: log directories that it
+    names and that could not be checked."""
+
+    def __init__(
+        self, found: list[CheckedDirectory], server: ServerProperties | None = None, absent: Collection[str] = ()
+    ) -> None:
+        self.found, self.server = found, server
+        self.directories = [one.directory for one in found]
+        self.roots = [*(one.path for one in self.directories), *absent]
+        self.metadata = next((one.directory for one in found if one.has_metadata), None)
+
+    @property
+    def is_kraft(self) -> bool:
+        return any(directory.is_kraft for directory in self.directories)
+
+    @property
+    def number(self) -> int | None:
+        """The id of the node."""
+        if self.server is not None and self.server.node_id is not None:
+            return self.server.node_id
+        first = self.metadata or self.directories[0]
+        return first.meta.number if first.meta is not None else None
+
+    def contradictions(self) -> Iterator[tuple[str, str, str]]:
+        """Yields (code, path, sentence) for what keeps the node from starting on all these directories."""
+        yield from self._ids("cluster.id", None, lambda meta: meta.cluster_id)
+        yield from self._ids("node.id", None if self.server is None else self.server.node_id, lambda meta: meta.number)
+        yield from self._directory_ids()
+        yield from self._metadata_places()
+        yield from self._twice()
+        metadata = self.metadata.topics if self.metadata is not None else None
+        if metadata is not None and metadata.brokers and self.number is not None and self._partitions():
+            if self.number not in metadata.brokers | metadata.controllers:
+                text = f"node.id is {self.number}; __cluster_metadata has {some(sorted(map(str, metadata.brokers)))}"
+                yield "unknown-node", os.path.join(self.directories[0].path, META_PROPERTIES), text
+
+    def _ids(self, name: str, wanted: object, of: Callable[[MetaProperties], object]) -> Iterator[tuple[str, str, str]]:
+        source = "" if self.server is None else self.server.path
+        for directory in self.directories:
+            value = None if directory.meta is None else of(directory.meta)
+            if value is None or META_PROPERTIES in directory.problems:
+                continue
+            if wanted is None:
+                wanted, source = value, directory.path
+            elif value != wanted:
+                path = os.path.join(directory.path, META_PROPERTIES)
+                yield "node-identity-mismatch", path, f"{name} is {value}, that of {source} is {wanted}"
+
+    def _directory_ids(self) -> Iterator[tuple[str, str, str]]:
+        seen: dict[str, str] = {}
+        for directory in self.directories:
+            own, path = directory.meta and directory.meta.directory_id, os.path.join(directory.path, META_PROPERTIES)
+            if not own or not is_uuid(own):
+                continue
+            if int.from_bytes(base64.urlsafe_b64decode(own.rstrip("=") + "=="), "big") < _RESERVED_IDS:
+                yield "node-identity-mismatch", path, f"directory.id {own} is reserved"
+            elif (before := seen.setdefault(own, directory.path)) != directory.path:
+                yield "node-identity-mismatch", path, f"directory.id {own} is that of {before}, too"
+
+    def _metadata_places(self) -> Iterator[tuple[str, str, str]]:
+        wanted = self.server.metadata_log_dir if self.server is not None else None
+        places = [one.path for one in self.directories if METADATA_PARTITION in one.directories]
+        if wanted is None or os.path.realpath(wanted) not in map(os.path.realpath, self._paths()):
+            wanted = places[0] if places else None  # a copy of the directories
+        for path in places:
+            if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
+                text = f"the cluster's metadata belong into {wanted}, as metadata.log.dir or the first of log.dirs"
+                yield "broker-would-not-start", os.path.join(path, METADATA_PARTITION), text
+
+    def _twice(self) -> Iterator[tuple[str, str, str]]:
+        seen: dict[tuple[str, int, bool], str] = {}
+        for directory in self.directories:
+            for name in directory.directories:
+                place = topic_partition(name)
+                if place is None or place[0] == METADATA_TOPIC or name.endswith(("-delete", "-stray")):
+                    continue
+                path = os.path.join(directory.path, name)
+                before = seen.setdefault((*place, is_moved(name)), path)
+                if os.path.dirname(before) != os.path.dirname(path):
+                    yield "broker-would-not-start", path, f"{before} and {path} are the same partition"
+
+    def lost_metadata(self) -> Iterator[tuple[str, str, str]]:
+        """Yields (code, path, sentence) if a controller has lost its metadata."""
+        if self.metadata is None and self.server is not None and "controller" in self.server.roles:
+            count = len(self._partitions())
+            if count and {os.path.realpath(path) for path in self.server.log_dirs} <= set(self._paths(real=True)):
+                text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
+                yield "metadata-lost", self.directories[0].path, text
+
+    def judge_topics(self, report: Report) -> None:
+        """Compares topic ids in directories without metadata with the metadata in another directory."""
+        for one in self.found:
+            if self.metadata is None or one.directory is self.metadata:
+                continue
+            for name, topic_id in one.topic_ids.items():
+                state, place = assigned_state(self.metadata, name, self.number), topic_partition(name)
+                if topic_id is not None and place is not None:
+                    path = os.path.join(one.directory.path, name, PARTITION_METADATA)
+                    judge_topic_id(path, place[0], topic_id, state, report)
+
+    def strays(self) -> list[str] | None:
+        """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""
+        metadata = self.metadata
+        if metadata is None or metadata.topics is None or metadata.topics.lacking or not metadata.topics.brokers:
+            return None if self.is_kraft else []
+        return [
+            os.path.join(one.directory.path, name)
+            for one in self.found
+            for name, topic_id in one.topic_ids.items()
+            if topic_id is None or not self._has_replica(metadata, metadata.topics, name, topic_id)
+        ]
+
+    def _has_replica(self, metadata: LogDirectory, topics: TopicSettings, name: str, topic_id: str) -> bool:
+        """Whether the metadata assign a partition to the node, by its topic id as brokers ask."""
+        place = topic_partition(name)
+        replicas = metadata.replicas.get((topic_id, place[1]), ()) if place and topic_id in topics.ids.values() else ()
+        return self.number in replicas
+
+    def _partitions(self) -> list[str]:
+        return [name for one in self.found for name in one.topic_ids]
+
+    def _paths(self, real: bool = False) -> list[str]:
+        return [os.path.realpath(one.path) if real else one.path for one in self.directories]
+
+
+class _Start:
+    """The prediction of a node's start from what was found in its directories."""
+
+    def __init__(self, node: _Node, settings: CheckSettings, report: Report) -> None:
+        self._node, self._settings, self._report = node, settings, report
+        self._of: defaultdict[str, list[Finding]] = defaultdict(list)
+        for finding in report.effects.values():
+            if _root_of(finding.file, node) is not None:
+                self._of[KINDS[finding.code].start].append(finding)
+
+    def predicted(self) -> NodeStart:
+        node = self._node
+        because = list(dict.fromkeys(self._obstacles()))
+        starts: bool | None = not because
+        if starts and (because := list(self._doubts())):
+            starts = None
+        emptied = self._partitions_of(EMPTIED)
+        deleted = [os.path.join(one.path, name) for one in node.directories for name in one.directories
+                   if name.endswith("-delete")]  # fmt: skip
+        unclean = [os.path.join(one.path, name) for one in node.directories if not one.was_clean
+                   for name in one.directories if self._is_loaded(name)]  # fmt: skip
+        recovered = list(dict.fromkeys([*unclean, *self._partitions_of(RECOVERED)]))
+        files = sum(finding.details.get("count", 1) for finding in self._of[DELETED])
+        return NodeStart(
+            node.roots, starts, because, recovered, node.strays(),
+            [*deleted, *emptied], files,
+        )  # fmt: skip
+
+    def _obstacles(self) -> Iterator[str]:
+        node = self._node
+        for finding in self._of[REFUSED]:
+            if finding.code != "bad-metadata-snapshot" or _is_newest(finding.file):
+                yield _sentence(finding)
+        offline = {_root_of(finding.file, node): finding for finding in self._of[OFFLINE]}
+        for root, finding in offline.items():
+            is_missing = finding.code == "bad-meta-properties" and finding.file == root
+            is_vital = node.metadata is not None and node.metadata.path == root
+            if is_missing or is_vital or len(offline) == len(node.roots):
+                yield _sentence(finding)
+
+    def _doubts(self) -> Iterator[str]:
+        """Yields the reasons why it is not known whether the node starts."""
+        node, ignored = self._node, self._report.ignored
+        yield from (_sentence(finding) for finding in self._of[DOUBTFUL])
+        if self._settings.level == QUICK:
+            yield "level quick reads too little"
+        if ignored and any(KINDS[code].start for code in ignored):
+            yield "--ignore omits findings that may prevent it"
+        if any(root in failure for failure in self._report.failures for root in node.roots):
+            yield "not everything could be read"
+        if node.is_kraft and node.metadata is None:
+            yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
+
+    def _partitions_of(self, effect: str) -> list[str]:
+        """Returns the partitions with findings of this effect."""
+        found = []
+        for finding in self._of[effect]:
+            root = _root_of(finding.file, self._node) or ""
+            name = finding.file[len(root) :].lstrip("/").partition("/")[0]
+            if self._is_loaded(name):
+                found.append(os.path.join(root, name))
+        return found
+
+    def _is_loaded(self, name: str) -> bool:
+        place = topic_partition(name)
+        return place is not None and place[0] != METADATA_TOPIC and not name.endswith("-delete")
+
+
+def _root_of(file: str, node: _Node) -> str | None:
+    """Returns the directory of the node that holds a file."""
+    return next((root for root in node.roots if file == root or file.startswith(root.rstrip("/") + "/")), None)
+
+
+def _is_newest(snapshot: str) -> bool:
+    """Whether no snapshot follows this one."""
+    try:
+        names = [name for name in trees.listdir(os.path.dirname(snapshot) or ".") if name.endswith(CHECKPOINT)]
+    except (KsegError, OSError):
+        return True
+    return os.path.basename(snapshot) >= max(names, default="")
+
+
+def _sentence(finding: Finding) -> str:
+    return f"{finding.file}: {finding.code}: {finding.message}"

@@ -15,6 +15,7 @@ from kseg.cleaner.active_producers import Producers, read_producers
 from kseg.cleaner.disk_space import SpaceNeeded, SpaceTaken, bound, counted, file_bytes
 from kseg.cleaner.log import CleanerSegment, read_segments, segments_between
 from kseg.cleaner.ranges import Checkpoints, CleanableRange, cleanable_range, log_limits
+from kseg.cleaner.record_limit import LargeRecord, large_record
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import UnsupportedError
@@ -99,6 +100,7 @@ class Compactor:
         self._segments: list[CleanerSegment] = []
         self._taken = SpaceTaken(self._frees_each)
         self._has_committed = False
+        self._large: LargeRecord | None = None
         self.result = Compaction(directory)
 
     def plans(self) -> Iterator[Plan]:
@@ -117,6 +119,8 @@ class Compactor:
             result.found = result.found or found
             if not (found.is_due or (result.rounds and found.dirty_bytes and found.end > found.start)):
                 break
+            if not result.rounds and self._is_uncleanable(found, buffers):
+                break
             if not result.rounds and self._staging is not None:
                 self._check_space(found, producers)
             for group in self._round(found, producers):
@@ -124,17 +128,26 @@ class Compactor:
                     yield self._plan([group])
                     self._mark_committed(group)
             checkpoint = result.end
-            if result.is_whole or not settings.until_clean or self._staging is None:
+            if result.is_whole or not settings.until_clean or self._staging is None or self._large:
                 break
         result.bytes_after = sum(segment.size for segment in self._segments)
         if self._staging is None:
             result.bytes_after = result.bytes_before + sum(
                 group.segment.size - group.bytes_before for group in result.groups
             )
-            if settings.until_clean and result.found is not None and not result.is_whole:
+            if settings.until_clean and not self._large and result.found is not None and not result.is_whole:
                 self._survey(result.found, producers)
         if not self._commits_each and result.groups:
             yield self._plan(self._final_groups(original))
+
+    def _is_uncleanable(self, found: CleanableRange, buffers: Buffers) -> bool:
+        """Whether a too large record ends a round before its first segment; the checkpoint is then its start."""
+        limit_bytes = self._settings.record_limit_bytes
+        if limit_bytes is None or not (large := large_record(self._segments, found, limit_bytes, buffers)):
+            return False
+        found.stops.append(large.stop(limit_bytes))
+        self._large, self.result.end = large, found.start
+        return large.is_dirty
 
     def _check_space(self, found: CleanableRange, producers: Producers) -> None:
         covered = segments_between(self._segments, 0, found.end)
@@ -167,6 +180,8 @@ class Compactor:
         result.rounds += 1
         first = len(result.groups)
         for group in one.groups():
+            if self._large and any(source.base_offset == self._large.segment for source in group.sources):
+                break
             if len(result.groups) == first and self._frees_each and self._staging is not None:
                 one.check_the_rest()  # damage found later would stop it halfway
             result.groups.append(group)
@@ -183,7 +198,8 @@ class Compactor:
         result.peak_bytes = self._taken.peak
         if self._staging is not None:
             self._replace(result.groups[first:])
-        result.end, result.is_whole, result.keys = one.end, one.is_whole, max(result.keys, one.keys)
+        result.end, result.is_whole = (found.start, True) if self._large else (one.end, one.is_whole)
+        result.keys = max(result.keys, one.keys)
 
     def _free(self, group: CleanedGroup) -> None:
         """Removes files that are redundant after a group is cleaned: a new .log identical to the old one, and the new

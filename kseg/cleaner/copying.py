@@ -26,8 +26,8 @@ _Filtered = tuple[list[bytes], Counts]
 class GroupCopier:
     """Copies the groups of a round, one after another. ``counts``: those of all groups so far.
 
-    ``end``: the end of the dirty range, also if the round cleans only a part of it. ``legacy_horizon_ms``: v0 and v1
-    tombstones in segments written after this time are kept.
+    ``kept_end``: see `CleanableRange`. ``legacy_horizon_ms``: v0 and v1 tombstones in segments written after this time
+    are kept.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class GroupCopier:
         offset_map: OffsetMap,
         producers: Producers,
         settings: CleanerSettings,
-        end: int,
+        kept_end: int | None,
         legacy_horizon_ms: int,
         workers: CleaningThreads,
         advance: Callable[[int], None] = lambda _: None,
@@ -44,7 +44,7 @@ class GroupCopier:
         """``advance`` receives the number of bytes read; ``transactions``: their state at the first group."""
         self._advance = advance
         self._map, self._producers, self._settings = offset_map, producers, settings
-        self._end, self._legacy_horizon_ms, self._workers = end, legacy_horizon_ms, workers
+        self._kept_end, self._legacy_horizon_ms, self._workers = kept_end, legacy_horizon_ms, workers
         self._transactions = transactions or CleanedTransactions()
         self._counts = Counts()
 
@@ -105,8 +105,9 @@ class GroupCopier:
                 found[i] |= kernel.DISCARD
         for i in self._producers.last_batches(rows, count):
             found[i] |= kernel.KEEP_EMPTY
-        if self._settings.keeps_log_end and rows[(count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1 >= self._end:
+        end = self._kept_end
+        if end is not None and rows[(count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1 >= end:
             ends = rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-            if self._end - 1 in ends:
-                found[ends.index(self._end - 1)] |= kernel.KEEP_EMPTY
+            if end - 1 in ends:
+                found[ends.index(end - 1)] |= kernel.KEEP_EMPTY
         return found

@@ -27,7 +27,7 @@ from kseg.logdir.server_properties import with_server
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
-from kseg.releases.cleaner import CleanerRules
+from kseg.releases.cleaner import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions
 from kseg.sidefiles.checkpoints import (
@@ -64,6 +64,7 @@ class CompactionPlanner(Planner):
         except ValueError as error:
             raise RequestError(f"--era: {error}") from error
         self._options, self._change, self._remote_rounds = options, change, remote_rounds
+        self._limits_records = rules.limits_records
         self._topics = Topics(options.topics, server=options.server)
         messages = IntervalMessages(reporter.warning, reporter.detail)
         self._intervals = TopicIntervals(options.interval_bytes, self._topics.metadata, messages)
@@ -73,7 +74,7 @@ class CompactionPlanner(Planner):
             now_ms=int(time.time() * 1000) if options.now_ms is None else options.now_ms,
             memory_bytes=max(memory_bytes, _MIN_MEMORY_BYTES),
             producer_expiration_ms=options.era.expiration_ms,
-            keeps_log_end=rules.keeps_log_end or options.includes_active,
+            kept_end=RANGE_END if options.includes_active else rules.kept_end,
             keeps_format=options.keeps_format or rules.keeps_format,
             includes_active=options.includes_active,
             drops_null_keys=options.drops_null_keys,
@@ -187,7 +188,7 @@ class CompactionPlanner(Planner):
             **{name: getattr(self._options, name) for name in TOPIC_NAMES},
             "interval_bytes": self._intervals.of(directory),
         }
-        settings = settings_for(self._base, asked, with_server(of_topic, server))
+        settings = settings_for(self._base, asked, with_server(of_topic, server), self._limits_records)
         self.reporter.detail(f"{directory}: {shown_settings(settings, asked, of_topic, server)}")
         return settings
 

@@ -13,11 +13,13 @@ from kseg.cleaner.log import CleanerSegment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
 from kseg.formats import message_set, record_batch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
+from kseg.releases.cleaner import HIGH_WATERMARK, RANGE_END
 from kseg.segment.times import show_span
 from kseg.stores.regular_files import open_regular
 
-ACTIVE, TRANSACTION, WATERMARK, LAG, RATIO, DAMAGE = (
+ACTIVE, TRANSACTION, WATERMARK, LAG, RATIO, DAMAGE, RECORD_SIZE = (
     "active-segment", "open-transaction", "high-watermark", "min-compaction-lag", "dirty-ratio", "damage",
+    "record-size",
 )  # fmt: skip
 
 
@@ -43,7 +45,8 @@ class CleanableRange:
     """The dirty offsets [start, end); ``end`` is the base offset of a segment or the log end offset.
 
     ``ratio``: the dirty share of the bytes that a round would read. ``is_due``: whether the cleaner would clean it now.
-    ``stops``: the reasons why it, or the range after it, is not cleaned.
+    ``stops``: the reasons why it, or the range after it, is not cleaned. ``kept_end``: the batch that ends before this
+    offset is kept as an empty one if it loses its records; None for no such batch.
     """
 
     start: int
@@ -53,19 +56,21 @@ class CleanableRange:
     ratio: float
     is_due: bool
     stops: list[Stop] = field(default_factory=list)
+    kept_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
     """``start`` and ``end``: the log start and log end offsets; ``last_stable``: the first offset that is unstable.
 
-    ``code``: TRANSACTION or WATERMARK, which makes it so.
+    ``code``: TRANSACTION or WATERMARK, which makes it so. ``high_watermark``: None if it is unknown.
     """
 
     start: int
     end: int
     last_stable: int
     code: str = TRANSACTION
+    high_watermark: int | None = None
 
 
 _UNSTABLE = {
@@ -84,7 +89,7 @@ def log_limits(known: Checkpoints, first_base: int, producers: Producers, heeds_
         stable, code = known.high_watermark, WATERMARK
     if producers.first_unstable is not None and producers.first_unstable < stable:
         stable, code = producers.first_unstable, TRANSACTION
-    return LogLimits(max(known.log_start or 0, first_base), producers.end_offset, stable, code)
+    return LogLimits(max(known.log_start or 0, first_base), producers.end_offset, stable, code, known.high_watermark)
 
 
 def cleanable_range(
@@ -120,6 +125,10 @@ def cleanable_range(
     dirty_bytes = sum(s.size for s in segments_between(segments, min(start, end), end))
     total = clean_bytes + dirty_bytes
     found = CleanableRange(start, end, clean_bytes, dirty_bytes, dirty_bytes / total if total else 0.0, False, stops)
+    if settings.kept_end == HIGH_WATERMARK:
+        found.kept_end = limits.end if limits.high_watermark is None else min(limits.high_watermark, limits.end)
+    elif settings.kept_end == RANGE_END:
+        found.kept_end = end
     _judge(found, dirty, settings)
     return found
 

@@ -137,7 +137,9 @@ class Round:
         found, settings = self._range, self._settings
         below = segments_between(self._segments, 0, found.start)
         horizon = below[-1].mtime_ms - settings.delete_retention_ms if below else 0
-        return GroupCopier(offset_map, self._producers, settings, found.end, horizon, workers, advance, transactions)
+        return GroupCopier(
+            offset_map, self._producers, settings, found.kept_end, horizon, workers, advance, transactions
+        )
 
     def grouped(self) -> list[list[CleanerSegment]]:
         """Returns the groups of segments that are cleaned into one, once ``end`` is known."""

@@ -18,20 +18,25 @@ TOPIC_NAMES = {
     "index_bytes": "segment.index.bytes",
     "interval_bytes": "index.interval.bytes",
 }
+RECORD_LIMIT = "max.decompressed.message.bytes"
 _INTERNAL_SEGMENT_BYTES = "internal.segment.bytes"
 
 
 def settings_for(
-    base: CleanerSettings, asked: Mapping[str, float | None], lookup: Callable[[str], str | None]
+    base: CleanerSettings,
+    asked: Mapping[str, float | None],
+    lookup: Callable[[str], str | None],
+    limits_records: bool = False,
 ) -> CleanerSettings:
     """Returns ``base`` with the settings of a topic.
 
-    ``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting.
-    Raises UnsupportedError for a setting that is not a number.
+    ``asked``: settings from options by field name, None if not given; ``lookup`` returns a topic's setting;
+    ``limits_records``: see `CleanerRules`. Raises UnsupportedError for a setting that is not a number.
     """
     kinds = {field.name: float if field.name == "min_ratio" else int for field in fields(CleanerSettings)}
     found: dict[str, Any] = {}
-    for name, topic_name in TOPIC_NAMES.items():
+    names = TOPIC_NAMES | ({"record_limit_bytes": RECORD_LIMIT} if limits_records else {})
+    for name, topic_name in names.items():
         if (given := asked.get(name)) is not None:
             found[name] = given
             continue

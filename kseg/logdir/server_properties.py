@@ -1,6 +1,6 @@
 """Reads a broker's server.properties: its settings apply to topics that do not set their own.
 
-Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.3.1.
+Source: KafkaConfig and ServerTopicConfigSynonyms of Kafka 4.4.0.
 """
 
 from collections.abc import Callable
@@ -32,6 +32,7 @@ SYNONYMS: dict[str, tuple[_Synonym, ...]] = {
     "segment.index.bytes": (_Synonym("log.index.size.max.bytes"),),
     "index.interval.bytes": (_Synonym("log.index.interval.bytes"),),
     "max.message.bytes": (_Synonym("message.max.bytes"),),
+    "max.decompressed.message.bytes": (_Synonym("max.decompressed.message.bytes"),),
     "min.compaction.lag.ms": (_Synonym("log.cleaner.min.compaction.lag.ms"),),
     "max.compaction.lag.ms": (_Synonym("log.cleaner.max.compaction.lag.ms"),),
     "delete.retention.ms": (_Synonym("log.cleaner.delete.retention.ms"),),

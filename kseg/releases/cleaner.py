@@ -1,6 +1,6 @@
 """Differences between Kafka releases in log compaction.
 
-Source: LogCleaner, Cleaner and LogCleanerManager of 2.3 to 4.3.
+Source: LogCleaner, Cleaner and LogCleanerManager of 2.3 to 4.4.
 """
 
 from dataclasses import dataclass
@@ -9,6 +9,10 @@ from kseg.releases.release import Release
 
 OLDEST = (2, 3)
 """The first release whose rules are known."""
+
+NO_END, RANGE_END, HIGH_WATERMARK = 0, 1, 2
+"""The offset whose batch is kept as an empty one if it loses its records: none, the last one below the cleanable end,
+or the last one below the high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +24,16 @@ class CleanerRules(Release):
             raise ValueError(f"the rules of the cleaner are known from {'.'.join(map(str, OLDEST))} on")
 
     @property
-    def keeps_log_end(self) -> bool:
-        """The last batch below the cleanable end is kept as an empty batch if all its records are removed."""
-        return self.release >= (4, 1)
+    def kept_end(self) -> int:
+        """NO_END, RANGE_END or HIGH_WATERMARK."""
+        if self.release < (4, 1):
+            return NO_END
+        return RANGE_END if self.release < (4, 4) else HIGH_WATERMARK
+
+    @property
+    def limits_records(self) -> bool:
+        """A compressed record above max.decompressed.message.bytes makes the partition uncleanable."""
+        return self.has((4, 4), (4, 2, 2))
 
     @property
     def keeps_format(self) -> bool:

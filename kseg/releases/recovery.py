@@ -225,7 +225,8 @@ class Era(Release):
 
 
 def era_of(version: str) -> Era:
-    """Returns the rules of a release such as 0.10.2.2, 2.8 or 4.4.0; 2 stands for the newest 2.x.
+    """Returns the rules of a release such as 0.10.2.2, 2.8 or 4.4.0; 2 stands for the newest 2.x, 4.2 for its last
+    bug-fix release.
 
     Raises ValueError for an unknown release.
     """
@@ -233,7 +234,8 @@ def era_of(version: str) -> Era:
     if all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts):
         numbers = tuple(map(int, parts))
         for release in reversed(RELEASES):
-            shared = min(len(numbers), len(release))
-            if numbers[:shared] == release[:shared]:
+            line = release[: 2 if release[0] else 3]
+            shared = min(len(numbers), len(line))
+            if numbers[:shared] == line[:shared] and (shared == len(numbers) or numbers >= release):
                 return Era(release)
     raise ValueError(f"{version} is no release that kseg knows: 0.7 to {'.'.join(map(str, NEWEST))}")

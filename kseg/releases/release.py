@@ -5,9 +5,9 @@ from dataclasses import dataclass
 RELEASES = (
     (0, 7), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 9, 0), (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0),
     *((1, minor) for minor in range(2)), *((2, minor) for minor in range(9)), *((3, minor) for minor in range(10)),
-    *((4, minor) for minor in range(5)),
+    (4, 0), (4, 1), (4, 2), (4, 2, 2), (4, 3), (4, 4),
 )  # fmt: skip
-"""Version numbers, as far as rules differ: bug-fix releases of one line share their rules."""
+"""Version numbers, as far as rules differ. Bug-fix releases of one line share their rules up to the next one listed."""
 
 NEWEST = RELEASES[-1]
 
@@ -21,6 +21,11 @@ class Release:
     @property
     def name(self) -> str:
         return ".".join(map(str, self.release))
+
+    def has(self, since: tuple[int, ...], *picked: tuple[int, ...]) -> bool:
+        """Whether the release has a rule that began with ``since``; ``picked``: bug-fix releases of older lines, from
+        1.0 on, that it was picked to."""
+        return self.release >= since or any(self.release[:2] == each[:2] and self.release >= each for each in picked)
 
     @property
     def is_07(self) -> bool:

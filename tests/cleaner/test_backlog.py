@@ -39,8 +39,9 @@ def test_a_log_that_a_broker_cleaned_was_due_and_is_clean(pair: Pair) -> None:
     assert before.is_due
     assert before.short.startswith("due, dirty ")
     after = backlog(pair.after, cleaner_offset=pair.checkpoint_after, cleaner_settings=settings)
-    assert (after.is_due, after.dirty_bytes, codes(after)) == (False, 0, [ACTIVE])
-    assert after.short == "segment roll"
+    is_whole = pair.name.endswith("-empty-0")  # the active segment is empty
+    assert (after.is_due, after.dirty_bytes, codes(after)) == (False, 0, [] if is_whole else [ACTIVE])
+    assert after.short == ("clean" if is_whole else "segment roll")
 
 
 def test_the_dirty_ratio_is_not_reached() -> None:

@@ -11,6 +11,7 @@ from cleaner.building import BatchFields, NewRecord, build_message, build_messag
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import files, new_records, records, transactional_log, write_log
 from examples import fewer
+from kseg.releases.cleaner import NO_END, RANGE_END
 from segment.reading import items_at
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])
@@ -86,7 +87,7 @@ def test_old_messages_keep_their_records(found: list, magic: int, keeps_format: 
     with TemporaryDirectory() as folder:
         partition = Path(folder) / "t-0"
         write_log(partition, batches, 300)
-        clean(partition, keeps_format=keeps_format, keeps_log_end=not keeps_format)
+        clean(partition, keeps_format=keeps_format, kept_end=NO_END if keeps_format else RANGE_END)
         wanted = expected(everything, keeps_tombstones=True)
         if magic == 0:
             wanted = [(row[0], None if keeps_format else -1, *row[2:]) for row in wanted]

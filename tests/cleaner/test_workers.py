@@ -22,6 +22,7 @@ from kseg.formats.compressing import Target
 from kseg.kernel.compact import judging
 from kseg.kernel.compact.rewriting import seal
 from kseg.limits import FRAMES_PER_CALL
+from kseg.releases.cleaner import NO_END
 from kseg.segment.writer import SegmentWriter
 from kseg.stores.buffers import Buffers
 from segment.reading import items_at
@@ -137,7 +138,7 @@ def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: boo
     last = {key: offset for offset, key, _, _ in rows}
     stay = [row for row in rows if row[1] is not None and last[row[1]] == row[0]]
     found, counts, *_ = cleaned(
-        tmp_path / "t-0", tmp_path / "out", 2, keeps_format=keeps_format, drops_null_keys=True, keeps_log_end=False
+        tmp_path / "t-0", tmp_path / "out", 2, keeps_format=keeps_format, drops_null_keys=True, kept_end=NO_END
     )
     target = tmp_path / "u-0"
     target.mkdir()

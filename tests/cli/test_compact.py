@@ -9,6 +9,7 @@ import pytest
 
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import (
+    COMPACTION,
     PAIRS,
     Pair,
     checkpoint,
@@ -22,7 +23,7 @@ from cleaner.partitions import (
 )
 from cli.command import TESTDATA, Kseg
 
-IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS
+IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS[:6]
 FIRST = f"{0:020d}.log"
 
 
@@ -55,6 +56,24 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, pair: Pair) 
     assert kseg("compact", *pair.options, partition).status == 0
     assert everything(tmp_path) == now
     assert kseg("verify", partition).status == 0
+
+
+def test_a_record_above_the_limit_makes_the_partition_uncleanable(kseg: Kseg, tmp_path: Path) -> None:
+    """Records of 4012 bytes in lz4 batches: 4.4.0 left the log; its checkpoint was the dirty range's start."""
+    partition = tmp_path / "l-lz4-0"
+    shutil.copytree(COMPACTION / "4.4.0" / "before" / partition.name, partition)
+    server, before = tmp_path / "server.properties", files(partition)
+    words = ("compact", "--min-cleanable-ratio", "0", "--index-interval-bytes", "1024", "--server-properties", server)
+    for limit, rounds in ((60000, 1), (4011, 0)):
+        server.write_text(f"log.cleanup.policy=compact\nmax.decompressed.message.bytes={limit}\n")
+        (row,) = (row for row in kseg(*words, "--dry-run", "--format", "json", partition).objects if "rounds" in row)
+        assert row["rounds"] == rounds
+    row = next(row for row in kseg(*words, "--format", "json", partition).objects if row["type"] == "compaction")
+    assert (row["rounds"], row["checkpoint"]) == (0, 0)
+    assert "a record of 4012 bytes in the batch that ends at offset" in row["stops"][0]
+    assert (files(partition), checkpoint(tmp_path, partition.name)) == (before, 0)
+    assert kseg(*words, "--era", "4.3", partition).status == 0
+    assert checkpoint(tmp_path, partition.name) == 300
 
 
 @pytest.mark.parametrize("pair", [ABORTED, COMPRESSED], ids=each)

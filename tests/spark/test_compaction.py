@@ -19,6 +19,7 @@ from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
+from kseg.releases.cleaner import NO_END, RANGE_END
 from kseg.spark.compaction import SparkRound
 from kseg.spark.jobs import TaskError
 from spark.cluster import Cluster
@@ -92,7 +93,12 @@ def test_old_messages_are_cleaned_the_same(
     with TemporaryDirectory() as folder:
         partition = Path(folder) / "t-0"
         write_log(partition, batches, 300)
-        both(partition, keeps_format=keeps_format, keeps_log_end=not keeps_format, segment_bytes=group_bytes)
+        both(
+            partition,
+            keeps_format=keeps_format,
+            kept_end=NO_END if keeps_format else RANGE_END,
+            segment_bytes=group_bytes,
+        )
 
 
 def many(partition: Path) -> Path:

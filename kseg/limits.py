@@ -49,6 +49,9 @@ MAX_ROOT_FILE_BYTES = 64 << 20
 MAX_MANIFEST_BYTES = 256 << 20
 """The record of a change (manifest, journal): some 300 bytes a file, and a copy of each checkpoint."""
 
+MAX_ACCEPTED_BYTES = 4 << 20
+"""The record of accepted gaps of a partition: some 20 bytes each."""
+
 MAX_INDEX_BYTES = 256 << 20
 """Used bytes of an index, more than any has: a broker's are 10 MiB by default; 256 MiB would be an entry for each 64
 bytes of a segment of 2 GiB."""

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import current_thread, main_thread
 
-from kseg.changes import delta_apply, kept_files, quarantine
+from kseg.changes import accepted_gaps, delta_apply, kept_files, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import deltas_of
 from kseg.changes.disk import Disk, open_to_write
@@ -390,9 +390,13 @@ def _finish(change: Change, disk: Disk) -> None:
     if change.undoes:
         for other in quarantine.changes(change.directory):
             if other.number == change.undoes:
+                accepted_gaps.withdraw(change.directory, other.gaps, disk)
                 quarantine.end(other, disk)
-    if change.undoes or not (change.kept or change.group):
+    if change.undoes:
         quarantine.end(change, disk)
+        return
+    if not (change.kept or change.group):
+        accepted_gaps.end(change, disk)
         return
     change.state = DONE
     write_change(change, disk)

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NoReturn
 
-from kseg.changes import quarantine
+from kseg.changes import accepted_gaps, quarantine
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.directory_moves import carry_out, moved_now, planned_move
 from kseg.changes.disk import Disk
@@ -391,7 +391,7 @@ def forget(journal: Journal, disk: Disk, kept_in: str = "") -> int:
             if change.group == journal.group:
                 quarantine.check_kept_path(change)
                 freed += change.kept_bytes
-                quarantine.end(change, disk)
+                accepted_gaps.end(change, disk)
     journal.remove(disk)
     return freed
 

@@ -6,6 +6,9 @@
     old/K           bytes that step K removed: a file, the tail of a truncated file, or the removed ranges of a delta
     recipe-K        the delta of step K (`kseg.changes.delta`)
 
+Beside these folders, accepted-gaps is the record of `kseg.changes.accepted_gaps`.
+
+
 A folder is named N.preparing until its change is committed, and N.ended when it can be removed; such folders never hold
 the only copy of anything. States of a change: ``prepared`` (nothing has changed yet), ``committed`` (to be rolled
 forward), ``done``, ``abandoned`` (another program changed the files before the change was complete).
@@ -21,7 +24,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, is_temporary
 from kseg.errors import KsegError
 from kseg.stores.no_follow import is_directory, names_in
 
@@ -159,8 +162,11 @@ def remove_leftovers(directory: str, disk: Disk) -> int:
         if change is not None and change.kept and not change.is_kept_inside and change.is_kept_path_trusted:
             remove_kept(change.kept, disk)
         disk.remove_tree(path)
-    if is_directory(folder_of(directory)):
-        remove_if_empty(folder_of(directory), disk)
+    folder = folder_of(directory)
+    if is_directory(folder):
+        for name in filter(is_temporary, names_in(folder)):
+            disk.unlink(os.path.join(folder, name))
+        remove_if_empty(folder, disk)
     return len(found)
 
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
-from kseg.changes import kept_files, quarantine
+from kseg.changes import accepted_gaps, kept_files, quarantine
 from kseg.changes.apply import Keeping, apply, check_intermediate
 from kseg.changes.checkpoint_merge import restore_start
 from kseg.changes.delta import old_content
@@ -81,6 +81,7 @@ def undo(
             if change.is_kept_path_given:
                 quarantine.remove_kept(change.kept, disk)
             return
+        accepted_gaps.withdraw(change.directory, change.gaps, disk)
         quarantine.end(change, disk)  # there is nothing to restore
     except OSError as error:
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
@@ -227,11 +228,14 @@ class _Reversal:
 
 
 def purge(change: Change, disk: Disk | None = None) -> int:
-    """Removes the kept bytes of a finished change. Returns their number. Raises StoppedHalfwayError, KsegError."""
+    """Removes the kept bytes of a finished change, except for the record of its gaps. Returns their number.
+
+    Raises StoppedHalfwayError, KsegError.
+    """
     quarantine.check_kept_path(change)
     freed = change.kept_bytes
     try:
-        quarantine.end(change, disk or Disk())
+        accepted_gaps.end(change, disk or Disk())
     except OSError as error:
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
     return freed

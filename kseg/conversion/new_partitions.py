@@ -4,7 +4,9 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kseg.changes.accepted_gaps import all_accepted, record
 from kseg.changes.copies import write_root_copy
+from kseg.changes.disk import Disk
 from kseg.changes.driver.paths import is_partition
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages, Reporter
@@ -14,7 +16,7 @@ from kseg.changes.plan import CREATE, Plan, Step
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Requests, check_space_to_rewrite, is_left_alone, report_losses
-from kseg.conversion.rewriting import Conversion, complete, rewrite, segments_of, write_gaps
+from kseg.conversion.rewriting import Conversion, complete, known_gaps, rewrite, segments_of
 from kseg.errors import PathError
 from kseg.logdir.topic_selection import Topics
 from kseg.segment.files import (
@@ -69,8 +71,9 @@ def convert_to_new(
             report_losses(source.path, rewritten, messages)
             if source.directory is not None and not is_dry:
                 complete(folder, source.directory, rewritten.carried)
-            if not is_dry and rewritten.converted.gaps:
-                write_gaps(folder, rewritten.converted.gaps)
+            if not is_dry:
+                accepted = all_accepted(source.directory) if source.directory is not None else []
+                record(folder, [*accepted, *known_gaps(rewritten.converted.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:
             if trees.isdir(path) and not is_partition(path) and not is_dry:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
 from kseg.conversion.options import ConversionRequest
@@ -153,12 +152,6 @@ def _gone(removed: list[tuple[str, Damage]], name: str) -> list[Removed]:
 def known_gaps(gaps: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Returns the gaps that kseg records as its own: none if there are too many."""
     return gaps if len(gaps) <= MAX_GAPS else []
-
-
-def write_gaps(folder: str, gaps: list[tuple[int, int]], command: str = "convert") -> None:
-    """Records in a new partition which of its gaps were created with it."""
-    plan = Plan(folder, gaps=known_gaps(gaps))
-    apply(plan, command, Keeping())
 
 
 def _is_same(path: str, other: str) -> bool:

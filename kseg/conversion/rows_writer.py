@@ -3,9 +3,10 @@
 import os
 from typing import NamedTuple
 
+from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
 from kseg.conversion.grouping import BatchFields, Grouper
-from kseg.conversion.rewriting import MAX_GAPS, write_gaps
+from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows
@@ -95,5 +96,4 @@ def write_side_files(folder: str, whole: PartitionRange) -> None:
     """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
     epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, whole.segments[0].base_offset)])
     Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
-    if whole.gaps:
-        write_gaps(folder, whole.gaps, "write")
+    record(folder, known_gaps(whole.gaps), Disk())

@@ -191,8 +191,9 @@ LOG_KINDS: dict[str, Kind] = {
     ),
     "gap-salvaged": Kind(
         INFO,
-        "Offsets are missing that an earlier salvage could not keep; its manifest accounts for them.",
-        "The quarantine of the partition holds the removed bytes.",
+        "Offsets are missing that an earlier salvage or conversion could not keep; its record accounts for them.",
+        "The quarantine of the partition holds the removed bytes until kseg undo --purge; the record of the gaps "
+        "stays, also in copies that --output makes.",
     ),
     "leader-epoch-falls": Kind(
         WARNING,

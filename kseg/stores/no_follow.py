@@ -165,7 +165,7 @@ def read_file(path: str, max_bytes: int) -> tuple[bytes, os.stat_result]:
 
 def check_owner(path: str, status: os.stat_result, directory: str) -> None:
     """Raises KsegError unless the file belongs to this user, to root, or to the owner of its log directory."""
-    if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid(), os.stat(directory).st_uid):
+    if hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid(), trees.status(directory).st_uid):
         raise KsegError(
             f"{path}: belongs to another user than its directory; nothing was changed: move it away to go on"
         )

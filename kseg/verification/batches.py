@@ -265,7 +265,8 @@ class BatchRule(Rule):
             for kind, code in _CODES.items():
                 if not (kind == chain.COUNT and self.partition.level == DEEP):
                     self.report.more(code, segment.path, counts[kind] - self._shown[kind])
-            self._gaps.uncounted += counts[chain.GAP] - self._shown[chain.GAP]
+            further = counts[chain.GAP] - self._shown[chain.GAP]
+            self._gaps.add_uncounted(max(state.base, 0), state.last_offset, state.missing, further)
         if is_scattered(counts[chain.GAP], state.batches):
             self._gaps.are_scattered = True
         self._found.clear()

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
 from kseg.segment.survey import DEEP
-from kseg.stores import trees
 from kseg.verification.compaction import GapCause, cause_of_gaps, reach_in
 
 if TYPE_CHECKING:
@@ -34,12 +33,25 @@ class Gap(NamedTuple):
     def missing(self) -> int:
         return self.last - self.first + 1
 
+    @property
+    def range(self) -> tuple[int, int]:
+        return self.first, self.last
+
+
+class _Further(NamedTuple):
+    """``number`` gaps without details of a segment with offsets ``first`` to ``last``, of which ``missing`` are
+    missing."""
+
+    first: int
+    last: int
+    missing: int
+    number: int
+
 
 class Gaps:
     """The gaps of a partition; they are classified when the whole partition was read.
 
-    ``uncounted``: number of further gaps without details. ``are_scattered``: one segment has so many that it looks
-    compacted.
+    ``are_scattered``: one segment has so many that it looks compacted.
     """
 
     def __init__(self, partition: "Partition") -> None:
@@ -47,11 +59,18 @@ class Gaps:
         self._report = partition.report
         self._found: list[Gap] = []
         self._misplaced: list[tuple[int, int]] = []
-        self.uncounted = 0
+        self._further: list[_Further] = []
+        self._uncounted = 0
         self.are_scattered = False
 
     def add(self, gap: Gap) -> None:
         self._found.append(gap)
+
+    def add_uncounted(self, first: int, last: int, missing: int, count: int) -> None:
+        """Adds gaps without details: see `_Further`. ``missing`` includes the gaps with details."""
+        if count:
+            self._further.append(_Further(first, last, missing, count))
+            self._uncounted += count
 
     def add_misplaced(self, first: int, last: int) -> None:
         """Adds offsets whose records were found in a wrong place."""
@@ -62,14 +81,14 @@ class Gaps:
         self._found = [gap for gap in self._found if not _is_among(self._misplaced, gap)]
         if not self._found:
             return
-        report, salvaged = self._report, self._salvaged()
-        open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and not _is_among(salvaged, gap)]
+        report, accepted = self._report, self._accepted()
+        open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and gap.range not in accepted]
         cause = self._cause(open_gaps)
         reach = self._cleaner_reach(open_gaps)
         explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in self._found:
             code, severity = gap.code, None
-            if _is_among(salvaged, gap):
+            if gap.range in accepted:
                 code = SALVAGED
             elif code != TRUNCATED:
                 code = (code or COMPACTED) if cause is GapCause.CLEANER and gap.first <= reach else UNEXPLAINED
@@ -99,14 +118,14 @@ class Gaps:
                 "class": _CLASSES[code],
             }
             report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
-        if self.uncounted and cause is not GapCause.CLEANER:
-            report.more(UNEXPLAINED, self._partition.name, self.uncounted)
+        if self._uncounted and cause is not GapCause.CLEANER:
+            report.more(UNEXPLAINED, self._partition.name, self._uncounted)
 
     def _cause(self, gaps: list[Gap]) -> GapCause:
         partition = self._partition
-        if partition.is_compacted or not gaps:
+        if partition.is_compacted or not (gaps or self._uncounted):
             return GapCause.CLEANER
-        cause = cause_of_gaps(partition, max(gap.first for gap in gaps), self.are_scattered)
+        cause = cause_of_gaps(partition, max(gap.first for gap in gaps or self._found), self.are_scattered)
         partition.holds_gaps = cause is GapCause.CLEANER
         return cause
 
@@ -121,17 +140,24 @@ class Gaps:
         """Whether the gap is in the active segment, which the cleaner never changes."""
         return self._partition.is_whole and gap.first >= (self._partition.segments[-1].base_offset or 0)
 
-    def _salvaged(self) -> list[tuple[int, int]]:
-        """Returns the ranges of offsets that earlier salvages removed."""
-        from kseg.changes.quarantine import changes, folder_of  # few partitions have gaps
+    def _accepted(self) -> set[tuple[int, int]]:
+        """Returns the gaps that were accepted with an earlier salvage or conversion."""
+        from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have gaps
 
-        directory = self._partition.directory
-        if directory is None or not trees.isdir(folder_of(directory)):
-            return []
+        partition = self._partition
         try:
-            return [gap for change in changes(directory) for gap in change.gaps]
+            known = accepted_gaps(partition.directory) if partition.directory is not None else None
         except KsegError:
-            return []  # errors of a manifest are reported where changes are checked
+            return set()  # such errors are reported where changes are checked
+        if not known:
+            return set()
+        start = partition.segments[0].base_offset or 0
+        found = known.among([gap.range for gap in self._found], start)
+        if all(gap.range in found for gap in self._found):
+            self._uncounted -= sum(
+                one.number for one in self._further if known.missing_in(max(one.first, start), one.last) == one.missing
+            )
+        return found
 
 
 def _is_among(ranges: list[tuple[int, int]], gap: Gap) -> bool:

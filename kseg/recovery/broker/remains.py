@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from kseg.changes.quarantine import changes
+from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_POSITION, BATCH_WIDTH
@@ -82,20 +82,17 @@ class SegmentRemains:
 def remaining(directory: str, bases: Iterable[int], scanned: Mapping[int, SegmentRemains]) -> list[Remaining]:
     """Returns the problems in the scanned segments among those with these bases, and between them.
 
-    Leaves out gaps that an earlier salvage has reported, and all gaps if the batches show that the log was compacted.
+    Leaves out accepted gaps, and all gaps if the batches show that the log was compacted.
     """
     bases = sorted(bases)
     found = [one for base in bases if base in scanned for one in scanned[base].found]
     found += _steps(bases, scanned)
     if any(one.missing for one in found):
         is_thinned = any(scanned[base].is_thinned for base in bases if base in scanned)
-        known = [gap for change in changes(directory) for gap in change.gaps]
-        found = [one for one in found if not one.missing or not (is_thinned or _lies_in(one.missing, known))]
+        missing = sorted(one.missing for one in found if one.missing)
+        accepted = accepted_gaps(directory).among(missing, bases[0])
+        found = [one for one in found if not one.missing or not (is_thinned or one.missing in accepted)]
     return sorted(found)
-
-
-def _lies_in(missing: tuple[int, int], gaps: list[tuple[int, int]]) -> bool:
-    return any(first <= missing[0] and missing[1] <= last for first, last in gaps)
 
 
 def _steps(bases: list[int], scanned: Mapping[int, SegmentRemains]) -> Iterator[Remaining]:

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.plan import Plan, Range, Removed
-from kseg.changes.quarantine import changes
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.recovery.broker.loading import PartitionLoad
@@ -166,7 +166,7 @@ class SalvageLoad(PartitionLoad):
         """Files that make no segment."""
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
         self._gaps: list[tuple[int, int]] = []
-        self._known_gaps = [gap for change in changes(workspace.directory) for gap in change.gaps]
+        self._accepted = accepted_gaps(workspace.directory)
 
     def _snapshots(self, workspace: Workspace) -> list[str]:
         """Returns the names of producer snapshots, except files that contain batches."""
@@ -185,15 +185,12 @@ class SalvageLoad(PartitionLoad):
         """Returns the result after `run`."""
         found = self._result
         found.plan, found.next_offset = self.workspace.plan(), self.next_offset
-        found.plan.gaps = [gap for gap in self._gaps if not self._is_known(*gap)]
+        accepted = self._accepted.among(self._gaps, min(self.segments, default=0))
+        found.plan.gaps = [gap for gap in self._gaps if gap not in accepted]
         kept = remaining(self.workspace.directory, self.segments, self.remains)
         found.remains, found.unrepaired = [one for one in kept if not one.missing], self.unrepaired
         found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)
         return found
-
-    def _is_known(self, first: int, last: int) -> bool:
-        """Whether an earlier salvage has reported these offsets as missing."""
-        return any(a <= first and last <= b for a, b in self._known_gaps)
 
     def _handle_leftovers(self) -> list[str]:
         """Leftovers of a cleaning are treated like any other file with batches."""

@@ -10,8 +10,8 @@ from kseg.recovery.salvage.parts import Parts, SalvagedBatches, without_batches
 from kseg.recovery.salvage.segment_contents import SegmentContents
 from kseg.stores import trees
 
-MAX_GAPS = 1000
-"""Limit of the gaps reported one by one for a segment."""
+MAX_GAPS = 1 << 16
+"""Limit of the gaps of a segment that are recorded one by one: `verify` accepts only gaps that are named exactly."""
 
 
 class SegmentDraft:

@@ -1,5 +1,6 @@
 """Finds interrupted changes of kseg in a partition; `kseg.changes` completes or reverts them."""
 
+from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.quarantine import FOLDER, check_folder, folder_of, leftovers, pending
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION
@@ -24,5 +25,6 @@ class PendingChangeRule(Rule):
             if left := leftovers(directory):
                 text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
                 self.report.add("pending-change", folder_of(directory), text, details={"count": len(left)})
+            accepted_gaps(directory)  # raises if its files cannot be read
         except KsegError as error:
             self.report.add("pending-change", folder_of(directory), str(error), needs=DECISION)

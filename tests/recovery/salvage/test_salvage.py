@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.recovery.refusal import TransactionConflictError
+from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.rejected_batches import Rejection
 from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_salvage, run_salvage
 from kseg.segment.survey import DEEP
@@ -435,12 +436,14 @@ def test_a_single_offset_that_is_too_high_is_a_wrong_one(tmp_path: Path) -> None
     assert read(partition) == {0: batches}
 
 
-def test_more_gaps_than_are_told_one_by_one(tmp_path: Path) -> None:
+def test_more_gaps_than_are_recorded_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = min(real_batches(0), key=len)
     broken = batch[:70] + bytes([batch[70] ^ 1]) + batch[71:]
     step = last_offset(batch) - first_offset(batch) + 1
     chunks = [at_offset(broken if i % 2 else batch, i * step) for i in range(5000)]
     partition = make(tmp_path / "a-0", {0: chunks})
+    assert len(plan_salvage(str(partition), START).plan.gaps) == 2499
+    monkeypatch.setattr(segment_draft, "MAX_GAPS", 1000)
     found = salvage(partition)
     assert read(partition) == {0: chunks[::2]}
     assert found.plan.gaps == [(step, 4998 * step - 1)]

@@ -1,0 +1,144 @@
+"""The gaps of a partition that the user has accepted, with a salvage or a conversion: `verify` calls them known.
+
+The manifests in the quarantine name the gaps of their changes. The file `.kseg-quarantine/accepted-gaps` names those of
+all other changes: they were purged, kept nothing, or belong to another directory of which this one is a copy. The file
+is a text like Kafka's checkpoints: version, number of entries, then the first and last offset of each gap. The owner of
+the log directory can write anything into it. Therefore it is read without following links, up to a limit, and accepts
+only gaps that it names exactly.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kseg.changes import quarantine
+from kseg.changes.disk import Disk
+from kseg.changes.quarantine import folder_of
+from kseg.errors import KsegError
+from kseg.limits import MAX_ACCEPTED_BYTES, MAX_OFFSET
+from kseg.sidefiles.lines import integer
+from kseg.stores import trees
+from kseg.stores.no_follow import check_owner, read_file
+
+if TYPE_CHECKING:
+    from kseg.changes.manifest import Change
+
+RECORD = "accepted-gaps"
+_VERSION = "0"
+
+Ranges = list[tuple[int, int]]
+"""First and last offsets."""
+
+
+class AcceptedGaps:
+    """Decides whether gaps are accepted. ``ranges``: in any order, also overlapping ones."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._ranges = sorted(set(ranges))
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
+
+    def among(self, gaps: Sequence[tuple[int, int]], start: int) -> set[tuple[int, int]]:
+        """Returns the accepted ones of a log's gaps, which are in ascending order. ``start``: the log's first offset;
+        retention may have removed the beginning of a gap.
+
+        A gap is accepted by itself or together with adjacent ones: segments divide gaps.
+        """
+        known = {(max(first, start), last) for first, last in self._ranges if last >= start}
+        known.update(_joined(sorted(known)))
+        found, begun = {gap for gap in gaps if gap in known}, 0
+        for i, (_, last) in enumerate(gaps, 1):
+            if i == len(gaps) or gaps[i][0] != last + 1:
+                if (gaps[begun][0], last) in known:
+                    found.update(gaps[begun:i])
+                begun = i
+        return found
+
+    def missing_in(self, first: int, last: int) -> int:
+        """Returns the number of accepted offsets in a range."""
+        return sum(max(min(b, last) - max(a, first) + 1, 0) for a, b in _joined(self._ranges))
+
+
+def accepted_gaps(directory: str) -> AcceptedGaps:
+    """Returns the accepted gaps of a partition. Raises KsegError if a manifest or the record cannot be read."""
+    return AcceptedGaps(all_accepted(directory))
+
+
+def all_accepted(directory: str) -> Ranges:
+    """Returns the ranges in the record and the manifests of a partition. Raises as `accepted_gaps` does."""
+    if not trees.isdir(folder_of(directory)):
+        return []
+    return [*_recorded(directory), *(gap for change in quarantine.changes(directory) for gap in change.gaps)]
+
+
+def record(directory: str, gaps: Iterable[tuple[int, int]], disk: Disk) -> None:
+    """Adds gaps to the record of a partition. The caller holds the lock. Raises OSError, KsegError."""
+    if gaps := list(gaps):
+        folder = folder_of(directory)
+        if not os.path.lexists(folder):
+            disk.make_directory(folder)
+            disk.copy_owner_if_allowed(folder, directory, as_directory=True)
+            disk.sync_directory(directory)
+        _write(directory, {*_recorded(directory), *gaps}, disk)
+
+
+def withdraw(directory: str, gaps: Iterable[tuple[int, int]], disk: Disk) -> None:
+    """Removes gaps from the record, because their change is undone. Raises OSError, KsegError."""
+    if (gone := set(gaps)) and gone.intersection(found := _recorded(directory)):
+        _write(directory, set(found) - gone, disk)
+
+
+def end(change: "Change", disk: Disk) -> None:
+    """Removes a change that is not undone, and the bytes that it kept; its gaps stay. Raises OSError, KsegError."""
+    record(change.directory, change.gaps, disk)
+    quarantine.end(change, disk)
+
+
+def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:
+    """Writes the record atomically, the first ones if there are too many; removes it if there are none."""
+    path, lines, size = os.path.join(folder_of(directory), RECORD), [f"{a} {b}\n" for a, b in sorted(gaps)], 0
+    while lines and (size := sum(map(len, lines))) > MAX_ACCEPTED_BYTES - 32:
+        del lines[len(lines) * (MAX_ACCEPTED_BYTES - 32) // size :]
+    if not lines:
+        if os.path.lexists(path):
+            disk.unlink(path)
+        quarantine.remove_if_empty(folder_of(directory), disk)
+        return
+    with disk.replacement(path) as temporary:
+        content = f"{_VERSION}\n{len(lines)}\n{''.join(lines)}".encode()
+        disk.write_file(temporary, content, directory, needs_owner=False)
+
+
+def _recorded(directory: str) -> Ranges:
+    path = os.path.join(folder_of(directory), RECORD)
+    try:
+        content, status = read_file(path, MAX_ACCEPTED_BYTES)
+        check_owner(path, status, directory)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise KsegError(f"{path}: {error.strerror or error}") from error
+    version, _, rest = content.decode("ascii", "replace").partition("\n")
+    count, _, rest = rest.partition("\n")
+    found = []
+    for line in rest.splitlines():
+        numbers = [integer(word, 64) for word in line.split(" ", 2)]
+        first, last = numbers if len(numbers) == 2 else (None, None)
+        if first is None or last is None or not 0 <= first <= last <= MAX_OFFSET:
+            raise KsegError(f"{path}: {line[:80]!r} is no range of offsets; nothing was changed: move the file away")
+        found.append((first, last))
+    if version != _VERSION or count != str(len(found)):
+        raise KsegError(f"{path}: is no record of accepted gaps, or only a part of one; move it away to go on")
+    return found
+
+
+def _joined(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    """Joins adjacent and overlapping ranges, which are in ascending order."""
+    found: Ranges = []
+    for first, last in ranges:
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found

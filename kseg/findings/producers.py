@@ -79,7 +79,7 @@ PRODUCER_KINDS: dict[str, Kind] = {
     "transaction-index-damaged": Kind(
         ERROR,
         "A .txnindex cannot be read completely, or has an impossible entry.",
-        "A broker rebuilds it at its start from the segment, or does not start if its version is unknown.",
+        "A broker rebuilds it at its start from the segment, or does not start if its version is not 0.",
         REINDEX,
         start=DOUBTFUL,
     ),

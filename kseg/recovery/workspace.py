@@ -194,10 +194,13 @@ class Workspace:
             self._held_bytes = 0
             self.files.update(spill(self.files))
 
-    def write_index(self, name: str, content: bytes, reason: str, keeps_preallocated: Callable[[], bool]) -> None:
+    def write_index(
+        self, name: str, content: bytes, reason: str, keeps_preallocated: Callable[[], bool], last: int = 0
+    ) -> None:
         """Like `write`, but if ``keeps_preallocated``, an index that differs only by zeros at its end is left
-        unchanged."""
-        if not (self._is_preallocated(name, content) and keeps_preallocated()):
+        unchanged; it may lack the ``last`` bytes of the content."""
+        kept = {content, content[: len(content) - last]}
+        if not (any(self._is_preallocated(name, each) for each in kept) and keeps_preallocated()):
             self.write(name, [content], reason)
 
     def _is_preallocated(self, name: str, content: bytes) -> bool:

@@ -138,6 +138,16 @@ class Era(Release):
         """A missing .index is not rebuilt: an empty one is created, and stays."""
         return (1, 1) <= self.release < (2, 3)
 
+    @property
+    def refuses_index_versions(self) -> bool:
+        """Any version but 0 in a transaction index stops the broker; before, only those whose first byte is above 0."""
+        return self.release >= (4, 4)
+
+    @property
+    def leaves_metadata_indexes_open(self) -> bool:
+        """A clean stop neither truncates the active indexes of the metadata log nor adds the last time index entry."""
+        return self.release >= (4, 4)
+
     # Producers
 
     @property

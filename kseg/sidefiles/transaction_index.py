@@ -31,8 +31,8 @@ class AbortedTxn(NamedTuple):
 
     @property
     def version_as_kafka_reads_it(self) -> int:
-        """AbortedTxn.version() of every release reads only the first byte; readers reject entries with a value above
-        0."""
+        """AbortedTxn.version() up to 4.3 reads only the first byte; readers reject entries with a value above 0. 4.4
+        rejects every version but 0."""
         return self.version >> 8
 
 
@@ -44,6 +44,15 @@ class TransactionIndex(EntryFile[AbortedTxn]):
 
     def _entry(self, fields: tuple[int, ...]) -> AbortedTxn:
         return AbortedTxn(*fields)
+
+    def with_right_versions(self) -> bytes | None:
+        """Returns the file with version 0 in all entries; None if another problem remains."""
+        right, before = [entry._replace(version=VERSION) for entry in self], None
+        for entry in right:
+            if self._problem(entry, before):
+                return None
+            before = entry
+        return build_transaction_index(right) if len(right) * self.LAYOUT.size == self.size else None
 
     def problem_of(self, entry: AbortedTxn, before: AbortedTxn | None) -> str | None:
         """Returns the message of an entry's problem, given the previous entry, or None."""

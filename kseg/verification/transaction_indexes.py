@@ -11,7 +11,7 @@ from kseg.errors import PathError
 from kseg.findings.table import ERROR, WARNING
 from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.sidefiles.producer_state import Abort, ProducerStates
-from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex
+from kseg.sidefiles.transaction_index import VERSION, AbortedTxn, TransactionIndex
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
@@ -145,8 +145,9 @@ class _File:
         return entry.last_offset >= (self._segment.next_offset or 0) and (self._is_live or self._segment.has_grown())
 
     def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:
-        if entry.version_as_kafka_reads_it > 0:
-            text = f"version {entry.version}: no broker starts on it"
+        if entry.version:
+            brokers = "no broker starts" if entry.version_as_kafka_reads_it > 0 else "Kafka 4.4 does not start"
+            text = f"version {entry.version} is not {VERSION}: {brokers} on it"
             self._add("transaction-index-damaged", text, position, ERROR)
         elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem_of(entry, before):
             self._add("transaction-index-damaged", problem, position, self._severity)

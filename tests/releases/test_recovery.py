@@ -21,7 +21,7 @@ SINCE = {
     "checks_offset_range": (2, 0), "refuses_corrupt_tails": (0, 10, 2), "searches_by_first_offset": (4, 1),
     "drops_log_below_start": (2, 2), "deletes_leftovers": (0, 8, 1), "marks_splits": (2, 0),
     "snapshots_before_scan": (1, 0), "keeps_snapshot_of_each_segment": (2, 8), "learns_epochs_while_loading": (3, 0),
-    "starts_epochs_at_checkpoint": (3, 0),
+    "starts_epochs_at_checkpoint": (3, 0), "refuses_index_versions": (4, 4), "leaves_metadata_indexes_open": (4, 4),
 }  # fmt: skip
 BEFORE = {
     "is_07": (0, 8), "uses_first_offset": (2, 0), "scans_last_only": (0, 8, 1), "bounds_replay_of_each_segment": (2, 3),

@@ -121,6 +121,16 @@ def test_a_wrong_entry_is_found(partition: Path, fields: dict[str, int], severit
     assert (found.position, found.length) == (0, 34)
 
 
+@pytest.mark.parametrize("version", [1, -1, 256])
+@pytest.mark.parametrize("broker", [BrokerState(), SCANNED], ids=["clean", "scanned"])
+def test_any_version_but_0_is_an_error(partition: Path, version: int, broker: BrokerState) -> None:
+    """Kafka 4.4 does not start on it, with and without a clean shutdown."""
+    change(partition / NAME, 1, version=version)
+    (found,) = findings(partition, broker=broker)
+    assert (found.code, found.severity, found.position) == ("transaction-index-damaged", ERROR, 34)
+    assert found.message.startswith(f"version {version} is not 0: ")
+
+
 def test_an_entry_without_its_marker_is_found(partition: Path) -> None:
     change(partition / NAME, 1, last_offset=35)
     found = findings(partition)

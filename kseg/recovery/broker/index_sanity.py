@@ -1,5 +1,8 @@
 """Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
-TransactionIndex). Since 2.3 only the transaction index is checked."""
+TransactionIndex). Since 2.3 only the transaction index is checked.
+
+An index of 4.4 with wrong versions and otherwise right entries is rewritten, because such a broker does not start on
+it."""
 
 from kseg.formats.suffixes import INDEX, TIME_INDEX, TRANSACTION_INDEX
 from kseg.recovery.broker.segments import BrokerSegment
@@ -19,7 +22,7 @@ def index_problem(segment: BrokerSegment, era: Era) -> str | None:
         found = offset_index_problem(segment, era) or _time_index_problem(segment, era)
         if found:
             return found
-    return _transaction_index_problem(segment) if era.has_producers else None
+    return _transaction_index_problem(segment, era) if era.has_producers else None
 
 
 def offset_index_problem(segment: BrokerSegment, era: Era) -> str | None:
@@ -47,12 +50,18 @@ def _time_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     return f"{name}: {size} bytes are no whole number of entries" if size % width else None
 
 
-def _transaction_index_problem(segment: BrokerSegment) -> str | None:
+def _transaction_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
     if name not in workspace:
         return None
-    for entry in TransactionIndex(workspace.read(name), segment.base_offset):
-        if entry.version_as_kafka_reads_it > 0:
+    index = TransactionIndex(workspace.read(name), segment.base_offset)
+    if era.refuses_index_versions and any(entry.version for entry in index):
+        right = index.with_right_versions()
+        if right is not None:
+            workspace.write(name, [right], "with version 0, the only one on which a broker starts")
+            index = TransactionIndex(right, segment.base_offset)
+    for entry in index:
+        if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions):
             raise BrokerRefusesError(
                 f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "
                 "kseg recover --mode salvage leaves one out that is still a .swap"

@@ -8,7 +8,7 @@
 4. Leader epochs are truncated to the log. Producer snapshots without a segment are removed, and one is taken at the
    end.
 
-The rules are those of 4.3; `kseg.releases.recovery` has the differences of earlier releases.
+The rules are those of 4.4; `kseg.releases.recovery` has the differences of earlier releases.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,6 @@
 """``reindex``: rebuilds the index files of a partition from the .log alone, as a broker's recovery does."""
 
+import os
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +13,7 @@ from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.broker.start import BrokerStart
 from kseg.recovery.names import offset_of
 from kseg.recovery.workspace import Workspace
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.survey import HeaderRows
 from kseg.stores.source import check_readable
 
@@ -29,9 +31,9 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     """Rebuilds the indexes of all segments of a workspace; ``with_snapshots``: also the producer snapshots at segment
     bases and at the log end. Returns the interval of the indexes.
 
-    After a clean stop no index keeps the zeros of a preallocated file. If the log does not begin at offset 0, earlier
-    producers come from the snapshot at its first segment's base. Raises DamagedLogError if a .log is damaged,
-    PathError if it cannot be read.
+    After a clean stop no index keeps the zeros of a preallocated file, but for the metadata log since 4.4. If the log
+    does not begin at offset 0, earlier producers come from the snapshot at its first segment's base. Raises
+    DamagedLogError if a .log is damaged, PathError if it cannot be read.
     """
     segments = [BrokerSegment(workspace, name.removesuffix(LOG), offset_of(name)) for name in workspace.names(LOG)]
     segments.sort(key=lambda segment: segment.base_offset)
@@ -52,11 +54,14 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
         return manager.replay(headers, segment.read)
 
+    place = parse_partition_name(os.path.basename(os.path.abspath(workspace.directory)))
+    is_left_open = era.leaves_metadata_indexes_open and place is not None and place[0] == METADATA_TOPIC
     for segment in segments:
         if with_snapshots:
             manager.end_offset = max(manager.end_offset, segment.base_offset)
             manager.take_snapshot()
-        segment.keeps_preallocated = not start.was_clean
+        segment.is_left_open = is_left_open
+        segment.keeps_preallocated = is_left_open or not start.was_clean
         found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
         if found.valid_bytes < segment.size or found.is_refused:
             check_readable(workspace.path(segment.log))

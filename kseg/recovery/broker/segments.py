@@ -35,7 +35,7 @@ from kseg.recovery.names import leading_offset
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.workspace import Workspace
 from kseg.releases.recovery import Era
-from kseg.segment.indexes import OFFSET_ENTRY
+from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
 from kseg.stores.source import Source, check_readable, open_source
@@ -92,6 +92,8 @@ class BrokerSegment:
         self.suffix = suffix
         self.keeps_preallocated = True
         """Whether the indexes of the last segment may stay preallocated, as while a broker runs."""
+        self.is_left_open = False
+        """Whether a clean stop leaves the time index of the last segment without its last entry."""
 
     def name(self, kind: str) -> str:
         return self.stem + kind + self.suffix
@@ -355,7 +357,8 @@ class BrokerSegment:
 
         self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_preallocated)
         if era.has_time_index:
-            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_preallocated)
+            last = TIME_ENTRY.size if self.is_left_open else 0
+            self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_preallocated, last)
         if aborted:
             self.workspace.write(self.name(TRANSACTION_INDEX), [build_transaction_index(aborted)], reason)
         elif era.has_producers and self.name(TRANSACTION_INDEX) in self.workspace:

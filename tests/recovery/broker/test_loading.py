@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kseg.recovery.broker.reindexing import reindex
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.salvage.salvage import plan_salvage
@@ -324,6 +325,43 @@ def test_transactions_survive(tmp_path: Path) -> None:
     assert {name: data for name, data in after.items() if name.endswith(".txnindex") and data} == {
         name: data for name, data in before.items() if name.endswith(".txnindex") and data
     }
+
+
+@pytest.mark.parametrize(("version", "era", "is_rewritten"), [(1, "4.4", True), (-1, "4.4", True), (1, "4.3", False)])
+def test_versions_on_which_4_4_does_not_start_are_rewritten(
+    tmp_path: Path, version: int, era: str, is_rewritten: bool
+) -> None:
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    path = min(directory.glob("*.txnindex"))
+    right = path.read_bytes()
+    path.write_bytes(wrong := right[:34] + version.to_bytes(2, "big", signed=True) + right[36:])
+    recover(directory, now_ms=0, was_clean=True, era=era_of(era))
+    assert path.read_bytes() == (right if is_rewritten else wrong)
+
+
+def test_other_wrong_entries_with_a_wrong_version_are_refused(tmp_path: Path) -> None:
+    directory = copy_of(TRANSACTIONS, tmp_path)
+    path = min(directory.glob("*.txnindex"))
+    path.write_bytes(wrong := b"\xff" * 34)
+    with pytest.raises(BrokerRefusesError, match="version that stops a broker"):
+        recover(directory, now_ms=0, was_clean=True)
+    assert path.read_bytes() == wrong
+
+
+@pytest.mark.parametrize(("topic", "era", "is_kept"), [
+    ("__cluster_metadata-0", "4.4", True), ("__cluster_metadata-0", "4.3", False), ("orders-0", "4.4", False),
+])  # fmt: skip
+def test_the_active_indexes_of_the_metadata_log_stay_open_since_4_4(
+    partition: Path, topic: str, era: str, is_kept: bool
+) -> None:
+    """4.4 leaves them preallocated at a clean stop, and the time index without its last entry."""
+    directory = partition.rename(partition.with_name(topic))
+    index, times = directory / f"{NEXT}.index", directory / f"{NEXT}.timeindex"
+    index.write_bytes(index.read_bytes() + bytes(80))
+    times.write_bytes(times.read_bytes()[:-12] + bytes(120))
+    workspace = Workspace(str(directory))
+    reindex(workspace, replace(START, was_clean=True, era=era_of(era)))
+    assert not workspace.plan() if is_kept else len(workspace.plan().steps) == 2
 
 
 def test_a_batch_larger_than_a_window_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,8 @@ LOG_KINDS: dict[str, Kind] = {
         ERROR,
         "Offsets are missing for an unknown reason.",
         "Records are lost here; a broker does not notice gaps. It is a warning in a copy without its log directory, "
-        "which may have been compacted. In a compacted log, only level deep finds it.",
+        "which may have been compacted. In a compacted log, only level deep finds it, or an emptied segment whose "
+        "indexes still have entries.",
         FROM_REPLICA,
         REPLICA,
     ),

@@ -71,7 +71,9 @@ class BatchRule(Rule):
         super().__init__(partition)
         self._chain = chain.Chain()  # until a segment begins
         self._events = partition.buffers.int64s("chain events", EVENT_LIMIT * EVENT_WIDTH)
-        self._last_offset = self._last_epoch = -1
+        self._last_offset: int | None = None
+        """The offset before the next one that is expected; None before the first segment, or if it is unknown."""
+        self._last_epoch = -1
         self._was_damaged = self._overlaps = False
         self._found: list[_Found] = []
         self._shown = [0] * chain.KINDS
@@ -87,21 +89,21 @@ class BatchRule(Rule):
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
         self._shown = [0] * chain.KINDS
-        if base is not None and self._last_offset >= 0:
-            self._compare_with_previous(segment, base)
+        if base is not None and self._last_offset is not None:
+            self._compare_with_previous(segment, base, self._last_offset)
         self._was_damaged = self._overlaps = False
 
-    def _compare_with_previous(self, segment: "CheckedSegment", base: int) -> None:
-        """Compares the end of the previous segment with the base of this one."""
-        if base <= self._last_offset:
+    def _compare_with_previous(self, segment: "CheckedSegment", base: int, last: int) -> None:
+        """Compares ``last``, the end of the previous segment, with the base of this one."""
+        if base <= last:
             if not self._overlaps:
-                text = f"the segment before it reaches offset {self._last_offset}"
-                details = {"reachedOffset": self._last_offset, "baseOffset": base}
+                text = f"the segment before it reaches offset {last}"
+                details = {"reachedOffset": last, "baseOffset": base}
                 self.report.add("segments-overlap", segment.path, text, offset=base, details=details)
             self._last_offset = base - 1  # later batches are compared with this segment
-        elif base > self._last_offset + 1:
+        elif base > last + 1:
             code = TRUNCATED if self._was_damaged else None
-            self._gaps.add(Gap(segment.path, 0, self._last_offset + 1, base - 1, code))
+            self._gaps.add(Gap(segment.path, 0, last + 1, base - 1, code))
 
     def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         self._good.take(headers)
@@ -280,13 +282,18 @@ class BatchRule(Rule):
         else:
             self._old_messages[0] += state.v0
             self._old_messages[1] += state.v1
-        self._last_offset = max(self._last_offset, segment.last_offset, (segment.base_offset or 0) - 1)
+        self._reach(
+            segment.last_offset if segment.base_offset is None else max(segment.last_offset, segment.base_offset - 1)
+        )
         self._last_epoch = state.last_epoch
         self._was_damaged = self._was_damaged or state.is_after_damage
 
+    def _reach(self, last: int) -> None:
+        self._last_offset = last if self._last_offset is None else max(self._last_offset, last)
+
     def unread(self, segment: "CheckedSegment") -> None:
         # Its offsets are unknown, so none count as missing.
-        self._last_offset = max(self._last_offset, (segment.base_behind or 0) - 1)
+        self._reach((segment.base_behind or 0) - 1)
         self._was_damaged = True
 
     def finish(self) -> None:

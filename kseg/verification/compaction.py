@@ -23,6 +23,10 @@ MANY_GAPS, BATCHES_A_GAP = 8, 4
 """A segment with at least this many gaps, and at least one per so many batches, was cleaned rather than damaged."""
 
 
+_ENTRY_BYTES = 12
+"""The size of the largest entry of an index."""
+
+
 class GapCause(Enum):
     """The cause of gaps; DAMAGE: any but the cleaner."""
 
@@ -36,10 +40,12 @@ def cause_of_gaps(partition: "Partition", before: int, are_scattered: bool) -> G
     `is_scattered`."""
     if reach_in(partition, before) < before:
         return GapCause.DAMAGE
-    if are_scattered or shows_cleaning(partition):
+    if are_scattered or _was_replaced(partition):
         return GapCause.CLEANER
     # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
-    return GapCause.DAMAGE if partition.broker.is_known else GapCause.UNKNOWN
+    if partition.broker.is_known:
+        return GapCause.DAMAGE
+    return GapCause.CLEANER if shows_cleaning(partition) else GapCause.UNKNOWN
 
 
 def shows_cleaning(partition: "Partition") -> bool:
@@ -62,16 +68,32 @@ def _was_replaced(partition: "Partition") -> bool:
 
 
 def _was_emptied(segment: "CheckedSegment") -> bool:
-    """Whether a closed segment and its indexes are empty; a broker rolls no empty segment.
-
-    If only the .log has lost its bytes, the time index still has entries.
-    """
+    """Whether a closed segment and its indexes are empty; a broker rolls no empty segment."""
     if segment.size:
         return False
     try:
         return not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX))
     except OSError:
         return False
+
+
+def lost_segments(partition: "Partition") -> "list[CheckedSegment]":
+    """Returns the closed segments that are empty although an index has entries: it was not the cleaner that emptied
+    them, because it writes new indexes."""
+    return [
+        segment for segment in _closed(partition) if not (segment.size or segment.is_unread) and _is_indexed(segment)
+    ]
+
+
+def _is_indexed(segment: "CheckedSegment") -> bool:
+    for suffix in (INDEX, TIME_INDEX):
+        try:
+            with open_source(segment.beside(suffix)) as source:
+                if any(bytes(source.buffer[: min(source.size, _ENTRY_BYTES)])):  # zeros are space for entries
+                    return True
+        except KsegError:
+            continue
+    return False
 
 
 def reach_in(partition: "Partition", before: int) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
 from kseg.segment.survey import DEEP
-from kseg.verification.compaction import GapCause, cause_of_gaps, reach_in
+from kseg.verification.compaction import GapCause, cause_of_gaps, lost_segments, reach_in
 
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition
@@ -78,25 +78,31 @@ class Gaps:
 
     def add_findings(self) -> None:
         """Adds a finding for each gap of lost records, and one for all other gaps of a segment with the same code."""
-        self._found = [gap for gap in self._found if not _is_among(self._misplaced, gap)]
+        found = (gap for gap in self._found if not _is_among(self._misplaced, gap))
+        self._found = [gap for gap in map(self._above_log_start, found) if gap.missing > 0]
         if not self._found:
             return
         report, accepted = self._report, self._accepted()
         open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and gap.range not in accepted]
         cause = self._cause(open_gaps)
         reach = self._cleaner_reach(open_gaps)
+        lost = {segment.base_offset or 0: segment for segment in lost_segments(self._partition)}
         explained: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in self._found:
-            code, severity = gap.code, None
+            code, severity, emptied = gap.code, None, None
             if gap.range in accepted:
                 code = SALVAGED
             elif code != TRUNCATED:
-                code = (code or COMPACTED) if cause is GapCause.CLEANER and gap.first <= reach else UNEXPLAINED
+                is_cleaners = cause is GapCause.CLEANER and gap.first <= reach
+                emptied = next((lost[base] for base in lost if gap.first <= base <= gap.last), None)
+                code = UNEXPLAINED if emptied or not is_cleaners else code or COMPACTED
             if code not in (TRUNCATED, UNEXPLAINED):
                 explained[gap.file, code].append(gap)
                 continue
             text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
-            if code == UNEXPLAINED and cause is GapCause.CLEANER:
+            if code == UNEXPLAINED and emptied is not None:
+                text = f"{text}; {emptied.file.name} is empty, and its indexes have entries"
+            elif code == UNEXPLAINED and cause is GapCause.CLEANER:
                 text = f"{text}; not by the cleaner: offset {reach} has no key, or that of an earlier record"
             elif code == UNEXPLAINED and cause is GapCause.UNKNOWN and not self._is_active(gap):
                 severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
@@ -120,6 +126,11 @@ class Gaps:
             report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
         if self._uncounted and cause is not GapCause.CLEANER:
             report.more(UNEXPLAINED, self._partition.name, self._uncounted)
+
+    def _above_log_start(self, gap: Gap) -> Gap:
+        """Returns the part of a gap above the log start offset: below it, records were deleted."""
+        start, end = self._partition.broker.log_start_offset or 0, self._partition.segments[-1].next_offset
+        return gap._replace(first=max(gap.first, start)) if start <= (end or 0) else gap
 
     def _cause(self, gaps: list[Gap]) -> GapCause:
         partition = self._partition
@@ -151,7 +162,7 @@ class Gaps:
             return set()  # such errors are reported where changes are checked
         if not known:
             return set()
-        start = partition.segments[0].base_offset or 0
+        start = max(partition.segments[0].base_offset or 0, partition.broker.log_start_offset or 0)
         found = known.among([gap.range for gap in self._found], start)
         if all(gap.range in found for gap in self._found):
             self._uncounted -= sum(

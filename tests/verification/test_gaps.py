@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.segment import isolation
+from kseg.segment import cleaner_reach
 from kseg.segment.survey import DEEP, FULL, QUICK
 from verification.log_directories import TESTDATA, Checked, check
 from verification.made import batch_of, message
@@ -120,8 +120,41 @@ def test_a_segment_with_nothing_left(tmp_path: Path) -> None:
     for suffix in (".log", ".index", ".timeindex"):
         (folder / f"{3:020}{suffix}").touch()
     assert gaps(check(folder)) == [("gap-compacted", "info")]
+    (folder / f"{3:020}.index").write_bytes(bytes(4096))
+    assert gaps(check(folder)) == [("gap-unexplained", "warning")], "space for an index"
     (folder / f"{3:020}.timeindex").write_bytes(bytes.fromhex("000000000000040500000002"))
-    assert gaps(check(folder)) == [("gap-unexplained", "warning")]
+    assert gaps(check(folder)) == [("gap-unexplained", "error")]
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nmade 0 9\n")
+    found = check(folder)
+    assert gaps(found) == [("gap-unexplained", "error")], "the cleaner writes new indexes"
+    assert f"{3:020}.log is empty, and its indexes have entries" in found.one("gap-unexplained").message
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [{0: b"", 6: THIRD, 9: LAST}, {0: FIRST, 3: b"", 9: LAST}, {0: b"", 3: b"", 6: b""}],
+    ids=["first", "middle", "all"],
+)
+def test_an_emptied_segment_is_a_loss_unless_the_topic_is_compacted(segments: dict[int, bytes], tmp_path: Path) -> None:
+    folder, bases = tmp_path / "made-0", list(segments)
+    folder.mkdir()
+    for base, data in segments.items():
+        (folder / f"{base:020}.log").write_bytes(data)
+    lost = [("gap-unexplained", "error")] * (1 if any(segments.values()) else 2)
+    assert gaps(check(folder)) == [("gap-unexplained", "warning")] * len(lost), "a copy"
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n0\n")
+    for suffix in (".index", ".timeindex"):
+        for base in bases[:-1]:
+            (folder / f"{base:020}{suffix}").touch()
+    assert gaps(check(folder)) == lost
+    starts = tmp_path / "log-start-offset-checkpoint"
+    starts.write_text(f"0\n1\nmade 0 {bases[-1]}\n")
+    assert gaps(check(folder)) == [], "deleted"
+    starts.write_text("0\n1\nmade 0 99\n")
+    assert gaps(check(folder)) == lost, "a checkpoint beyond the end proves nothing"
+    starts.unlink()
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nmade 0 9\n")
+    assert {code for code, _ in gaps(check(folder))} == {"gap-compacted"}
 
 
 def test_a_segment_beside_its_older_form(tmp_path: Path) -> None:
@@ -133,7 +166,7 @@ def test_a_segment_beside_its_older_form(tmp_path: Path) -> None:
 def test_keys_are_looked_at_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = log_of(tmp_path, batch_of(range(3)) + again(3, 1) + THIRD, LAST)
     assert gaps(check(folder)) == [("gap-unexplained", "error")]
-    monkeypatch.setattr(isolation, "MAX_CHECKED_RECORDS", 2)
+    monkeypatch.setattr(cleaner_reach, "MAX_CHECKED_RECORDS", 2)
     assert gaps(check(folder)) == [("gap-unexplained", "warning")]
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_writers_in_threads(is_there: bool, tmp_path: Path) -> None:
         root = tmp_path / str(k) / "new"
         (root if is_there else root.parent).mkdir(parents=True)
         paths = [root / f"t-{i}" for i in range(4)]
-        assert in_threads([lambda path=path: write(path) for path in paths]) == [DONE] * 4  # type: ignore[misc]
+        assert in_threads([partial(write, path) for path in paths]) == [DONE] * 4
         assert [rows(path) for path in paths] == [RECORDS] * 4
         assert (names_in(root), names_in(root.parent)) == ([path.name for path in paths], ["new"])
 
@@ -126,10 +127,8 @@ def test_two_writers_of_one_partition(tmp_path: Path) -> None:
     for k in range(5):
         path = tmp_path / str(k) / "t-0"
         path.parent.mkdir()
-        assert sorted(in_threads([lambda path=path: write(path, 10), lambda path=path: write(path, 20)])) == [  # type: ignore[misc]
-            DONE,
-            REFUSED,
-        ]
+        ends = in_threads([partial(write, path, 10), partial(write, path, 20)])
+        assert sorted(ends) == [DONE, REFUSED]
         assert rows(path) in (10, 20)
         assert names_in(path.parent) == ["t-0"]
 
@@ -142,11 +141,15 @@ def test_a_killed_writer_leaves_nothing_in_the_way(tmp_path: Path) -> None:
         assert not (root / "t-0").exists()
         assert any(".new" in name for name in names_in(tmp_path))
         with kseg.writer(root / "t-1") as alive:
-            assert outcome(lambda root=root: write(root / "t-0")) == DONE  # type: ignore[misc]
+            assert outcome(partial(write, root / "t-0")) == DONE
             alive.append(value=b"x")
         assert rows(root / "t-1") == 1
         assert [name for name in names_in(root) if name.startswith(".")] == []
     assert names_in(tmp_path) == ["new", "t-0", "t-1"]
+
+
+def salvage(part: Path) -> None:
+    kseg.recover(part, mode="salvage").apply()
 
 
 def test_plans_in_threads(tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_plans_in_threads(tmp_path: Path) -> None:
         part = tmp_path / str(k) / FLIPPED.name
         shutil.copytree(FLIPPED, part)
         before = contents(part)
-        ends = in_threads([lambda part=part: kseg.recover(part, mode="salvage").apply()] * 3)  # type: ignore[misc]
+        ends = in_threads([partial(salvage, part)] * 3)
         assert DONE in ends
         assert {*ends} <= {DONE, REFUSED}
         kseg.undo(part).apply()

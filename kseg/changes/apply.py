@@ -31,7 +31,7 @@ from kseg.changes.lock import log_directory_of
 from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
 from kseg.changes.recognition import is_staged, recognize, replace_inodes
-from kseg.changes.shutdown_marker import ShutdownMarker
+from kseg.changes.shutdown_marker import ShutdownMarker, root_state
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.signals import ENDING_SIGNALS
 from kseg.stores.unreadable import is_disk_error
@@ -293,7 +293,7 @@ def _remove_marker(shutdown_marker: ShutdownMarker, change: Change) -> None:
     shutdown_marker.remove()
     if shutdown_marker.file is not None:
         change.marker = shutdown_marker.file
-        change.root_ns = os.stat(log_directory_of(change.directory)).st_mtime_ns
+        change.root = root_state(log_directory_of(change.directory))
 
 
 def _restore(shutdown_marker: ShutdownMarker, change: Change, cause: BaseException) -> None:

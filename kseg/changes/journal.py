@@ -73,7 +73,8 @@ class Journal:
     absent; ``planned``: their new contents; ``left``: the files at the end. ``partitions``: names of the finished
     partitions, in order; ``moves``: renames of partition directories, after these were changed, in order. ``begun_ns``:
     modification time of the log directory before the first partition changed, None until then. ``restored``: files that
-    an undo restores; ``undone``: partitions that were undone separately. ``size``: bytes of the complete lines.
+    an undo restores; ``undone``: partitions that were undone separately. ``path_name``: name of the partition that was
+    given as PATH, "" for the log directory. ``size``: bytes of the complete lines.
     """
 
     directory: str
@@ -90,6 +91,7 @@ class Journal:
     left: dict[str, RootFile | None] = field(default_factory=dict)
     restored: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
+    path_name: str = ""
     size: int = 0
 
     @property
@@ -108,6 +110,7 @@ class Journal:
             "command": self.command,
             "timeMs": self.time_ms,
             "keeps": self.keeps,
+            "path": self.path_name,
             "known": {name: found.row() if found else None for name, found in self.known.items()},
         }
         line = _line(row)
@@ -219,8 +222,9 @@ def _read(directory: str, number: int) -> Journal:
             raise ValueError(first["version"])
         known = {_root_file(name): RootFile.of(found) for name, found in first["known"].items()}
         journal = Journal(
-            directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known, size=len(whole)
-        )
+            directory, number, str(first["command"]), int(first["timeMs"]), bool(first["keeps"]), known,
+            path_name=_plain(first["path"]) if first.get("path") else "", size=len(whole),
+        )  # fmt: skip
         for row in rows:
             journal.update(row)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:

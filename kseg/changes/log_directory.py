@@ -62,8 +62,9 @@ class LogDirectoryChange:
         keeping: Keeping | None = None,
         disk: Disk | None = None,
         keeps_marker: bool = False,
+        path_name: str = "",
     ) -> None:
-        """``names``: files of the root that the command uses, besides the marker.
+        """``names``: files of the root that the command uses, besides the marker. ``path_name``: as in `Journal`.
 
         ``keeps_marker``: the marker stays, because no .log changes, and after a kill at any point every file is valid
         after a clean stop. Writes nothing. Raises KsegError. Before changing anything the caller takes the lock and
@@ -73,7 +74,7 @@ class LogDirectoryChange:
         self.command = command
         self.messages: list[str] = []
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
-        self._keeps_marker = keeps_marker
+        self._keeps_marker, self._path_name = keeps_marker, path_name
         self._stale: Journal | None = None
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
@@ -251,7 +252,9 @@ class LogDirectoryChange:
                 self._halfway(lambda: stale.append({"state": ABANDONED}, disk))
             number = max((found.number for found in journals(self.directory)), default=0) + 1
             now = time.time_ns() // 1_000_000
-            journal = Journal(self.directory, number, self.command, now, self._keeping.keeps, self.known)
+            journal = Journal(
+                self.directory, number, self.command, now, self._keeping.keeps, self.known, path_name=self._path_name
+            )
             try:
                 journal.create(disk)
             except BaseException as error:

@@ -22,7 +22,7 @@ from kseg.changes.lock import log_directory_of
 from kseg.changes.log_directory import changed_partitions, partitions_now, partitions_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
-from kseg.changes.shutdown_marker import ShutdownMarker, remove_marker
+from kseg.changes.shutdown_marker import ShutdownMarker, remove_marker, root_state
 from kseg.changes.undo import changes_of, last_change, plan_all, undo
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.segment.files import CLEAN_SHUTDOWN
@@ -53,6 +53,16 @@ def last_journal(directory: str) -> Journal | None:
     """Returns the last change of a log directory as a whole, interrupted or not; None if there is none."""
     found = [journal for journal in journals(directory) if journal.state in (OPEN, DONE, ABANDONED)]
     return found[-1] if found else None
+
+
+def last_change_beside(directory: str) -> Journal | None:
+    """Returns the last change of a partition, if it has changed only files of the log directory; otherwise None."""
+    root, name = os.path.split(os.path.abspath(directory))
+    found = [journal for journal in journals(root) if journal.path_name == name and journal.state in (OPEN, DONE)]
+    if not found or partitions_now(found[-1]):
+        return None
+    later = (change for change in quarantine.changes(directory) if change.time_ms >= found[-1].time_ms)
+    return None if any(not change.undoes for change in later) else found[-1]
 
 
 def plan_log_directory_undo(journal: Journal, kept_in: str = "") -> LogDirectoryUndo:
@@ -149,9 +159,8 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
     for journal in journals(root):
         if journal.group == changes[0].group and name not in journal.undone:
             journal.append({"undone": name}, disk)
-    marker = restorable_marker(changes)
-    shutdown_marker = ShutdownMarker(root, disk)
-    undo(changes[0], disk, is_checked=True, shutdown_marker=shutdown_marker)
+    marker, is_of_log = restorable_marker(changes)[0], any(change.changes_a_log for change in changes)
+    undo(changes[0], disk, is_checked=True, shutdown_marker=ShutdownMarker(root, disk) if is_of_log else None)
     try:
         for change in changes[1:]:
             undo(change, disk, is_checked=True)
@@ -161,21 +170,23 @@ def undo_partition(changes: list[Change], disk: Disk | None = None) -> None:
         replace_file(os.path.join(root, CLEAN_SHUTDOWN), marker.content, disk, marker)
 
 
-def restorable_marker(changes: list[Change]) -> RootFile | None:
-    """Returns the clean shutdown marker to restore after undoing these changes of a partition; None if it would be
-    wrong.
+def restorable_marker(changes: list[Change]) -> tuple[RootFile | None, str]:
+    """Returns the clean shutdown marker to restore after undoing these changes of a partition; None if they removed
+    none, or if it would be wrong, with the reason.
     """
     first = changes[-1]
     root = os.path.dirname(first.directory)
-    if first.marker is None or os.stat(root).st_mtime_ns != first.root_ns:
-        return None
+    if first.marker is None:
+        return None, ""
+    if root_state(root) != first.root:
+        return None, "the log directory has changed since"
     undone = {change.number for change in changes}
     for path in changed_partitions(root):
         for other in quarantine.changes(path):
             is_undone = other.directory == first.directory and other.number in undone
-            if not is_undone and not other.undoes and other.time_ms >= first.time_ms:
-                return None
-    return first.marker
+            if not is_undone and not other.undoes and other.changes_a_log and other.time_ms >= first.time_ms:
+                return None, f"{other.command!r} has changed {path} since"
+    return first.marker, ""
 
 
 def undo_log_directory(found: LogDirectoryUndo, disk: Disk | None = None) -> None:

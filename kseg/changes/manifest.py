@@ -42,8 +42,8 @@ class Change:
     change that it undoes (0 for none). ``made``: state of each new file, by step; ``after``: state of each name at the
     end, None for no file; ``digests``: digests of the ranges that each step removes; ``by_delta``: the kept bytes of
     each file rewritten from a delta; ``stored``: the other kept files. ``is_kept_path_given``: ``kept`` comes from the
-    user. ``marker``: the clean shutdown marker, if it was removed for this change of a single partition; ``root_ns``:
-    modification time of the log directory at that moment.
+    user. ``marker``: the clean shutdown marker, if it was removed for this change of a single partition; ``root``: the
+    `root_state` of the log directory at that moment.
     """
 
     number: int
@@ -64,7 +64,7 @@ class Change:
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
     marker: RootFile | None = None
-    root_ns: int = 0
+    root: str = ""
 
     def old(self, k: int) -> str:
         """Path of the bytes that step k removes."""
@@ -158,7 +158,7 @@ def _row(change: Change) -> dict[str, Any]:
         "group": change.group,
         "undoes": change.undoes,
         "marker": change.marker.row() if change.marker else None,
-        "rootNs": change.root_ns,
+        "root": change.root,
         "gaps": [list(gap) for gap in change.gaps],
         "after": {name: list(found) if found else None for name, found in change.after.items()},
         "steps": [_step_row(change, k, step) for k, step in enumerate(change.steps)],
@@ -209,7 +209,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         number, folder, directory, row["state"], str(row["command"]), int(row["timeMs"]), kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
     )  # fmt: skip
-    change.marker, change.root_ns = RootFile.of(row.get("marker")), int(row.get("rootNs", 0))
+    change.marker, change.root = RootFile.of(row.get("marker")), str(row.get("root", ""))
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)
     for k, item in enumerate(row["steps"]):
@@ -221,9 +221,9 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
             change.by_delta[k] = _kept_ranges(item, change)
         if found := item.get("stored"):
             change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
-    for step in change.steps:
-        if step.made_by is not None and step.made_by not in change.made and change.state != PREPARED:
-            raise ValueError(step.made_by)
+    for k, step in enumerate(change.steps) if change.state != PREPARED else ():
+        if (step.makes and k not in change.made) or (step.made_by is not None and step.made_by not in change.made):
+            raise ValueError(k)
     return change
 
 

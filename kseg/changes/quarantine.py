@@ -96,12 +96,13 @@ def changes(directory: str, kept_in: str = "") -> "list[Change]":
 
 def read_change(directory: str, number: int, kept_in: str = "") -> "Change":
     """Reads one change. Raises KsegError if the manifest is missing or not valid. ``kept_in``: as in `changes`."""
-    from kseg.changes.manifest import read_manifest
+    from kseg.changes.manifest import PREPARED, read_manifest
 
     folder = os.path.join(folder_of(directory), str(number))
     change = read_manifest(directory, number, folder)
-    if change is None:
-        raise KsegError(f"{folder}: has no manifest; move it away to go on")
+    if change is None or change.state == PREPARED:  # it is committed before its folder gets its name
+        has = "has no manifest" if change is None else "its manifest was changed"
+        raise KsegError(f"{folder}: {has}; move it away to go on")
     if kept_in and change.kept and not change.is_kept_inside:
         change.kept, change.is_kept_path_given = os.path.join(kept_in, os.path.basename(change.kept)), True
     return change

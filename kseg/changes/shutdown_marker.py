@@ -5,10 +5,13 @@ CleanShutdownFileHandler and LogManager.
 """
 
 import os
+import stat
+from hashlib import sha256
 
 from kseg.changes.disk import Disk
 from kseg.changes.journal import read_root_file, replace_file
-from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.changes.lock import LOCK_NAME
+from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX
 
 
 def remove_marker(directory: str, disk: Disk) -> None:
@@ -17,6 +20,19 @@ def remove_marker(directory: str, disk: Disk) -> None:
     if os.path.lexists(path):
         disk.unlink(path)
     disk.sync_directory(directory)  # a killed process may have removed it without a sync
+
+
+def root_state(directory: str) -> str:
+    """Returns a digest of a log directory's names, and of sizes and times of its files, without the marker, the lock
+    and kseg's own files. A broker that runs there changes it; a change of kseg that is undone does not."""
+    found = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name not in (CLEAN_SHUTDOWN, LOCK_NAME) and not entry.name.startswith(OWN_PREFIX):
+                status = entry.stat(follow_symlinks=False)
+                is_file = stat.S_ISREG(status.st_mode)
+                found.append((os.fsencode(entry.name), *((status.st_size, status.st_mtime_ns) if is_file else ())))
+    return sha256(repr(sorted(found)).encode()).hexdigest()
 
 
 class ShutdownMarker:

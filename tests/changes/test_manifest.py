@@ -105,7 +105,7 @@ WRONG_VALUES: list[tuple[str, Any]] = [
     ("kept", "elsewhere"), ("kept", "/var"), ("kept", "old/../old"), ("kept", 7),
     ("gaps", [[1]]), ("gaps", [["a", 2]]), ("gaps", None), ("after", []), ("after", {"a/b": None}),
     ("after", {"a.log": [1, 2]}), ("after", {"..": None}), ("steps", None), ("steps", [{}]),
-    ("marker", {}), ("rootNs", "x"),
+    ("marker", {}),
 ]  # fmt: skip
 
 
@@ -124,7 +124,7 @@ WRONG_STEPS: list[tuple[int, dict[str, Any]]] = [
     (0, {"action": "copy"}), (0, {"file": ""}), (0, {"file": "../a.log"}), (0, {"size": None}),
     (0, {"before": [1, 2]}), (0, {"madeBy": 0}), (1, {"madeBy": 1}), (1, {"madeBy": -1}), (2, {"target": "a/b"}),
     (0, {"origin": "/etc/passwd"}), (0, {"mtimeNs": "x"}), (0, {"removed": [{}]}), (0, {"removed": None}),
-    (0, {"remade": [1, "x"]}), (4, {"remade": [1]}), (4, {"before": None}), (4, {"made": None}),
+    (0, {"remade": [1, "x"]}), (5, {"made": None}), (4, {"remade": [1]}), (4, {"before": None}), (4, {"made": None}),
     (4, {"remade": ["x", "y"]}), (5, {"madeBy": 0}), (1, {"stored": [1]}), (1, {"stored": ["x", 1, "y"]}),
 ]  # fmt: skip
 
@@ -150,7 +150,11 @@ def test_a_step_may_continue_an_earlier_one(partition: Path) -> None:
     with pytest.raises(KsegError, match="is no manifest"):
         read_change(str(partition), 1)
     path.write_text(json.dumps(row | {"state": PREPARED}))
-    assert read_change(str(partition), 1).steps[5].made_by == 1
+    found = read_manifest(str(partition), 1, str(path.parent))
+    assert found is not None
+    assert found.steps[5].made_by == 1
+    with pytest.raises(KsegError, match="its manifest was changed"):
+        read_change(str(partition), 1)  # a committed change is none that is prepared
 
 
 @pytest.mark.parametrize("spare", [-1, 0, 1])

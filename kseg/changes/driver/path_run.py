@@ -136,7 +136,10 @@ class PartitionWithRootRun(PartitionRun):
         root = log_directory_of(self.path)
         if journals(root):
             _warn(complete_interrupted_in_log_directory(root), self.state)
-        change = LogDirectoryChange(root, self.planner.command, self.planner.root_names, self.options.keeping)
+        change = LogDirectoryChange(
+            root, self.planner.command, self.planner.root_names, self.options.keeping,
+            path_name=os.path.basename(os.path.abspath(self.path)),
+        )  # fmt: skip
         _warn(change.messages, self.state)
         found = self.planner.plan_partition(self.path, change.known)
         with change.rolled_back_if_unchanged():

@@ -18,6 +18,7 @@ from kseg.changes.driver.run import Outcome
 from kseg.changes.journal import Journal
 from kseg.changes.lock import directories_to_lock, log_directory_of
 from kseg.changes.log_directory_undo import (
+    last_change_beside,
     last_journal,
     plan_log_directory_undo,
     restorable_marker,
@@ -123,6 +124,9 @@ def _undo_path(path: str, options: UndoOptions, state: RunState) -> None:
 
 
 def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
+    if (journal := last_change_beside(path)) is not None:
+        _undo_journal(journal, options, state)
+        return
     change = last_change(path, options.quarantine)
     if journal := sole_change(path, change.group):  # the files of the log directory are restored with the partition
         _undo_journal(journal, options, state)
@@ -130,15 +134,18 @@ def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
     found = plan_all(changes_of(path, change.group, options.quarantine) if change.group else [change])
     changes, root = [each for each, _ in found], log_directory_of(path)
     marker = Plan(root)
-    if marker.state_of(CLEAN_SHUTDOWN) is not None:
+    if marker.state_of(CLEAN_SHUTDOWN) is not None and any(change.changes_a_log for change in changes):
         marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)
         state.planned(marker)
     for _, plan in found:
         state.planned(plan)
-    if restored := restorable_marker(changes):
+    restored, why = restorable_marker(changes)
+    if restored is not None:
         marker = Plan(root)
         marker.write(CLEAN_SHUTDOWN, [restored.content], "was so before")
         state.planned(marker)
+    elif why:
+        state.reporter.warning(f"{os.path.join(root, CLEAN_SHUTDOWN)}: is not restored: {why}")
     if not options.is_dry:
         try:
             undo_partition(changes)

@@ -71,7 +71,7 @@ class PartitionLoad:
         self.epochs = self._read_epochs() if start.era.has_epochs else LeaderEpochs()
         self._unrepaired: list[str] = []
         self.producers = ProducerStateManager(workspace, start.now_ms, start.era)
-        self._replay = ProducerReplay(workspace, self.segments, start.era)
+        self._replay = ProducerReplay(workspace, self.segments, start.era, self._segment)
         self.cuts: list[Cut] = []
         self.scanned: list[str] = []
         self.next_offset = 0

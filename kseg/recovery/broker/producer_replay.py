@@ -4,7 +4,7 @@ Starts from the newest snapshot and replays the batches after it. Unlike a scan,
 its start in the offset index and verifies no checksum. So damage below the recovery point can stop a broker.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import MAGIC_V2
@@ -24,12 +24,19 @@ _HINT = (
 
 
 class ProducerReplay:
-    """``segments`` by base offset are those loaded so far; the caller changes them."""
+    """``segments`` by base offset are those loaded so far; the caller changes them. ``segment_of``: returns the segment
+    of a stem and base offset, as planned."""
 
-    def __init__(self, workspace: Workspace, segments: Mapping[int, BrokerSegment], era: Era) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        segments: Mapping[int, BrokerSegment],
+        era: Era,
+        segment_of: Callable[[str, int], BrokerSegment],
+    ) -> None:
         self._workspace = workspace
         self._segments = segments
-        self._era = era
+        self._era, self._segment_of = era, segment_of
         self._lost: set[int] = set()
         """See `ReplayedRead`."""
 
@@ -38,7 +45,7 @@ class ProducerReplay:
         unknown."""
         for name in reversed(self._workspace.names(LOG)):
             magic = -1
-            for headers in BrokerSegment(self._workspace, name.removesuffix(LOG), offset_of(name)).headers():
+            for headers in self._segment_of(name.removesuffix(LOG), offset_of(name)).headers():
                 magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
             if magic >= 0:
                 return magic < MAGIC_V2

@@ -5,6 +5,7 @@ from kseg.changes.quarantine import FOLDER, check_folder, folder_of, leftovers, 
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION
 from kseg.stores import trees
+from kseg.stores.no_follow import resolved
 from kseg.verification.rule import Rule
 
 
@@ -15,6 +16,7 @@ class PendingChangeRule(Rule):
         directory, others = self.partition.directory, self.partition.others
         if directory is None or not self.partition.is_whole or (others is not None and FOLDER not in others):
             return
+        directory = resolved(directory)  # a log directory may be a link; nothing follows links in the quarantine
         if not trees.lexists(folder_of(directory)):
             return
         try:

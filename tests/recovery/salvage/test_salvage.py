@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from kseg.recovery.refusal import TransactionConflictError
 from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.rejected_batches import Rejection
 from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_salvage, run_salvage
+from kseg.releases.recovery import era_of
 from kseg.segment.survey import DEEP
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import ERROR, Finding, Report
@@ -471,3 +473,11 @@ def test_conflicts_of_transactions_in_every_load_are_an_error() -> None:
     with pytest.raises(TransactionConflictError):
         run_salvage(Conflicting)
     assert [each.snapshots for each in rejected] == [False, True, True]
+
+
+@pytest.mark.parametrize("release", ["2.2", "2.4", "2.8.2"])
+def test_rules_that_ask_for_the_format_of_a_rewritten_log(release: str, tmp_path: Path) -> None:
+    """A broker of these releases looks at the newest batch before it replays producers."""
+    partition = copy_of(TESTDATA / "damaged/1.1.1-insert-nonsense-dt/dt-0", tmp_path)
+    found = plan_salvage(str(partition), replace(START, era=era_of(release)))
+    assert any(step.action == "replace" and step.file.endswith(".log") for step in found.plan.steps)

@@ -242,7 +242,7 @@ LOADING: tuple[Symptom, ...] = (
             r"Found invalid number of record headers",
             r"Invalid version found for (?:control record|end transaction marker)",
             r"Invalid control record type for end transaction marker",
-            r"Invalid record size: expected to read \d+ bytes",
+            r"Invalid record size: (?:expected to read \d+ bytes|-\d+ is negative)",
             r"Compressed message magic \d+ does not match wrapper magic",
         ),
         "The records of a batch cannot be decoded, though its frame is whole: its writer or a disk has damaged it. "

@@ -7,6 +7,20 @@ _COMPACT_PLAN = NextCommand("kseg compact --dry-run {partition}", "shows the eff
 
 RUNNING: tuple[Symptom, ...] = (
     Symptom(
+        "record-above-limit",
+        BROKER,
+        "Invalid record size: N exceeds the configured maximum record size of M.",
+        (r"Invalid record size: \d+ exceeds the configured maximum record size",),
+        "A record in a compressed batch is larger than the topic's max.decompressed.message.bytes (since 4.4, and in "
+        "4.2.2). Producers of such records are refused; with records written before, the log cleaner gives up the "
+        "partition, and searches by time fail, until the setting is raised.",
+        (
+            NextCommand("kseg compact --dry-run {partition}", "names the record that ends a cleaning"),
+            NextCommand("kseg dump --summary {partition}", "shows how sizes are distributed"),
+        ),
+        ("cleaner-blocked",),
+    ),
+    Symptom(
         "cleaner-stopped",
         BROKER,
         "Unexpected exception thrown when cleaning log X. Marking its partition (orders-0) as uncleanable",

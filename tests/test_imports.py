@@ -27,7 +27,9 @@ LAYERS = (
     ("runtime",),
     ("kernel",),
 )
-BESIDE = {("conversion", "export"), ("changes", "logdir"), ("verification", "cleaner")}
+BESIDE = {
+    ("conversion", "export"), ("changes", "logdir"), ("verification", "cleaner"), ("verification", "recovery"),
+}  # fmt: skip
 """Folders of one layer of which the first may import the second."""
 HIDDEN = {("output", folder) for folder in next(folders for folders in LAYERS if "verification" in folders)}
 """Folders of later layers that are closed to the first, but for SHOWN."""

@@ -141,14 +141,19 @@ def command(
         new_cluster=remote.new_cluster,
         resets_epochs=remote.resets_epochs,
     )
-    make_planner = partial(RecoveryPlanner, options)
+    is_damaged = None
+    if options.is_salvage:
+        from kseg.verification.repair_targets import damage_check  # mode broker starts without it
+
+        is_damaged = damage_check(options.server)
+    make_planner = partial(RecoveryPlanner, options, is_damaged=is_damaged)
     try:
         if options.topic_id or options.name:
             check_one_topic(paths, "the paths are of several topics")
         if records is not None:
             from kseg.dump.unproven_records import RecordsFile
 
-            make_planner = partial(RecoveryPlanner, options, write_records=RecordsFile(records, paths).write)
+            make_planner = partial(make_planner, write_records=RecordsFile(records, paths).write)
     except RequestError as error:
         raise click.UsageError(str(error)) from error
     with use_spool(spool):

@@ -142,8 +142,10 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "log-start-beyond-end": Kind(
         ERROR,
         "The log start offset is beyond the end of the log.",
-        "A broker's start deletes every segment of the partition.",
+        "A broker's start deletes every segment of the partition; so does kseg recover. With --mode salvage it keeps "
+        "the records and moves the log start offset back.",
         RECOVER,
+        DECISION,
         start=EMPTIED,
     ),
     "recovery-point-beyond-end": Kind(
@@ -163,6 +165,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "Whole segments are below the log start offset.",
         "Consumers cannot read them; retention removes them.",
         "kseg retain",
+        DECISION,
     ),
     "no-partition-metadata": Kind(
         ERROR,

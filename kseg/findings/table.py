@@ -10,6 +10,7 @@ from kseg.findings.indexes import INDEX_KINDS
 from kseg.findings.kind import (
     BROKER,
     DECISION,
+    DROP_UNDECODABLE,
     ERROR,
     FROM_REPLICA,
     INFO,
@@ -28,8 +29,8 @@ from kseg.findings.producers import PRODUCER_KINDS
 from kseg.findings.remote import REMOTE_KINDS
 
 __all__ = [
-    "BROKER", "DECISION", "ERROR", "FROM_REPLICA", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX", "REPLICA", "SALVAGE",
-    "SEVERITIES", "TOPIC_ID", "WARNING", "Kind", "severity_of",
+    "BROKER", "DECISION", "DROP_UNDECODABLE", "ERROR", "FROM_REPLICA", "INFO", "KINDS", "NEEDS", "RECOVER", "REINDEX",
+    "REPLICA", "SALVAGE", "SEVERITIES", "TOPIC_ID", "WARNING", "Kind", "severity_of",
 ]  # fmt: skip
 
 KINDS: dict[str, Kind] = {

@@ -73,6 +73,7 @@ PARTS = {
         "nextGoodOffset?: int?, offsetBefore?: int, expectedOffset?: int, attributes?: int, offsetCount?: int, "
         "leaderEpochBefore?: int, timestamp?: int, baseOffset?: int, reachedOffset?: int, firstMissing?: int, "
         "lastMissing?: int, missing?: int, gaps?: int, class?: text, v0?: int, v1?: int, otherRepair?: []text, "
+        "removedRecords?: int, "
         "transactionalId?: bytes?, firstTimestamp?: int?, ageMs?: int?, batches?: int, entries?: int, entry?: int, "
         "entryOffset?: int?, entryPosition?: int?, entryTimestamp?: int?, logEndOffset?: int, checkpointOffset?: int, "
         "topicId?: text?, expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, "
@@ -206,7 +207,7 @@ _CHANGES = [
         "summary",
         "changed: flag, dryRun: flag, damageRemains: flag, directories: int, actions: {}int, removedBytes: int, "
         "removedRecords: int, missingOffsets: int, gaps: []gap, newBytes: int, peakBytes: int, kept: []bytes, "
-        "failed: []bytes",
+        "failed: []bytes, leftAlone?: []bytes",
     ),
 ]
 
@@ -223,6 +224,7 @@ RECOVER = [
         "intactRecords: int, firstOffset: int?, lastOffset: int?, firstTimestamp: int?, lastTimestamp: int?",
     ),
     ("damage", _DAMAGE),
+    ("leftOut", f"{_DAMAGE}, intactBatches: int, intactRecords: int, firstOffset: int?, lastOffset: int?"),
     (
         "salvage",
         "directory: bytes, damagedRanges: int, mendedHeaders: int, movedStretches: int, ambiguousBatches: int",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def facts(found: "Recovery | Salvage") -> list[dict[str, Any]]:
-    """Returns objects of type ``cut``, or ``damage`` and ``salvage``, and ``remains``."""
+    """Returns objects of type ``cut``, or ``damage``, ``leftOut`` and ``salvage``, and ``remains``."""
     rows = [_cut(found, cut) for cut in found.cuts] if isinstance(found, Recovery) else list(_salvage(found))
     rows += [_remains(found.directory, one) for one in found.remains]
     if found.unrepaired:
@@ -43,19 +43,32 @@ def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
 
 def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
     for file, cut in found.cuts:
-        yield {
-            "type": "damage",
+        loss = found.intact.get((file, cut.position))
+        row = {
             "code": cut.code,
             "file": _file(found.directory, file),
             "position": cut.position,
             "length": cut.length,
             "message": cut.message,
         }
+        if loss is None:
+            yield {"type": "damage"} | row
+            continue
+        yield (
+            {"type": "leftOut"}
+            | row
+            | {
+                "intactBatches": loss.batches,
+                "intactRecords": loss.records,
+                "firstOffset": _known(loss.first_offset),
+                "lastOffset": _known(loss.last_offset),
+            }
+        )
     if found.cuts or found.repaired or found.moved:
         yield {
             "type": "salvage",
             "directory": name_value(found.directory),
-            "damagedRanges": len(found.cuts) + found.more_cuts,
+            "damagedRanges": len(found.cuts) - len(found.intact) + found.more_cuts,
             "mendedHeaders": found.repaired,
             "movedStretches": found.moved,
             "ambiguousBatches": found.ambiguous,

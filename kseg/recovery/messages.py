@@ -89,9 +89,17 @@ class RecoveryMessages:
             self._warn(f"{salvaged.directory}: no intact batch holds offset {offset}: nothing to drop there")
         for file, cut in salvaged.cuts[:MAX_DAMAGES]:
             location = f"{salvaged.directory}/{file}: position {cut.position}, {cut.length} bytes"
-            self._warn(f"{location}: {cut.code}: {cut.message}")
+            loss = salvaged.intact.get((file, cut.position))
+            intact = f"intact, left out ({plural(loss.records, 'record', 'records')}): " if loss else ""
+            self._warn(f"{location}: {intact}{cut.code}: {cut.message}")
         if more := max(len(salvaged.cuts) - MAX_DAMAGES, 0) + salvaged.more_cuts:
-            self._warn(f"{salvaged.directory}: {more} more damaged ranges")
+            self._warn(f"{salvaged.directory}: {more} more removed ranges")
+        if salvaged.intact:
+            records = sum(loss.records for loss in salvaged.intact.values())
+            self._warn(
+                f"{salvaged.directory}: intact batches are left out: {plural(records, 'record', 'records')}; their "
+                "bytes are kept in the quarantine"
+            )
         if salvaged.repaired:
             self._warn(f"{salvaged.directory}: headers repaired: {salvaged.repaired}")
         if salvaged.moved:

@@ -43,7 +43,11 @@ WriteRecords = Callable[[Iterable[str], bool, Messages], None]
 
 
 class RecoveryPlanner(Planner):
-    """Makes the plans of `kseg recover`. ``write_records`` is called before anything is changed."""
+    """Makes the plans of `kseg recover`. ``write_records`` is called before anything is changed.
+
+    ``is_damaged``: tells whether a partition is damaged; a salvage leaves others as they are. None: all count as
+    damaged.
+    """
 
     root_names = CHECKPOINTS
     with_root = True
@@ -54,11 +58,15 @@ class RecoveryPlanner(Planner):
         change: ChangeOptions,
         reporter: Reporter,
         write_records: WriteRecords | None = None,
+        is_damaged: Callable[[str], bool] | None = None,
     ) -> None:
         super().__init__(reporter)
         self.command = f"recover --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
+        self._is_damaged = is_damaged
+        if options.is_salvage and is_damaged is not None:
+            self.left_alone = []
         self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
         is_sequential = self._jobs == 1 or options.is_salvage
@@ -74,17 +82,19 @@ class RecoveryPlanner(Planner):
         self._is_copy = change.output is not None
         self._overrides = Overrides(options, self._topics, self._is_copy, reporter, self.failures)
         self._ends: dict[tuple[str, int], int] = {}
+        self._log_starts: dict[tuple[str, int], int] = {}
         self._is_single = False
 
     def plan_partition(self, directory: str, known: Known) -> Plan:
         self._ends.clear()
+        self._log_starts.clear()
         self._is_single = True
         self._overrides.choose([directory])
         if error := self.failures.errors.get(directory):
             raise error
         ids = self._topic_ids(os.path.dirname(os.path.abspath(directory)))
         epochs = EPOCHS_REBUILT if self._options.rebuilds_epochs else EPOCHS_KEPT
-        root = replace(Root.of("", known), was_clean=False)
+        root = replace(self._root_of("", known), was_clean=False)
         plan = self._plan(directory, self._start_of(directory, root, ids, epochs))
         self._write_broken_records([directory])
         self._messages.report_unscanned(directory)
@@ -93,8 +103,9 @@ class RecoveryPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         # All plans are made before the first is applied: if a broker would not start, nothing may change.
         named = self._globs.named(directory, own_partitions(directory))
-        root, paths = Root.of(directory, known), self._overrides.choose(named)
+        root, paths = self._root_of(directory, known), self._overrides.choose(named)
         self._ends.clear()
+        self._log_starts.clear()
         self._is_single = False
         if self._options.drop_batches:
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
@@ -116,11 +127,17 @@ class RecoveryPlanner(Planner):
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         failed = {partition_of(path) for path in self.failures.paths}
-        ends = {key: end for key, end in self._ends.items() if key not in failed}
-        root = Root.of(directory, known)
-        plan = root.plan(ends, replaces_unreadable=not (self._is_single or self._options.topics))
+        ends, log_starts = (
+            {key: offset for key, offset in found.items() if key not in failed}
+            for found in (self._ends, self._log_starts)
+        )
+        root = self._root_of(directory, known)
+        plan = root.plan(ends, log_starts, replaces_unreadable=not (self._is_single or self._options.topics))
         self._overrides.plan_root(plan, root, is_source=not (self._is_copy and self._is_single))
         return plan
+
+    def _root_of(self, directory: str, known: Known) -> Root:
+        return Root.of(directory, known, as_broker=not self._options.is_salvage)
 
     def name_of_copy(self, directory: str, is_single: bool) -> str:
         return self._overrides.name_of(directory)
@@ -186,8 +203,29 @@ class RecoveryPlanner(Planner):
 
     def _plan(self, directory: str, start: BrokerStart) -> Plan:
         if self._options.is_salvage:
-            return self._reported(self._salvage(directory, start))
+            found = self._salvage(directory, start)
+            if self._leaves_alone(found):
+                found.plan = Plan(directory)
+            return self._reported(found)
         return self._reported(plan_partition(directory, start))
+
+    def _leaves_alone(self, found: "Salvage") -> bool:
+        """Whether a partition is not damaged; then it is added to `left_alone`."""
+        if self.left_alone is None or self._is_damaged is None:
+            return False
+        if found.changes_log or found.log_start is not None or self._changes_more:
+            return False
+        if found.plan and self._is_damaged(found.directory):
+            return False
+        self.left_alone.append(found.directory)
+        return True
+
+    @property
+    def _changes_more(self) -> bool:
+        """Whether the options ask for changes that need no damage."""
+        options = self._options
+        rebuilds = options.rebuilds_epochs and self._is_single
+        return bool(rebuilds or options.topic_id or options.name or options.undeletes or options.resets_epochs)
 
     def _reported(self, found: "Recovery | Salvage") -> Plan:
         """Returns the plan, after reporting why it was made."""
@@ -200,6 +238,8 @@ class RecoveryPlanner(Planner):
         found.plan.facts = facts(found)
         if key := partition_of(found.directory):
             self._ends[key] = found.next_offset
+            if not isinstance(found, Recovery) and found.log_start is not None:
+                self._log_starts[key] = found.log_start
             self._overrides.add(found.directory, found.next_offset)
         return found.plan
 

@@ -30,45 +30,51 @@ class Root:
     unreadable: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, directory: str, known: Mapping[str, RootFile | None]) -> "Root":
-        """Parses the contents of the files as a command has read them."""
+    def of(cls, directory: str, known: Mapping[str, RootFile | None], as_broker: bool) -> "Root":
+        """Parses the contents of the files as a command has read them.
+
+        ``as_broker``: an unreadable checkpoint has no entries; otherwise those that can be read.
+        """
         root = cls(directory, known.get(CLEAN_SHUTDOWN) is not None)
         for name in CHECKPOINTS:
             root.offsets[name] = {}
             if (file := known.get(name)) is None:
                 continue
-            found: dict[tuple[str, int], int] = {}
+            found = root.offsets[name]
             for item in read_offset_checkpoint(file.content):
                 if isinstance(item, SideFileProblem):
-                    root.unreadable[name] = item.message
-                    found = {}
-                    break
-                found[item.topic, item.partition] = item.offset
-            root.offsets[name] = found
+                    root.unreadable.setdefault(name, item.message)
+                else:
+                    found[item.topic, item.partition] = item.offset
+            if name in root.unreadable and as_broker:
+                found.clear()
         return root
 
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
         return self.offsets[checkpoint].get(partition) if partition else None
 
-    def plan(self, ends: dict[tuple[str, int], int], replaces_unreadable: bool = True) -> Plan:
+    def plan(
+        self,
+        ends: Mapping[tuple[str, int], int],
+        log_starts: Mapping[tuple[str, int], int],
+        replaces_unreadable: bool = True,
+    ) -> Plan:
         """Returns the changes after which no recovery point or high watermark is beyond its log end, and no checkpoint
-        is unreadable.
+        is unreadable. ``log_starts``: the new log start offsets of partitions that get one.
 
         Without ``replaces_unreadable`` unreadable ones are kept, because they have entries of other partitions too.
         """
         plan = Plan(self.directory)
         for name in CHECKPOINTS:
-            if name in self.unreadable:
-                if not replaces_unreadable:
-                    continue
-                reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
-                plan.write(name, [build_offset_checkpoint(())], reason)
-                continue
             beyond = {key: end for key, end in ends.items() if self.offsets[name].get(key, -1) > end}
-            if beyond and name != LOG_STARTS:
-                entries = {**self.offsets[name], **beyond}
+            changed = log_starts if name == LOG_STARTS else beyond
+            reason = "pointed beyond the end of a log"
+            if name in self.unreadable:
+                reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
+            if replaces_unreadable if name in self.unreadable else changed:
+                entries = {**self.offsets[name], **changed}
                 rows = [OffsetCheckpoint(*key, offset) for key, offset in entries.items()]
-                plan.write(name, [build_offset_checkpoint(rows)], "pointed beyond the end of a log")
+                plan.write(name, [build_offset_checkpoint(rows)], reason)
         return plan
 
 

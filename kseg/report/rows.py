@@ -98,6 +98,7 @@ def _plan(rows: list[Row]) -> Made:
     total: Row = next((row for row in reversed(rows) if row["type"] == "summary"), {})
     counts = Counter(row["action"] for row in actions)
     damaged = sum(row["type"] == "damage" for row in rows)
+    left_out = sum(row["intactRecords"] for row in rows if row["type"] == "leftOut")
     removed, missing = total.get("removedRecords", 0), total.get("missingOffsets", 0)
     compacted = sum(row["records"] - row["kept"] for row in rows if row["type"] == "compaction")
     cards = [
@@ -120,6 +121,8 @@ def _plan(rows: list[Row]) -> Made:
     harm = []
     if damaged:
         harm.append(plural(damaged, "damaged range", "damaged ranges"))
+    if left_out:
+        harm.append(f"{plural(left_out, 'intact record', 'intact records')} left out")
     if missing:
         harm.append(f"{plural(missing, 'offset', 'offsets')} missing")
     if harm:

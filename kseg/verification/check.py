@@ -44,7 +44,7 @@ class Check:
         self._show, self._progress = show, progress
         self._checker, self._single_process = checker, single_process
         self._paths = paths
-        self._repairs = Repairs(paths)
+        self._repairs = Repairs()
         self._held: list[Finding] = []
         self._held_path = ""
         self._ready: deque[Finding] = deque()

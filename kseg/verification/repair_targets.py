@@ -1,16 +1,26 @@
 """Finds the partition or log directory that the repair of a finding changes, and reads facts about it once."""
 
 import os
-from functools import cached_property
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property, partial
 
+from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.driver.reporter import Recording
+from kseg.changes.driver.run import run
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
+from kseg.findings.table import DROP_UNDECODABLE, FROM_REPLICA, INFO, KINDS
 from kseg.formats.rows import Scratch
-from kseg.formats.suffixes import LOG_07
-from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, read_log_directory
+from kseg.formats.suffixes import LOG, LOG_07
+from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
 from kseg.logdir.partitions import Partitions
+from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.transactional_ids import TransactionState, transaction_states
 from kseg.logdir.waiting_groups import GroupOffsets, group_offsets
+from kseg.recovery.options import BROKER, RecoverOptions
+from kseg.recovery.planner import RecoveryPlanner
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
@@ -20,7 +30,15 @@ from kseg.segment.files import (
     list_partitions,
     parse_partition_name,
 )
+from kseg.segment.survey import FULL
 from kseg.stores import trees
+from kseg.stores.buffers import Buffers
+from kseg.verification.directories.directory_tree import judge_task, tasks_of
+from kseg.verification.report import Finding, Report
+from kseg.verification.settings import CheckSettings
+
+Options = dict[str, str | None]
+"""Options by name; the value of a flag is None."""
 
 
 class RepairTarget:
@@ -31,6 +49,7 @@ class RepairTarget:
         self.root = root
         name = os.path.basename(os.path.abspath(path))
         self.partition = None if root.path == path else parse_partition_name(name)
+        self._removed: dict[tuple[tuple[str, str | None], ...], int] = {}
 
     @property
     def has_other_replicas(self) -> bool:
@@ -41,6 +60,13 @@ class RepairTarget:
     def is_07(self) -> bool:
         """Whether offsets are positions, so that only the end of a file can be removed."""
         return self.partition is not None and any(name.endswith(LOG_07) for name in file_names(self.path))
+
+    def removed_records(self, options: Options) -> int:
+        """Returns the number of intact records that `kseg recover` with these options would remove."""
+        key = tuple(sorted(options.items(), key=str))
+        if key not in self._removed:
+            self._removed[key] = _removed_records(self.path, options)
+        return self._removed[key]
 
     @property
     def topic_id(self) -> str | None:
@@ -108,13 +134,16 @@ class RepairTargets:
 
     def __init__(self) -> None:
         self._targets: dict[str, RepairTarget | None] = {}
+        self._by_path: dict[str, RepairTarget] = {}
         self._roots: dict[str, TargetLogDirectory] = {}
 
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
         if file not in self._targets:
             path = _directory_of(file)
-            self._targets[file] = None if path is None else self._new_target(path)
+            if path is not None and path not in self._by_path:
+                self._by_path[path] = self._new_target(path)
+            self._targets[file] = None if path is None else self._by_path[path]
         return self._targets[file]
 
     def _new_target(self, path: str) -> RepairTarget:
@@ -138,7 +167,8 @@ def _directory_of(file: str) -> str | None:
         return None
     if _is_partition(parent):
         return parent if _is_of_partition(file) else None
-    return parent if _is_log_directory(parent) else None
+    is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
+    return parent if is_own and _is_log_directory(parent) else None
 
 
 def _is_partition(path: str) -> bool:
@@ -158,3 +188,44 @@ def _is_log_directory(path: str) -> bool:
 def _is_of_partition(path: str) -> bool:
     """Whether a command for the partition may change the file."""
     return is_part_of_log(os.path.basename(path)) or not trees.isfile(path)
+
+
+def _removed_records(path: str, options: Options) -> int:
+    recover = RecoverOptions(
+        mode=options.get("--mode") or BROKER,
+        drops_undecodable="--drop-undecodable" in options,
+        scans_all="--full" in options,
+        rebuilds_epochs="--rebuild-epochs" in options,
+        topic_id=options.get("--topic-id"),
+    )
+    recording = Recording()
+    with suppress(KsegError, OSError):  # then the command fails, and removes nothing
+        run([path], partial(RecoveryPlanner, recover, is_damaged=damage_check()), ChangeOptions(is_dry=True), recording)
+    return sum(
+        removed.records or 0
+        for plan in recording.plans
+        for step in plan.steps
+        if step.file.endswith((LOG, LOG_07)) and step.file.partition(".")[0].isdigit()  # a broker serves no others
+        for removed in step.removed
+    )
+
+
+def damage_check(server: ServerProperties | None = None) -> Callable[[str], bool]:
+    """Returns a function that tells whether a check finds something in a partition that salvage repairs."""
+    roots: dict[str, LogDirectory | None] = {}
+    settings = CheckSettings(FULL, int(time.time() * 1000), server=server)
+    buffers = Buffers(settings.max_batch_bytes)
+
+    def is_damaged(partition: str) -> bool:
+        root = os.path.dirname(os.path.abspath(partition))
+        if root not in roots:
+            roots[root] = directory_around(partition)
+        found: list[Finding] = []
+        (task,) = tasks_of(roots[root], [partition])
+        outcome = judge_task(task, settings, Report(found.append), lambda _: None, buffers)
+        return outcome.failure is not None or any(
+            finding.severity != INFO and KINDS[finding.code].repair not in ("", FROM_REPLICA, DROP_UNDECODABLE)
+            for finding in found
+        )
+
+    return is_damaged

@@ -1,8 +1,8 @@
 """Determines the repair of a finding: a complete command, or the decision or data that the user must supply.
 
 The table of findings has the command of each code. Facts about the partition complete it: whether there are other
-replicas, the topic's id. The commands for all findings of a check are merged: one for each partition, or one for the
-log directory.
+replicas, the topic's id, and how many intact records the command would remove. The commands for all findings of a
+partition are merged. A command is for a log directory only if files of the log directory itself are wrong.
 """
 
 import os
@@ -11,23 +11,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID, Kind
+from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
 from kseg.formats.suffixes import SWAP
+from kseg.quantities import plural
 from kseg.shell import named_path
 from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:
-    from kseg.verification.repair_targets import RepairTarget, RepairTargets
+    from kseg.verification.repair_targets import Options, RepairTarget, RepairTargets
 
-MAX_STEPS = 10
-"""Limit of reindex commands for partitions of one log directory; more are merged to one for the directory."""
-
-Options = dict[str, str | None]
-"""Options by name; the value of a flag is None."""
+MAX_STEPS, MAX_PATHS = 10, 1000
+"""Limit of commands that differ only in their partition; more are joined to commands with up to so many PATHs."""
 
 _PLACEHOLDERS = ("UUID", "DIR")
-_SALVAGE: Options = {"--mode": "salvage"}
-_FULL: Options = {"--full": None}
+_SALVAGE: "Options" = {"--mode": "salvage"}
+_FULL: "Options" = {"--full": None}
 _SHOWN_ORDER = ("--mode", "--from-replica", "--full", "--drop-undecodable", "--rebuild-epochs", "--topic-id")
 _OF_TRANSACTIONS = frozenset({
     "open-transaction", "hanging-transaction", "batch-outside-transaction", "coordinator-epoch-falls",
@@ -40,15 +38,14 @@ _ORDER = ("undo", "recover", "reindex")
 
 @dataclass(slots=True)
 class _Wanted:
-    """A command for findings of one target. ``is_single``: the log directory's command does not repair them."""
+    """A command for findings of one target."""
 
     target: "RepairTarget"
     verb: str
-    options: Options = field(default_factory=dict)
+    options: "Options" = field(default_factory=dict)
     codes: dict[str, None] = field(default_factory=dict)
-    is_single: bool = False
 
-    def add(self, options: Options, codes: Iterable[str]) -> None:
+    def add(self, options: "Options", codes: Iterable[str]) -> None:
         self.options |= options
         self.codes.update(dict.fromkeys(codes))
         if "--mode" in self.options:
@@ -60,18 +57,14 @@ class _Wanted:
 
 
 class Repairs:
-    """Adds the repair to each finding, and collects the commands that repair all findings.
+    """Adds the repair to each finding, and collects the commands that repair all findings."""
 
-    ``paths``: the checked paths; no command is for a log directory that is not among them.
-    """
-
-    def __init__(self, paths: Iterable[str] = ()) -> None:
-        self._paths = frozenset(path.rstrip("/") or path for path in paths)
+    def __init__(self) -> None:
         self._opened_targets: RepairTargets | None = None
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
         self._refused: set[str] = set()
-        """Partitions that a broker does not load, and their log directories: only salvage changes these."""
+        """Partitions that a broker does not load: only salvage changes these."""
 
     def _targets(self) -> "RepairTargets":
         if self._opened_targets is None:
@@ -128,12 +121,31 @@ class Repairs:
             finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, target.path)})
         if any(value in _PLACEHOLDERS for value in options.values()):
             return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
-        finding = finding._replace(repair=_argv(verb, options, target.path), needs=needs)
+        removed = 0
+        if verb == "recover":
+            options, removed = _least_removing(target, options, is_decided=needs == DECISION)
+        argv = _argv(verb, options, target.path)
+        if removed or needs == DECISION:
+            return self._deciding(finding, target, argv, removed, is_listed)
+        finding = finding._replace(repair=argv, needs=needs)
         if needs is not None:
             return self._needing(finding, needs, target)
         if is_listed:
-            self._want(target, verb, options, finding.code, kind)
+            wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
+            wanted.add(options, [finding.code])
         return finding
+
+    def _deciding(
+        self, finding: Finding, target: "RepairTarget", argv: list[str], removed: int, is_listed: bool
+    ) -> Finding:
+        """Returns a finding whose repair is a decision: ``argv`` would remove so many intact records."""
+        removed = finding.details.get("removedRecords", removed)
+        if removed:
+            lost = plural(removed, "record", "records")
+            finding = finding._replace(message=f"{finding.message}; {' '.join(argv[:-1])} would remove {lost}")
+        details = finding.details | {"removedRecords": removed, "otherRepair": argv}
+        finding = finding._replace(details=details)
+        return self._needing(finding, DECISION, target, argv) if is_listed else finding._replace(needs=DECISION)
 
     def _with_coordinator_facts(self, finding: Finding) -> Finding:
         """Returns the finding with facts from the coordinator of its transaction."""
@@ -142,21 +154,21 @@ class Repairs:
         target = self._targets().target_of(finding.file)
         return finding if target is None else with_coordinator_facts(finding, target)
 
-    def _needing(self, finding: Finding, needs: str | None, target: "RepairTarget | None") -> Finding:
+    def _needing(
+        self, finding: Finding, needs: str | None, target: "RepairTarget | None", argv: list[str] | None = None
+    ) -> Finding:
         path = target.path if target else finding.file
-        command = tuple(finding.repair or (KINDS[finding.code].repair,))
-        need = self._needs.setdefault((needs or "", path, command), Need(needs or "", path, [], finding.repair))
+        command = tuple(argv or finding.repair or (KINDS[finding.code].repair,))
+        removed = finding.details.get("removedRecords", 0)
+        need = self._needs.setdefault(
+            (needs or "", path, command), Need(needs or "", path, [], argv or finding.repair, removed)
+        )
         if finding.code not in need.codes:
             need.codes.append(finding.code)
         if KINDS[finding.code].is_refused:
             found = target or self._targets().target_of(os.path.dirname(finding.file) or ".")
-            self._refused.update((found.path, found.root.path) if found else ())
+            self._refused.update([found.path] if found else ())
         return finding._replace(needs=needs)
-
-    def _want(self, target: "RepairTarget", verb: str, options: Options, code: str, kind: Kind) -> None:
-        wanted = self._wanted.setdefault((target.path, verb), _Wanted(target, verb))
-        wanted.add(options, [code])
-        wanted.is_single |= kind.is_repaired_alone or "--topic-id" in options or "--from-replica" in options
 
     def needs(self) -> list[Need]:
         """Returns the findings that no command alone repairs, by need and path."""
@@ -173,13 +185,8 @@ class Repairs:
         for need in self._needs.values():
             if (filling := self._from_replica(need)) is not None:
                 filling.add({}, need.codes)
-        wanted = list(_without_lesser(self._loadable()))
-        by_root: dict[str, list[_Wanted]] = defaultdict(list)
-        for one in wanted:
-            by_root[one.target.root.path].append(one)
-        merged = [step for root, of_root in by_root.items() for step in self._of_root(root, of_root)]
-        merged.sort(key=_step_order)
-        return [RepairStep(one.argv, list(one.codes)) for one in merged]
+        wanted = sorted(_without_lesser(self._loadable()), key=_step_order)
+        return list(_joined(wanted))
 
     def _loadable(self) -> dict[tuple[str, str], _Wanted]:
         """Returns the commands, with salvage where no other command loads the partition."""
@@ -187,31 +194,10 @@ class Repairs:
         for (path, verb), one in self._wanted.items():
             if path in self._refused and verb in ("recover", "reindex"):
                 options = one.options if verb == "recover" else {}
-                found.setdefault((path, "recover"), _Wanted(one.target, "recover", is_single=one.is_single)).add(
-                    options | _SALVAGE, one.codes
-                )
+                found.setdefault((path, "recover"), _Wanted(one.target, "recover")).add(options | _SALVAGE, one.codes)
             else:
                 found[path, verb] = one
         return found
-
-    def _of_root(self, root: str, wanted: list[_Wanted]) -> list[_Wanted]:
-        """Returns the commands for a log directory's partitions; one for all of them if possible."""
-        if root not in self._paths:
-            return wanted
-        recovers = [one for one in wanted if one.verb == "recover"]
-        reindexes = [one for one in wanted if one.verb == "reindex"]
-        others = [one for one in wanted if one.verb not in ("recover", "reindex")]
-        if root not in self._refused:
-            whole = _merged(root, recovers)
-            if whole is not None:
-                if "--mode" in whole.options:
-                    for one in reindexes:  # salvage rebuilds the side files of all partitions
-                        whole.add({}, one.codes)
-                    reindexes = []
-                recovers = [whole]
-        if len(reindexes) > MAX_STEPS:
-            reindexes = [_merged(root, reindexes) or reindexes[0]]
-        return [*others, *recovers, *reindexes]
 
 
 def _repairs_log(finding: Finding) -> bool:
@@ -223,19 +209,40 @@ def _step_order(wanted: _Wanted) -> tuple[bool, int]:
     return wanted.target.partition is None, _ORDER.index(wanted.verb) if wanted.verb in _ORDER else len(_ORDER)
 
 
-def _merged(root: str, wanted: list[_Wanted]) -> _Wanted | None:
-    """Returns one command for all, None if the partitions need different ones."""
-    if not wanted or any(one.is_single for one in wanted):
-        return None
-    modes = {one.options.get("--mode") for one in wanted if one.target.partition is not None}
-    if len(modes) > 1 and wanted[0].verb == "recover":
-        return None
-    from kseg.verification.repair_targets import RepairTarget
-
-    merged = _Wanted(RepairTarget(root, wanted[0].target.root), wanted[0].verb)
+def _joined(wanted: list[_Wanted]) -> Iterator[RepairStep]:
+    """Yields the commands in order. Those that differ only in their partition are joined if there are many."""
+    groups: dict[tuple[object, ...], list[_Wanted]] = defaultdict(list)
     for one in wanted:
-        merged.add(one.options, one.codes)
-    return merged
+        groups[one.target.partition is None, one.verb, *sorted(one.options.items())].append(one)
+    for group in groups.values():
+        size = 1 if len(group) <= MAX_STEPS else MAX_PATHS
+        for start in range(0, len(group), size):
+            some = group[start : start + size]
+            codes = dict.fromkeys(code for one in some for code in one.codes)
+            yield RepairStep([*some[0].argv, *(one.argv[-1] for one in some[1:])], list(codes))
+
+
+def _least_removing(target: "RepairTarget", options: "Options", is_decided: bool) -> "tuple[Options, int]":
+    """Returns the options of a recovery that removes no intact records, if there are such, and the number it removes.
+
+    Mode broker may cut intact records off if other replicas have them. ``is_decided``: the user decides on this mode.
+    """
+    if "--from-replica" in options:
+        return options, 0
+    if target.partition is None:  # mode broker would change healthy partitions
+        options = _as_salvage(options)
+    elif "--mode" not in options and target.has_other_replicas and not is_decided:
+        return options, 0
+    removed = target.removed_records(options)
+    if removed and not is_decided and "--mode" not in options and not target.is_07:
+        salvage = _as_salvage(options)
+        if not target.removed_records(salvage):
+            return salvage, 0
+    return options, removed
+
+
+def _as_salvage(options: "Options") -> "Options":
+    return {name: value for name, value in options.items() if name != "--full"} | _SALVAGE
 
 
 def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]:
@@ -244,13 +251,13 @@ def _without_lesser(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[_Wanted]
     for (path, verb), one in wanted.items():
         recover = wanted.get((path, "recover"))
         if verb == "reindex" and recover is not None:
-            recover.add(_FULL, one.codes)
+            recover.add(_least_removing(one.target, recover.options | _FULL, is_decided=False)[0], one.codes)
         elif verb != "recover":
             yield one
     yield from (one for (_, verb), one in wanted.items() if verb == "recover")
 
 
-def _parsed(repair: str) -> tuple[str, Options]:
+def _parsed(repair: str) -> "tuple[str, Options]":
     """Parses a repair of the table into command and options."""
     _, verb, *words = repair.split()
     options: Options = {}
@@ -261,7 +268,7 @@ def _parsed(repair: str) -> tuple[str, Options]:
     return verb, options
 
 
-def _argv(verb: str, options: Options, path: str) -> list[str]:
+def _argv(verb: str, options: "Options", path: str) -> list[str]:
     names = sorted(options, key=lambda name: _SHOWN_ORDER.index(name) if name in _SHOWN_ORDER else len(_SHOWN_ORDER))
     words = [word for name in names for word in (name, options[name]) if word is not None]
     return ["kseg", verb, *words, named_path(path)]

@@ -96,13 +96,15 @@ class RepairStep(NamedTuple):
 class Need(NamedTuple):
     """Findings of these codes at ``path`` that no command alone repairs; ``needs`` is one of NEEDS.
 
-    ``argv``: the command that applies a decision, None if there is none.
+    ``argv``: the command that applies a decision, None if there is none; ``removed``: the intact records that it
+    removes.
     """
 
     needs: str
     path: str
     codes: list[str]
     argv: list[str] | None
+    removed: int = 0
 
 
 class NodeStart(NamedTuple):

@@ -51,16 +51,34 @@ def test_salvage_stands_for_what_it_repairs_too(logs: Path) -> None:
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")], ["kseg", "reindex", str(logs / "a-1")]]
 
 
-def test_one_command_for_a_log_directory(logs: Path) -> None:
-    repairs = Repairs((f"{logs}/",))
+def test_a_command_of_its_own_for_each_partition(logs: Path) -> None:
+    repairs = Repairs()
     repairs.with_repair(found("bad-length", logs / "a-0"))
     repairs.with_repair(found("index-corrupt", logs / "a-1", ".index"))
     repairs.with_repair(found("truncated-batch", logs / "a-2"))
-    assert commands(repairs) == [[*SALVAGE, str(logs)]]
+    salvages = [[*SALVAGE, str(logs / name)] for name in ("a-0", "a-2")]
+    assert commands(repairs) == [*salvages, ["kseg", "reindex", str(logs / "a-1")]]
 
 
-def test_partitions_by_themselves_where_the_log_directory_would_be_refused(logs: Path) -> None:
-    repairs = Repairs((str(logs),))
+def test_a_log_directory_only_for_its_own_files(logs: Path) -> None:
+    (logs / "recovery-point-offset-checkpoint").touch()
+    repairs = Repairs()
+    own = found("unreadable-checkpoint", logs)._replace(file=str(logs / "recovery-point-offset-checkpoint"))
+    assert repairs.with_repair(own).repair == [*SALVAGE, str(logs)]
+    repairs.with_repair(found("bad-length", logs / "a-0"))
+    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")], [*SALVAGE, str(logs)]]
+
+
+def test_a_file_beside_partitions_has_no_repair(logs: Path) -> None:
+    """It is no file of a broker: no command changes it, nor the directory for it."""
+    (logs / "passwd").touch()
+    repairs = Repairs()
+    finding = repairs.with_repair(found("nonsense-block", logs)._replace(file=str(logs / "passwd")))
+    assert (finding.repair, finding.needs, commands(repairs)) == (None, "decision", [])
+
+
+def test_a_partition_beside_a_name_that_no_broker_starts_with(logs: Path) -> None:
+    repairs = Repairs()
     repairs.with_repair(found("bad-length", logs / "a-0"))
     repairs.with_repair(found("broker-would-not-start", logs / "a-1"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
@@ -69,18 +87,18 @@ def test_partitions_by_themselves_where_the_log_directory_would_be_refused(logs:
 
 @pytest.mark.parametrize("others", [["index-corrupt"], ["orphan-index"], ["index-corrupt", "orphan-index"]])
 def test_a_partition_that_no_broker_loads_is_salvaged(others: list[str], logs: Path) -> None:
-    repairs = Repairs((str(logs),))
+    repairs = Repairs()
     repairs.with_repair(found("broker-would-not-start", logs / "a-0"))
     for code in others:
         repairs.with_repair(found(code, logs / "a-0", ".index"))
     assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
 
 
-def test_many_indexes_are_rebuilt_by_one_command(logs: Path) -> None:
-    repairs = Repairs((str(logs),))
-    for number in range(MAX_STEPS + 1):
-        repairs.with_repair(found("index-corrupt", logs / f"a-{number}", ".index"))
-    assert commands(repairs) == [["kseg", "reindex", str(logs)]]
+def test_one_command_for_many_partitions_and_no_other(logs: Path) -> None:
+    repairs, damaged = Repairs(), [str(logs / f"a-{number}") for number in range(1, MAX_STEPS + 2)]
+    for path in damaged:
+        repairs.with_repair(found("index-corrupt", Path(path), ".index"))
+    assert commands(repairs) == [["kseg", "reindex", *damaged]]
 
 
 def test_what_only_a_replica_has_says_so(logs: Path) -> None:
@@ -161,7 +179,8 @@ def test_the_topic_id_is_that_of_the_metadata(logs: Path) -> None:
 def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
     repairs = Repairs()
     finding = repairs.with_repair(found(code, logs / "a-0")._replace(file=str(logs / "a-0")))
-    assert (finding.repair, finding.needs) == (["kseg", "recover", str(logs / "a-0")], "decision")
+    assert (finding.repair, finding.needs) == (None, "decision")
+    assert finding.details == {"removedRecords": 0, "otherRepair": ["kseg", "recover", str(logs / "a-0")]}
     assert repairs.steps() == []
     assert "kseg recover --from-replica" in KINDS[code].means
 

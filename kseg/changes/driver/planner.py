@@ -50,6 +50,8 @@ class Planner:
         self.reporter = reporter
         self.failures = Failures(reporter)
         """Partitions of a log directory that could not be planned or changed: `plan_root` must leave them out."""
+        self.left_alone: list[str] | None = None
+        """Partitions that stay as they are because they are not damaged, if the command looks for such."""
 
     def plan_partition(self, directory: str, known: Known) -> Plan | Iterator[Plan]:
         """Plans a single partition given as PATH; ``known``: the files of its log directory.

@@ -40,6 +40,8 @@ class Outcome:
     errors: dict[str, KsegError] = field(default_factory=dict)
     conclusion: list[str] = field(default_factory=list)
     """Sentences about all partitions together."""
+    left_alone: list[str] | None = None
+    """Partitions that stay as they are because they are not damaged, if the command looks for such."""
 
     @property
     def failed(self) -> list[str]:
@@ -68,6 +70,7 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
         damage_remains=planner.damage_remains,
         errors=dict(failures.errors),
         conclusion=planner.conclusion(),
+        left_alone=planner.left_alone,
     )
 
 

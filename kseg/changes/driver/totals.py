@@ -37,6 +37,8 @@ class PlanTotals:
     kept: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """Paths and partitions that failed, in order."""
+    left_alone: list[str] | None = None
+    """Partitions that stay as they are because they are not damaged, if the command looks for such."""
     missing_offsets: int = 0
     gaps: list[tuple[str, int, int]] = field(default_factory=list)
     has_changed: bool = False

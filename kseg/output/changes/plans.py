@@ -159,6 +159,12 @@ class TextPlans(PlanPrinter):
 
     def _finish(self, notices: Notices, status: int) -> None:
         totals = self.totals
+        if totals.left_alone:
+            notices.warning(
+                f"not damaged, left as they are: {plural(len(totals.left_alone), 'partition', 'partitions')}"
+            )
+            for directory in totals.left_alone:
+                notices.detail(f"{directory}: is not damaged and stays as it is")
         if not totals.directories:
             self._finish_undone(notices, status)
             return
@@ -209,6 +215,7 @@ class JsonPlans(PlanPrinter):
 
     def _finish(self, notices: Notices, status: int) -> None:
         totals = self.totals
+        left_alone = totals.left_alone
         self._put(
             {
                 "type": "summary",
@@ -229,6 +236,7 @@ class JsonPlans(PlanPrinter):
                 "kept": [name_value(path) for path in totals.kept],
                 "failed": [name_value(path) for path in totals.failed],
             }
+            | ({} if left_alone is None else {"leftAlone": [name_value(path) for path in left_alone]})
         )
         self.sink.flush()
 

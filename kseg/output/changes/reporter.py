@@ -59,6 +59,7 @@ class ChangeReporter:
         totals = self.printer.totals
         totals.damage_remains, totals.failed = outcome.damage_remains, outcome.failed
         totals.has_changed |= outcome.has_changed
+        totals.left_alone = outcome.left_alone
         self.printer.finish(self.notices, outcome.exit_status)
 
     def progress(self, paths: Sequence[str] | None = None) -> Progress:

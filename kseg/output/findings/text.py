@@ -10,6 +10,7 @@ from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
+from kseg.quantities import plural
 from kseg.shell import quoted, shell_line
 from kseg.verification.report import Finding, Need, Report
 
@@ -120,7 +121,8 @@ def _show_needs(needs: list[Need], notices: Notices) -> None:
             how = " (kseg recover --from-replica)" if KINDS[need.codes[0]].repair == FROM_REPLICA else ""
             notices.warning(f"{NEEDED[name]}{how}, for {_some(need.codes)}:", quoted(need.path))
             if need.argv:
-                notices.warning("one way:", shell_line(need.argv))
+                removes = f", which removes {plural(need.removed, 'record', 'records')}" if need.removed else ""
+                notices.warning(f"one way{removes}:", shell_line(need.argv))
         if len(of_name) > NEXT_STEPS:
             notices.warning(f"{NEEDED[name]}: {len(of_name) - NEXT_STEPS} more places")
 

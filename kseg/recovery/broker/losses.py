@@ -1,14 +1,28 @@
 """Counts the intact batches in bytes that a recovery removes; salvage would keep them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kseg.formats.message_set import MIN_BYTES
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
-from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OFFSET,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    MAGIC_V2,
+    V2_COUNT,
+    V2_LAST_OFFSET_DELTA,
+)
+from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT, be32, be64
 from kseg.kernel.scan import chain, headers
+from kseg.segment.batches import Message
+from kseg.segment.damage import crc_holds
 from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.reader import UNREADABLE, Run, SegmentReader
-from kseg.stores.source import open_source
+from kseg.stores.source import Source, open_source
 from kseg.stores.unreadable import unreadable_error
 
 
@@ -65,6 +79,36 @@ def lost_behind(path: str, position: int) -> Loss:
     if found.batches:
         found.first_offset, found.last_offset = state.first_offset, state.last_offset
     found.first_timestamp, found.last_timestamp = state.least_timestamp, state.largest_timestamp
+    return found
+
+
+def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Loss]:
+    """Returns the intact batches at the start of each of these ranges of a file. Raises PathError if the file cannot
+    be read."""
+    if not ranges:
+        return []
+    with open_source(path) as source:
+        return [_intact_in(source, range_, scratch) for range_ in ranges]
+
+
+def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:
+    found, start = Loss(), range_.position
+    while start + MIN_BYTES <= range_.end:
+        head = bytes(source.buffer[start : start + HEADER_BYTES])
+        end = start + be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
+        is_v2 = head[ENTRY_MAGIC] == MAGIC_V2
+        is_whole = start + (HEADER_BYTES if is_v2 else MIN_BYTES) <= end <= range_.end and head[ENTRY_MAGIC] <= MAGIC_V2
+        if not is_whole or not crc_holds(source.buffer, start, end):
+            break
+        first = last = be64(head, ENTRY_OFFSET)
+        if is_v2:
+            last, records = first + be32(head, V2_LAST_OFFSET_DELTA), be32(head, V2_COUNT)
+        else:
+            data = bytes(source.buffer[start:end])
+            seen = inspect(Message(data, 0, len(data), data[ENTRY_MAGIC], True, scratch), scratch)
+            first, records = first if seen.first_offset is None else seen.first_offset, seen.count
+        found.add(Loss(1, max(records, 0), max(first, 0), max(last, 0)))
+        start = end
     return found
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from heapq import merge
 
 from kseg.changes.plan import Content, Piece, Range
+from kseg.errors import PathError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import (
@@ -126,12 +127,17 @@ class Layout:
 
 
 def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
-    """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout."""
+    """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout.
+
+    Raises PathError if their lengths are not those of the layout.
+    """
     at, end = 0, len(data)
     while at < end:
         positions, sizes = list[int](), list[int]()
         while at < end and len(positions) < FRAMES_PER_CALL:
-            size = _LENGTH.unpack_from(data, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD
+            size = _LENGTH.unpack_from(data, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD if at + ENTRY_OVERHEAD <= end else 0
+            if not ENTRY_OVERHEAD < size <= end - at:
+                raise PathError("a segment has changed while it was read")
             positions.append(at)
             sizes.append(size)
             at += size

@@ -13,7 +13,8 @@ from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.plan import Plan, Range, Removed
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SEGMENT_SUFFIXES, SNAPSHOT
-from kseg.recovery.broker.loading import PartitionLoad
+from kseg.recovery.broker.loading import PartitionLoad, offsets_of_loss
+from kseg.recovery.broker.losses import Loss, intact_in
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
@@ -48,13 +49,14 @@ _MISNAMED = "a segment is named by its base offset"
 
 @dataclass(slots=True)
 class Salvage:
-    """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed.
+    """The plan for one partition. ``cuts``: the removed ranges by file; ``more_cuts``: the number of those not listed;
+    ``intact``: the loss in those that hold intact batches, by file and position.
 
     ``repaired``: number of batches with a repaired header; ``moved``: number of moved runs of batches; ``ambiguous``:
     removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
     offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
     batches that are kept; ``unrepaired``: sentences about other problems that remain; ``not_dropped``: offsets to drop
-    that no intact batch has.
+    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log.
     """
 
     directory: str
@@ -62,13 +64,20 @@ class Salvage:
     next_offset: int
     cuts: list[tuple[str, Damage]] = field(default_factory=list)
     more_cuts: int = 0
+    intact: dict[tuple[str, int], Loss] = field(default_factory=dict)
     repaired: int = 0
     moved: int = 0
     ambiguous: int = 0
     is_compacted: bool = False
     remains: list[Remaining] = field(default_factory=list)
     unrepaired: str = ""
+    log_start: int | None = None
     not_dropped: list[int] = field(default_factory=list)
+
+    @property
+    def changes_log(self) -> bool:
+        """Whether batches are changed, removed or moved, not only side files and leftovers."""
+        return any(step.file.endswith(LOG) or step.target.endswith(LOG) for step in self.plan.steps)
 
 
 def plan_salvage(
@@ -164,6 +173,8 @@ class SalvageLoad(PartitionLoad):
         self._layouts: dict[int, Layout] = {}
         self._others: list[SegmentDraft] = []
         """Files that make no segment."""
+        self._removed: dict[str, list[Removed]] = {}
+        """The removed ranges by file."""
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
         self._gaps: list[tuple[int, int]] = []
         self._accepted = accepted_gaps(workspace.directory)
@@ -209,6 +220,10 @@ class SalvageLoad(PartitionLoad):
         self._arrange(drafts)
         self._leave_out(drafts, self._rejected)
         self._drafted = drafts
+        holds_batches = any(not draft.is_empty for draft in drafts)
+        if holds_batches and drafts[-1].next_offset < self.start.log_start_offset:  # a broker would delete all segments
+            self._result.log_start = drafts[0].contents.base
+            self.start = replace(self.start, log_start_offset=drafts[0].contents.base)
         segments = self._without_stranded_end(drafts)
         self._remove_others()
         self._write_all(segments)
@@ -240,7 +255,6 @@ class SalvageLoad(PartitionLoad):
             return drafts
         kept = [draft for draft in drafts if not (draft.is_empty and draft.contents.base > ends[-1])]
         for draft in drafts[len(kept) :]:
-            self._record(draft)
             self._remove(draft, f"holds no batch, and the log ends at offset {ends[-1]}")
         return kept
 
@@ -288,14 +302,10 @@ class SalvageLoad(PartitionLoad):
     def _remove_others(self) -> None:
         """Removes the files that make no segment."""
         for draft in self._others:
-            self._record(draft)
             self._remove(draft, "its batches belong to other segments, or are duplicates")
 
     def _remove(self, draft: SegmentDraft, reason: str) -> None:
-        removed = [
-            Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in draft.contents.cuts.listed
-        ]
-        self.workspace.delete(draft.file, reason, removed)
+        self.workspace.delete(draft.file, reason, self._recorded(draft))
         for suffix in INDEX_SUFFIXES if draft.file.endswith(LOG) else ():
             self.workspace.delete(draft.file.removesuffix(LOG) + suffix, reason)
 
@@ -322,11 +332,11 @@ class SalvageLoad(PartitionLoad):
     def _write(self, draft: SegmentDraft) -> None:
         """Writes a changed segment to the workspace."""
         workspace, name, layout, kept = self.workspace, draft.name, draft.layout(), draft.contents
-        self._record(draft)
+        recorded = self._recorded(draft)
+        removed = recorded if draft.file == name else []  # otherwise the old file is removed later
         reason = self._reason(draft)
         if kept.cuts.more:
             reason += f" ({kept.cuts.more} more than are listed)"
-        removed = [Removed(cut.position, cut.length, f"{cut.code}: {cut.message}") for cut in kept.cuts.listed]
         if not len(layout) and not kept.is_last:
             for suffix in SEGMENT_SUFFIXES:
                 workspace.delete(name.removesuffix(LOG) + suffix, reason, removed if suffix == LOG else ())
@@ -340,17 +350,35 @@ class SalvageLoad(PartitionLoad):
         self._layouts[kept.base] = layout
 
     def _reason(self, draft: SegmentDraft) -> str:
-        return "damaged ranges are cut out" if draft.contents.cuts else "batches are moved to their offsets"
+        if not draft.contents.cuts:
+            return "batches are moved to their offsets"
+        is_damaged = any(not one.records for one in self._recorded(draft))
+        return "damaged ranges are cut out" if is_damaged else "intact batches are left out"
 
-    def _record(self, draft: SegmentDraft) -> None:
+    def _recorded(self, draft: SegmentDraft) -> list[Removed]:
+        """Adds a segment to the result, once. Returns the removed ranges of its file."""
+        if draft.file in self._removed:
+            return self._removed[draft.file]
         found, cuts = self._result, draft.contents.cuts
-        found.cuts += [(draft.file, cut) for cut in sorted(cuts.listed, key=lambda cut: cut.position)]
+        listed = sorted(cuts.listed, key=lambda cut: cut.position)
+        losses = intact_in(draft.contents.path, listed, self._scratch)
+        found.cuts += [(draft.file, cut) for cut in listed]
+        found.intact |= {
+            (draft.file, cut.position): loss for cut, loss in zip(listed, losses, strict=True) if loss.batches
+        }
         found.more_cuts += cuts.more
         found.ambiguous += draft.contents.ambiguous
         found.moved += sum(self._is_moved(part) for part in draft.extra)
         found.repaired += (
             sum(bool(part.head) for part in draft.layout()) if draft.name and draft.has_repaired_headers else 0
         )
+        self._removed[draft.file] = [
+            Removed(
+                cut.position, cut.length, f"{cut.code}: {cut.message}", *offsets_of_loss(loss), loss.records or None
+            )
+            for cut, loss in zip(listed, losses, strict=True)
+        ]
+        return self._removed[draft.file]
 
     def _is_moved(self, part: SalvagedBatches) -> bool:
         """Whether batches come from another place in the partition."""

@@ -301,6 +301,23 @@ const plan = () => {
     damages,
     "damaged ranges",
   );
+  const leftOut = data.rows.filter((row) => row.type === "leftOut");
+  tableSection(
+    "left-out",
+    "Intact batches left out",
+    number(leftOut.length),
+    [
+      ["file", "File", name, "place"],
+      ["position", "Position", number, 1],
+      ["length", "Bytes", bytes, 1],
+      ["intactRecords", "Records", number, 1],
+      ["firstOffset", "From offset", number, 1],
+      ["lastOffset", "To offset", number, 1],
+      ["message", "Why", name],
+    ],
+    leftOut,
+    "intact batches left out",
+  );
   const gaps = data.rows.findLast((row) => row.type === "summary")?.gaps ?? [];
   tableSection(
     "gaps",

@@ -37,8 +37,9 @@ class CheckpointRule(Rule):
         segments = self.partition.segments
         below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
         if below:
+            records = sum(before.records for before in below)
             text = f"the log start offset is {start}; segments below it: {len(below)}"
-            details = {"startOffset": start, "segments": len(below)}
+            details = {"startOffset": start, "segments": len(below), "removedRecords": records}
             self.report.add(
                 "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details
             )

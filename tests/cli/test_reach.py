@@ -1,0 +1,115 @@
+"""What a named command changes: only what is damaged; none of them removes intact records."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.command import TESTDATA, Kseg
+
+CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
+LOG_STARTS = "log-start-offset-checkpoint"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
+
+
+def contents(logs: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(logs)): path.read_bytes()
+        for path in sorted(logs.rglob("*"))
+        if path.is_file() and not (path.name.startswith((".lock", ".kseg-")) or ".kseg-quarantine" in path.parts)
+    }
+
+
+def changed(before: dict[str, bytes], logs: Path) -> set[str]:
+    after = contents(logs)
+    return {name.split("/")[0] for name in before.keys() | after if before.get(name) != after.get(name)}
+
+
+def judged(kseg: Kseg, *paths: Path) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """The errors, and the commands that come next."""
+    objects = kseg("verify", "--format", "json", *paths).objects
+    return [row for row in objects if row.get("severity") == "error"], objects[-1]["next"]
+
+
+def flipped(partition: Path) -> None:
+    log = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[len(data) // 2] ^= 4
+    log.write_bytes(data)
+
+
+def without_index(partition: Path) -> None:
+    next(partition.glob("*.index")).unlink()
+
+
+def with_bad_epochs(partition: Path) -> None:
+    (partition / "leader-epoch-checkpoint").write_text("0\n1\nx y\n")
+
+
+@pytest.mark.parametrize("damage", [flipped, without_index, with_bad_epochs])
+def test_a_named_command_changes_one_partition(damage: Callable[[Path], None], kseg: Kseg, logs: Path) -> None:
+    damage(logs / "gz-0")
+    before = contents(logs)
+    for argv in judged(kseg, logs)[1]:
+        assert kseg(*argv[1:]).status == 0
+    assert changed(before, logs) - {".kafka_cleanshutdown"} == {"gz-0"}
+    assert judged(kseg, logs) == ([], [])
+
+
+def test_salvage_leaves_what_is_not_damaged(kseg: Kseg, logs: Path) -> None:
+    flipped(logs / "lz-2")
+    before = contents(logs)
+    outcome = kseg("recover", "--mode", "salvage", "--format", "json", logs)
+    assert changed(before, logs) - {".kafka_cleanshutdown"} == {"lz-2"}
+    names = {path.name for path in logs.iterdir() if path.is_dir()} - {"lz-2"}
+    assert {Path(path).name for path in outcome.objects[-1]["leftAlone"]} == names
+    assert (
+        f"not damaged, left as they are: {len(names) + 1} partitions" in kseg("recover", "--mode", "salvage", logs).err
+    )
+
+
+def test_only_an_unreadable_checkpoint_is_written_anew(kseg: Kseg, logs: Path) -> None:
+    points = logs / "recovery-point-offset-checkpoint"
+    points.write_text(points.read_text() + "nonsense\n")
+    before = contents(logs)
+    _, commands = judged(kseg, logs)
+    assert commands == [["kseg", "recover", "--mode", "salvage", str(logs)]]
+    assert kseg(*commands[0][1:]).status == 0
+    assert changed(before, logs) - {".kafka_cleanshutdown"} == {points.name}
+    assert points.read_bytes() == before[points.name].removesuffix(b"nonsense\n")
+
+
+def test_a_log_start_beyond_the_end_is_a_decision(kseg: Kseg, logs: Path) -> None:
+    (logs / LOG_STARTS).write_text("0\n1\ngz 0 5000\n")
+    (error,), commands = judged(kseg, logs)
+    assert (error["code"], error["repair"], error["needs"], commands) == ("log-start-beyond-end", None, "decision", [])
+    assert error["details"]["removedRecords"] == 318
+    assert "kseg recover would remove 318 records" in error["message"]
+    plan = kseg("recover", "--dry-run", "--format", "json", logs / "gz-0").objects[-1]
+    assert plan["removedRecords"] == 318
+    before = contents(logs)
+    assert kseg("recover", "--mode", "salvage", logs / "gz-0").status == 0
+    assert {name for name in before if name.startswith("gz-0/") and name.endswith(".log")} <= contents(logs).keys()
+    assert (logs / LOG_STARTS).read_text() == "0\n1\ngz 0 0\n"
+    assert judged(kseg, logs) == ([], [])
+
+
+def test_batches_that_must_go_are_counted_and_called_intact(kseg: Kseg, logs: Path) -> None:
+    """A segment of another partition, whose offsets are taken."""
+    log = next((logs / "lz-2").glob("*.log"))
+    shutil.copy(log, logs / "gz-0" / f"{int(log.stem) + 1:020}.log")
+    errors, commands = judged(kseg, logs / "gz-0")
+    assert {(error["repair"], error["needs"]) for error in errors} == {(None, "decision")}
+    assert [argv for argv in commands if "salvage" in argv] == []
+    outcome = kseg("recover", "--mode", "salvage", "--dry-run", "--format", "json", logs / "gz-0")
+    gone = sum(row["intactRecords"] for row in outcome.of_type("leftOut"))
+    assert outcome.objects[-1]["removedRecords"] == gone > 0
+    assert outcome.of_type("damage") == []
+    (overlap,) = (error for error in errors if error["code"] == "segments-overlap")
+    assert overlap["details"]["removedRecords"] == gone

@@ -160,6 +160,19 @@ DIRECTORY_KINDS: dict[str, Kind] = {
         "The cleaner restarts at the start of the log (up to 2.2 it fails on the partition).",
         RECOVER,
     ),
+    "commit-beyond-end": Kind(
+        WARNING,
+        "A consumer group has committed an offset beyond the end of the log.",
+        "Records that the group has read are missing here, or the commit was set by hand. The group resets its offset "
+        "by auto.offset.reset, and may read everything again or skip records.",
+        needs=DECISION,
+    ),
+    "commit-below-start": Kind(
+        INFO,
+        "A consumer group has committed an offset below the log start.",
+        "Retention removed records before the group read them. The group resets its offset by auto.offset.reset; its "
+        "lag is at most the length of the log.",
+    ),
     "segments-below-log-start": Kind(
         INFO,
         "Whole segments are below the log start offset.",

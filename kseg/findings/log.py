@@ -208,6 +208,13 @@ LOG_KINDS: dict[str, Kind] = {
         "Retention by time keeps the segment and all later ones until that time has passed: see kseg retain --explain.",
         needs=DECISION,
     ),
+    "early-timestamp": Kind(
+        WARNING,
+        "All timestamps of a segment are 0, or in seconds instead of ms.",
+        "Retention by time deletes such segments at its next check, also the one written last; searches by time find "
+        "nothing. Let producers send ms, or set message.timestamp.type=LogAppendTime.",
+        needs=DECISION,
+    ),
     "old-message-format": Kind(
         INFO,
         "Messages of format v0 or v1, from before Kafka 0.11.",

@@ -3,6 +3,13 @@
 from kseg.findings.kind import BROKER, DECISION, ERROR, INFO, REPLICA, WARNING, Kind
 
 REMOTE_KINDS: dict[str, Kind] = {
+    "remote-metadata-incomplete": Kind(
+        WARNING,
+        "__remote_log_metadata has updates of remote segments whose first event is missing.",
+        "The topic has lost its oldest records, by retention or truncation. A broker without its own copy of these "
+        "events does not know the segments: nobody reads or deletes them. The topic needs retention.ms=-1.",
+        needs=REPLICA,
+    ),
     "remote-copy-unfinished": Kind(
         WARNING,
         "A copy of a segment to remote storage was never finished.",

@@ -50,7 +50,7 @@ class LocalLogs:
             place = parse_partition_name(os.path.basename(path))
             if place is None or place[0] != REMOTE_METADATA_TOPIC or os.path.basename(path) != f"{place[0]}-{place[1]}":
                 continue
-            for value in _values(path):
+            for value in record_values(path):
                 try:
                     fields = read_framed(value, RECORDS).fields
                     segment, state = fields["remoteLogSegmentId"], fields["remoteLogSegmentState"]
@@ -80,7 +80,7 @@ class LocalLogs:
             raise PathError(f"{path}: {error.strerror}") from error
 
 
-def _values(directory: str) -> Iterator[bytes]:
+def record_values(directory: str) -> Iterator[bytes]:
     """Yields the values of the records in a partition's intact batches. Raises PathError."""
     for file in list_segments(directory):
         with open_source(file.path) as source:

@@ -26,7 +26,7 @@ from kseg.sidefiles.checkpoints import (
     OffsetCheckpoint,
     read_offset_checkpoint,
 )
-from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.lines import MAX_TEXT_BYTES, integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
@@ -89,14 +89,16 @@ class LogDirectory:
         if topic == METADATA_TOPIC:
             # KafkaRaftLog is always recovered from its beginning, as after an unclean stop.
             return BrokerState(recovery_point=0, was_clean=False, is_known=True, is_kraft=True)
-        policy = limit = topic_id = None
+        policy = limit = retention = topic_id = None
         if self.topics is not None:
             policy = self.topics.setting(topic, "cleanup.policy")
             limit = self.topics.setting(topic, "max.message.bytes")
+            retention = self.topics.setting(topic, "retention.ms")
             topic_id = self.topics.ids.get(topic, "" if self.topics.is_complete else None)
         if self.server is not None:
             policy = policy or (None if topic in COMPACTED_TOPICS else self.server.setting("cleanup.policy"))
             limit = limit or self.server.setting("max.message.bytes")
+            retention = retention or self.server.setting("retention.ms")
         if policy is None and topic in COMPACTED_TOPICS:
             policy = "compact"
 
@@ -109,6 +111,7 @@ class LogDirectory:
             int(limit) if limit is not None and limit.isascii() and limit.isdigit() else None,
             topic_id, self.was_clean, True, self.is_kraft,
             self._cleaner_settings(topic) if is_compacted(policy) else None,
+            retention_ms=None if retention is None else integer(retention, 64),
         )  # fmt: skip
 
     def _cleaner_settings(self, topic: str) -> dict[str, str]:

@@ -15,6 +15,7 @@ class BrokerState(NamedTuple):
     ``is_compacted``: cleanup.policy includes compact, by the newest __cluster_metadata, the broker's server.properties
     or the topic's name; ``cleaner_settings``: the CLEANER_SETTINGS that are set. ``was_clean``: .kafka_cleanshutdown
     exists. ``is_known``: the partition is in a log directory. ``is_kraft``: the broker runs without ZooKeeper.
+    ``retention_ms``: retention.ms, if it is set.
     ``topic_id`` is "" if __cluster_metadata exists and does not have the topic; ``is_assigned``: whether it assigns
     the partition to this node.
     """
@@ -31,6 +32,7 @@ class BrokerState(NamedTuple):
     is_kraft: bool | None = None
     cleaner_settings: dict[str, str] | None = None
     is_assigned: bool | None = None
+    retention_ms: int | None = None
 
     def will_be_scanned(self, next_offset: int | None) -> bool:
         """Whether a broker's start scans a segment that ends before ``next_offset``, and rebuilds its indexes.

@@ -44,6 +44,11 @@ MIN_METADATA_WIDTH = 12
 Key = tuple[str, str, int]
 
 
+def lag_of(offset: int, start: int, end: int) -> int:
+    """Returns the number of offsets of a log, from its start to its end, that a group has not read."""
+    return max(0, end - max(offset, start))
+
+
 class CommittedOffsetsPrinter(Printer):
     """Reads __consumer_offsets and prints the committed offsets at the end; several partitions make one list.
 
@@ -148,25 +153,30 @@ class CommittedOffsetsPrinter(Printer):
         self._undecodable += self._replay.undecodable
         self._replay = CommittedOffsets()
 
-    def _log_end(self, found: CommittedOffset) -> int | None:
-        """Returns the log end of the partition. A topic recreated under the same name has another id and does not
-        count.
+    def _extent(self, found: CommittedOffset) -> tuple[int, int] | None:
+        """Returns the log start and end of the partition. A topic recreated under the same name has another id and does
+        not count.
         """
         here = self._partitions.topic_id(found.topic, found.partition) if found.topic_id is not None else None
         if here is not None and here != found.topic_id:
             return None
         try:
-            return self._partitions.log_end_offset(found.topic, found.partition)
+            return self._partitions.extent(found.topic, found.partition)
         except KsegError as error:
             self._warn(f"{error}; the log end is not known")
             return None
+
+    def _is_outside(self, found: CommittedOffset) -> bool:
+        extent = self._extent(found)
+        return extent is not None and found.offset is not None and not extent[0] <= found.offset <= extent[1]
 
     def _age(self, found: CommittedOffset) -> int | None:
         now = self._newest if self._now is None else self._now
         return None if found.commit_timestamp is None or found.commit_timestamp < 0 else now - found.commit_timestamp
 
     def _json_line(self, found: CommittedOffset) -> bytes:
-        end = self._log_end(found)
+        extent = self._extent(found)
+        start, end = extent or (None, None)
         shown = {
             "type": "committedOffset",
             "group": found.group,
@@ -179,8 +189,9 @@ class CommittedOffsetsPrinter(Printer):
             "expireTimestamp": found.expire_timestamp,
             "topicId": found.topic_id,
             "recordOffset": found.record_offset,
+            "logStartOffset": start,
             "logEndOffset": end,
-            "lag": None if end is None or found.offset is None else end - found.offset,
+            "lag": None if extent is None or found.offset is None else lag_of(found.offset, *extent),
             "ageMs": self._age(found),
         }
         if found.error is not None:
@@ -196,9 +207,9 @@ class CommittedOffsetsPrinter(Printer):
         if found.offset is None:
             return shown | {"OFFSET": "?", "METADATA": on_one_line(found.error or "")}
         shown |= {"OFFSET": str(found.offset), "METADATA": on_one_line(found.metadata or "")}
-        end, age = self._log_end(found), self._age(found)
-        if end is not None:
-            shown |= {"LOG END": str(end), "LAG": str(end - found.offset)}
+        extent, age = self._extent(found), self._age(found)
+        if extent is not None:
+            shown |= {"LOG END": str(extent[1]), "LAG": str(lag_of(found.offset, *extent))}
         if age is not None and found.commit_timestamp is not None:
             shown |= {"COMMITTED": shown_time(found.commit_timestamp), "AGE": show_span(age) if age >= 0 else "-"}
         if found.expire_timestamp is not None:
@@ -225,13 +236,15 @@ class CommittedOffsetsPrinter(Printer):
         for offset in found:
             shown = self._cells(offset)
             shown["METADATA"] = clipped(shown["METADATA"], width)
-            is_odd = offset.offset is None or shown.get("LAG", "").startswith("-")
+            is_odd = offset.offset is None or self._is_outside(offset)
             yield columns.line(shown, self._paint, "red" if is_odd else None)
 
     def _footer(self, found: list[CommittedOffset]) -> Iterator[str]:
         groups = len({offset.group for offset in found})
         partitions = len({(offset.topic, offset.partition) for offset in found})
         yield self._paint(f"{len(found):,} committed offsets: {groups:,} groups, {partitions:,} partitions", bold=True)
+        if outside := sum(map(self._is_outside, found)):
+            yield self._paint(f"outside of the log, from its start to its end: {outside:,}", "red")
         if self._pending:
             yield f"in open transactions, not counted: {self._pending:,}"
         for line in self._doubts():

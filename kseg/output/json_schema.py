@@ -151,8 +151,8 @@ DUMP = [
     (
         "committedOffset",
         "group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any, "
-        "commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logEndOffset: int?, "
-        "lag: int?, ageMs: int?, error?: text",
+        "commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?, "
+        "logEndOffset: int?, lag: int?, ageMs: int?, error?: text",
     ),
     (
         "summary",

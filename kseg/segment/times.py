@@ -58,6 +58,11 @@ def in_other_unit(timestamp: int) -> str:
     return ""
 
 
+def is_in_seconds(timestamp: int) -> bool:
+    """Whether a timestamp is one of this century in seconds, as ms one of 1970."""
+    return _CENTURY[0] <= timestamp * 1000 < _CENTURY[1]
+
+
 def show_span(ms: int) -> str:
     """Formats a duration in its two largest units, without its sign; below a minute in seconds and ms."""
     seconds, rest = divmod(abs(ms), 1000)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.findings.table import DECISION, ERROR, severity_of
+from kseg.findings.table import DECISION, ERROR, INFO, severity_of
 from kseg.formats.record_batch import ABORT
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import MAGIC_V2, TRANSACTIONAL
@@ -21,9 +21,11 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.logdir.server_properties import DEFAULTS
+from kseg.quantities import plural
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
-from kseg.segment.times import DAY_MS, in_other_unit, show_span
+from kseg.segment.times import DAY_MS, in_other_unit, is_in_seconds, show_span, show_time
 from kseg.verification.batch_facts import batch_facts
 from kseg.verification.compaction import is_scattered
 from kseg.verification.gaps import TRUNCATED, Gap, Gaps
@@ -299,10 +301,35 @@ class BatchRule(Rule):
     def finish(self) -> None:
         self._add_postponed()
         self._gaps.add_findings()
+        self._early_timestamps()
         old, newer = self._old_messages
         if old or newer:
             text = f"messages of format v0: {old}, of v1: {newer} (a compressed set counts as one)"
             self.report.add("old-message-format", self.partition.name, text, details={"v0": old, "v1": newer})
+
+    def _early_timestamps(self) -> None:
+        """Reports segments that retention by time deletes although they are new."""
+        partition = self.partition
+        early = [
+            one for one in partition.segments if one.largest_timestamp == 0 or is_in_seconds(one.largest_timestamp)
+        ]
+        if not early or partition.is_compacted:
+            return
+        latest = max(one.largest_timestamp for one in early)
+        limit_ms = partition.broker.retention_ms
+        if limit_ms is None:
+            limit_ms = int(DEFAULTS["retention.ms"])
+        goes = limit_ms >= 0 and partition.now_ms - latest > limit_ms
+        text = f"the latest timestamp of {plural(len(early), 'segment', 'segments')} is {show_time(latest)}"
+        if latest:
+            text += f"; in seconds it would be {show_time(latest * 1000)}"
+        text += f"; retention of {show_span(limit_ms)} deletes " if goes else "; retention by time does not delete "
+        text += ("it" if len(early) == 1 else "them") + (" at its next check" if goes else "")
+        details = {"latestTimestamp": latest, "segments": len(early)}
+        self.report.add(
+            "early-timestamp", early[0].path, text, offset=early[0].first_offset, severity=None if goes else INFO,
+            details=details,
+        )  # fmt: skip
 
 
 def _is_between_equal_epochs(headers: HeaderRows, row: int) -> bool:

@@ -116,6 +116,13 @@ class Partition:
         return self.directory or "-"
 
     @property
+    def extent(self) -> tuple[int, int] | None:
+        """Log start and end offset, after all segments were read; None if there are none or the last is unread."""
+        if not self.segments or self.segments[-1].is_unread or self.segments[-1].next_offset is None:
+            return None
+        return max(self.segments[0].base_offset or 0, self.broker.log_start_offset or 0), self.segments[-1].next_offset
+
+    @property
     def names(self) -> frozenset[str]:
         """Names of the files in the directory, listed once; none for a stream."""
         if self.listed is None:

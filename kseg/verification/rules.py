@@ -20,6 +20,7 @@ def rules_of(partition: Partition) -> list[Rule]:
 def _of_whole_partitions() -> tuple[type[Rule], ...]:
     """Returns the rules for whole partitions, imported on first use."""
     from kseg.verification.directories.checkpoints import CheckpointRule
+    from kseg.verification.directories.internal_topics import RemoteMetadataRule
     from kseg.verification.directories.metadata_log import MetadataLogRule
     from kseg.verification.directories.pending_changes import PendingChangeRule
     from kseg.verification.directories.topic_ids import TopicIdRule
@@ -28,5 +29,5 @@ def _of_whole_partitions() -> tuple[type[Rule], ...]:
 
     return (
         BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
-        MetadataLogRule, PendingChangeRule,
+        MetadataLogRule, RemoteMetadataRule, PendingChangeRule,
     )  # fmt: skip

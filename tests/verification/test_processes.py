@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from kseg.logdir.partition_state import BrokerState
 from kseg.runtime import process_pool
 from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL
+from kseg.stores.buffers import Buffers
 from kseg.verification import processes
 from kseg.verification.directories import directory_tree
 from kseg.verification.directories.directory_tree import CheckedPartition, Task
@@ -25,9 +27,11 @@ from kseg.verification.processes import judge_in_processes
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import CheckSettings
 from verification.log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
+from verification.partitions import Found
 
 TASKS = [Task(str(path), BrokerState()) for path in sorted((TESTDATA / "kafka-4.3.1" / "clients").glob("*-0"))]
 SETTINGS = CheckSettings(FULL, NOW_MS, 3)
+LIVE = replace(SETTINGS, is_live=True)
 
 
 def damaged(tmp_path: Path, partitions: int) -> Path:
@@ -280,3 +284,30 @@ def test_an_interrupted_check_tells_what_it_has_found(tmp_path: Path, form: str,
         assert '"errors":7,"warnings":0,"infos":1,"ok":false' in done.stdout.splitlines()[-1]
     else:
         assert "errors: 7, warnings: 0, infos: 1" in done.stderr
+
+
+def test_a_partition_beside_a_broker_is_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not found again is no damage, and real damage is reported once."""
+    partition, found, judge = damaged(tmp_path, 1) / "dplain-0", Found(), directory_tree.judge_partition
+    calls: list[str] = []
+
+    def judged(directory: str, settings: CheckSettings, report: Report, *rest: Any) -> Any:
+        calls.append(directory)
+        if len(calls) == 1:
+            report.add("producer-snapshot-damaged", f"{directory}/{116:020}.snapshot", "it is being written")
+            report.failures.append(f"{directory}/{0:020}.log: No such file or directory")
+        return judge(directory, settings, report, *rest)
+
+    monkeypatch.setattr(directory_tree, "judge_partition", judged)
+    task = Task(str(partition), BrokerState())
+    outcome = directory_tree.judge_task(task, LIVE, found.report, lambda _: None, Buffers())
+    assert (outcome.failure, found.codes, len(calls)) == (None, ["crc-mismatch"], 2)
+    assert (outcome.totals.errors, dict(+Counter(outcome.totals.codes))) == (1, {"crc-mismatch": 1})
+    assert outcome.totals.files == check(partition).report.totals.files
+
+
+def test_a_partition_that_a_broker_deletes_meanwhile(tmp_path: Path) -> None:
+    found = Found()
+    task = Task(str(tmp_path / "gone-0"), BrokerState())
+    outcome = directory_tree.judge_task(task, LIVE, found.report, lambda _: None, Buffers())
+    assert (outcome.failure, found.codes) == (None, [])

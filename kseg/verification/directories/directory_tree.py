@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from kseg.errors import KsegError, PathError
+from kseg.findings.table import INFO
 from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES
 from kseg.logdir.log_directory import (
     METADATA_PARTITION,
@@ -38,12 +39,14 @@ from kseg.verification.directories.rules import KNOWN_FILES
 from kseg.verification.directories.unread import add_unread, why_no_file
 from kseg.verification.files import judge_file
 from kseg.verification.partition import Partition, judge_segments
-from kseg.verification.report import Report, Totals
+from kseg.verification.report import Finding, Report, Totals
 from kseg.verification.rules import rules_of
 from kseg.verification.settings import Advance, CheckSettings, partition_to_check
 
 _ARCHIVE_DEPTH = 64
 """Levels of directories that are searched in an archive."""
+LIVE_CHECKS, LIVE_SECONDS = 5, 0.1
+"""Limit of checks of a partition beside a running broker, and seconds between them."""
 SINGLE_PROCESS_SECONDS, SHARED_SECONDS = 0.01, 0.1
 """Seconds for which one process checks partitions, and estimated seconds left, before worker processes are started; for
 less they cost more than they save."""
@@ -59,13 +62,14 @@ class Task(NamedTuple):
 class CheckedPartition(NamedTuple):
     """The result of a partition besides its findings.
 
-    ``failure``: why it could not be checked.
+    ``failure``: why it could not be checked; ``extent``: log start and end offset, None if there is no segment.
     """
 
     directory: str
     totals: Totals
     topic_id: str | None
     failure: str | None
+    extent: tuple[int, int] | None = None
 
 
 PartitionChecker = Callable[[list[Task], CheckSettings, Report, Advance], Iterator[CheckedPartition]]
@@ -179,10 +183,9 @@ def _is_directory_above(path: str, files: list[str], others: list[str]) -> bool:
 
 def _judge_one(task: Task, settings: CheckSettings, report: Report, progress: Advance, workers: "CheckWorkers") -> None:
     """Checks a single partition. Raises PathError."""
-    if workers.checker is None:
-        judge_partition(task.directory, settings, report, task.broker, progress)
-        return
-    for outcome in workers.checker([task], settings, report, progress):
+    buffers = Buffers(settings.max_batch_bytes)
+    outcomes = workers.checker([task], settings, report, progress) if workers.checker is not None else ()
+    for outcome in outcomes or [judge_task(task, settings, report, progress, buffers)]:
         if outcome.failure is not None:
             raise PathError(outcome.failure)
 
@@ -232,7 +235,8 @@ def judge_side_files(
         try:
             judge_file(file.path, settings, report, progress)
         except PathError as error:
-            report.failures.append(str(error))
+            if not settings.is_live or trees.lexists(file.path):
+                report.failures.append(str(error))
     return bool(files)
 
 
@@ -282,18 +286,51 @@ def judge_task(
 ) -> CheckedPartition:
     """Checks one partition. An unreadable one is a failure in the outcome, and does not stop the others.
 
-    The totals of the outcome are those of ``report``.
+    The totals of the outcome are those of ``report``. Beside a running broker, which renames and deletes files
+    meanwhile, only what two checks in a row find is reported, and nothing of a partition that has gone.
     """
-    failure = topic_id = None
+    if not settings.is_live:
+        return _judge_once(task, settings, report, progress, buffers)
+    confirmed: set[tuple[str, str, int | None]] = set()
+    before: set[tuple[str, str, int | None]] | None = None
+    for _ in range(LIVE_CHECKS):
+        found: list[Finding] = []
+        trial = Report(found.append, report.ignored)
+        outcome = _judge_once(task, settings, trial, progress, buffers)
+        if not trees.isdir(task.directory):
+            return CheckedPartition(task.directory, report.totals, None, None)
+        serious = {(each.code, each.file, each.position) for each in found if each.severity != INFO}
+        confirmed = serious & (before or set())
+        if len(confirmed) == len(serious) and (before is not None or outcome.failure is None):
+            break
+        before = serious
+        time.sleep(LIVE_SECONDS)
+    kept = [each for each in found if each.severity == INFO or (each.code, each.file, each.position) in confirmed]
+    for each in found:
+        if each not in kept:
+            trial.totals.severities[each.severity] -= 1
+            trial.totals.codes[each.code] -= 1
+    for each in kept:
+        report.show(each)
+    report.take(trial.totals, trial.unshown())
+    return outcome._replace(totals=report.totals)
+
+
+def _judge_once(
+    task: Task, settings: CheckSettings, report: Report, progress: Advance, buffers: Buffers
+) -> CheckedPartition:
+    failure = partition = None
     before = len(report.failures)
     try:
-        topic_id = judge_partition(task.directory, settings, report, task.broker, progress, buffers).topic_id
+        partition = judge_partition(task.directory, settings, report, task.broker, progress, buffers)
     except (KsegError, OSError) as error:
         failure = str(error)
     failures = [*report.failures[before:], *([failure] if failure is not None else [])]
     del report.failures[before:]
     failure = "; ".join(failures) or None
-    return CheckedPartition(task.directory, report.totals, topic_id, failure)
+    if partition is None:
+        return CheckedPartition(task.directory, report.totals, None, failure)
+    return CheckedPartition(task.directory, report.totals, partition.topic_id, failure, partition.extent)
 
 
 def _is_worth_more(seconds: float, done: int, left: int) -> bool:
@@ -331,6 +368,7 @@ def judge_log_directory(
         directory_rules.judge_entries(directory, report, settings.level)
     tasks = tasks_of(directory, partitions)
     topic_ids: dict[str, str | None] = {}
+    extents: dict[str, tuple[int, int]] = {}
     buffers, began = Buffers(settings.max_batch_bytes), time.monotonic()
     outcomes: Iterator[CheckedPartition] = (judge_task(task, settings, report, progress, buffers) for task in tasks)
     if workers.checker is not None:
@@ -348,8 +386,10 @@ def judge_log_directory(
         name = os.path.basename(outcome.directory)
         if not is_moved(name) and name != METADATA_PARTITION and outcome.failure is None:
             topic_ids[name] = outcome.topic_id
+            if outcome.extent is not None:
+                extents[name] = outcome.extent
     if directory is not None and is_whole:
-        report.directories.append(CheckedDirectory(directory, topic_ids))
+        report.directories.append(CheckedDirectory(directory, topic_ids, extents))
         judge_whole(directory, topic_ids, settings, report, progress)
 
 

@@ -16,13 +16,15 @@ from kseg.formats.suffixes import CHECKPOINT
 from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
-from kseg.segment.files import METADATA_TOPIC
+from kseg.logdir.waiting_groups import group_offsets
+from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
 from kseg.segment.skipped_files import some
-from kseg.segment.survey import QUICK
+from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.identifiers import is_uuid
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
+from kseg.verification.directories.internal_topics import LogExtent, judge_commits
 from kseg.verification.directories.rules import topic_partition
 from kseg.verification.directories.topic_ids import judge_topic_id
 from kseg.verification.report import Finding, NodeStart, Report
@@ -34,10 +36,12 @@ _RESERVED_IDS = 100
 
 class CheckedDirectory(NamedTuple):
     """A log directory whose partitions were checked; ``topic_ids``: by the names of its partitions but
-    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata."""
+    __cluster_metadata-0 and moved ones, None if there is no readable partition.metadata; ``extents``: log start and end
+    by name."""
 
     directory: LogDirectory
     topic_ids: dict[str, str | None]
+    extents: dict[str, tuple[int, int]]
 
     @property
     def has_metadata(self) -> bool:
@@ -61,6 +65,8 @@ def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report)
             report.add(code, path, text)
         node.judge_topics(report)
         if not settings.is_live:
+            if settings.level == DEEP:
+                node.judge_commits(report)
             report.starts.append(_Start(node, settings, report).predicted())
 
 
@@ -208,6 +214,17 @@ class _Node:
                 if topic_id is not None and place is not None:
                     path = os.path.join(one.directory.path, name, PARTITION_METADATA)
                     judge_topic_id(path, place[0], topic_id, state, report)
+
+    def judge_commits(self, report: Report) -> None:
+        """Compares committed offsets with the logs, which no broker may extend meanwhile."""
+        extents = {
+            place: LogExtent(os.path.join(one.directory.path, name), one.topic_ids[name], *extent)
+            for one in self.found for name, extent in one.extents.items()
+            if (place := topic_partition(name)) is not None
+        }  # fmt: skip
+        for one in self.found:
+            if any(name.startswith(f"{OFFSETS_TOPIC}-") for name in one.topic_ids):
+                judge_commits(group_offsets(one.directory.path) or {}, extents, report)
 
     def strays(self) -> list[str] | None:
         """Returns the paths of partitions that the start sets aside; None if the metadata are not known."""

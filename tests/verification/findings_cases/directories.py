@@ -10,14 +10,16 @@ from verification.findings_cases.case import Made, Section, Told
 from verification.findings_cases.log import quarantine
 from verification.log_directories import OTHER_ID, checkpoint, edited
 from verification.made import tar_of
-from verification.partitions import changed
+from verification.partitions import TESTDATA, changed
 
 CASES = case = Section()
 PARTITION = "logs/dplain-0"
 KRAFT = "kafka-4.3.1/internal/__cluster_metadata-0"
+OFFSETS = "kafka-4.3.1/internal/__consumer_offsets-0"
 METADATA = "logs/__cluster_metadata-0"
 SNAPSHOT = f"{METADATA}/00000000000000000455-0000000002.checkpoint"
 FOOTER_BYTES = 75
+G_IN_ID = "5fWvOFbBTmuE3g0phSshGw"
 META_0_ID = "3MZi8Ev1STehMd1PgsK-ZA"
 
 
@@ -270,6 +272,27 @@ def recovery_point_beyond_end(folder: Path) -> Made:
 def cleaner_checkpoint_beyond_end(folder: Path) -> Made:
     """cleaner-offset-checkpoint tells of offset 117, the log ends at 116."""
     return of_checkpoint(folder, "cleaner-offset-checkpoint", "cleaner-checkpoint-beyond-end")
+
+
+def with_commits(folder: Path) -> Made:
+    partition = log_directory(folder) / "dplain-0"
+    (partition / "partition.metadata").write_text(f"version: 0\ntopic_id: {G_IN_ID}")
+    partition.rename(partition.with_name("g-in-0"))
+    shutil.copytree(TESTDATA / OFFSETS, folder / "logs" / "__consumer_offsets-0")
+    beyond = Told("commit-beyond-end", "logs/g-in-0", offset=148)
+    return Made("logs", OFFSETS, [beyond, Told("commit-below-start", "logs/g-in-0", offset=7)])
+
+
+@case
+def commit_beyond_end(folder: Path) -> Made:
+    """A log that ends at 116 has the name of a partition for which groups have committed 148."""
+    return with_commits(folder)
+
+
+@case
+def commit_below_start(folder: Path) -> Made:
+    """A log that starts at 97 has the name of a partition for which a group has committed 7."""
+    return with_commits(folder)
 
 
 @case

@@ -280,6 +280,18 @@ def future_timestamp(folder: Path) -> Made:
 
 
 @case
+def early_timestamp(folder: Path) -> Made:
+    """The first timestamp of each batch is divided by 1000: seconds, as producers send them by mistake."""
+    partition = short(folder, (97,), bare=True)
+    data = b""
+    for batch in short_batches():
+        first, last = struct.unpack_from(">qq", batch, 27)
+        data += sealed(batch[:27] + struct.pack(">qq", first // 1000, first // 1000 + last - first) + batch[43:])
+    (partition / name(97)).write_bytes(data)
+    return Made("dplain-0", SHORT, [Told("early-timestamp", LOG, offset=97)])
+
+
+@case
 def old_message_format(folder: Path) -> Made:
     """Nothing: the first message of 0.8.2.2's."""
     source = "kafka-0.8.2.2/codecs/one-gzip-0"

@@ -15,6 +15,7 @@ PLACE = f"kafka-tiered-storage/t-txn-0-{TOPIC_ID}"
 FIRST, LATER = f"{0:020}-fIWkQ_BPTnu0FzBn-WWWEg", f"{104:020}-wJw_vrwfQF23sS-hKCpSvg"
 SECOND_COPY = f"{104:020}-AAAAAAAAAAAAAAAAAAAAAA"
 SECRET_PLACE, SECRET = "t-txn-H_B1OdrMTKCitRk-N3vtYA/0", f"{213:020}-znL4ahNmS8-aTvpbnuTr9w"
+FIRST_EVENT_BYTES = 179
 SECRET_BYTES = 910
 """Of the log object: an IV, 882 bytes, and a tag."""
 KEYS = {"privateKeys": {"k1": "remote/keys/k1-private.pem", "k2": "remote/keys/k2-private.pem"}}
@@ -46,6 +47,17 @@ def second_copy(place: Path) -> None:
 
 def secret(suffix: str) -> str:
     return f"remote/{SECRET_PLACE}/{SECRET}{suffix}"
+
+
+@case
+def remote_metadata_incomplete(folder: Path) -> Made:
+    """The first event of the first segment is cut out of __remote_log_metadata-0."""
+    source = "kafka-4.3.1/tiered/__remote_log_metadata-0"
+    data = (TESTDATA / source / f"{0:020}.log").read_bytes()
+    partition = folder / "__remote_log_metadata-0"
+    partition.mkdir()
+    (partition / f"{1:020}.log").write_bytes(data[FIRST_EVENT_BYTES:])
+    return Made(partition.name, source, [Told("remote-metadata-incomplete", partition.name)])
 
 
 @case

@@ -390,6 +390,16 @@ class Dump:
             self.printer.damage(damage)
         if self.options.stop_on_damage:
             raise EndOfDumpError
+        batch = reader.broken_batch(damage)
+        if batch is None or not self.printer.style.deep or self.transactions is not None:
+            return
+        if is_silent and self.options.form == TEXT:  # kafka-dump-log.sh ends here, and the text is equal
+            self.notices.warning(
+                f"{reader.source.path}: position {damage.position}: --format json prints the readable records of a cut "
+                "batch"
+            )
+        else:
+            self.printer.unproven(batch, self._spans if self.is_selective else None)
 
     def _batch(self, batch: Batch) -> bool:
         """Prints a batch if it matches. Returns False if no more matches can follow."""

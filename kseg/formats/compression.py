@@ -79,8 +79,8 @@ def check_beginning(codec: int, payload: BytesLike, ceiling: int) -> None:
     _check_codec(codec, 2)
     view = memoryview(payload)
     if codec == GZIP:
-        _gzip_body(view, 0)
-    elif codec == SNAPPY and not _is_xerial(view):
+        gzip_body(view, 0)
+    elif codec == SNAPPY and not is_xerial(view):
         _unsnappy_block(view, DecompressedBytes(ceiling))
     elif codec == LZ4:
         _lz4_descriptor(view, verify_header=True)
@@ -110,19 +110,19 @@ def codec_name(codec: int) -> str:
 # gzip ----------------------------------------------------------------------------------------------------------------
 
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
-_GZIP_TRAILER = 8
+GZIP_TRAILER = 8
 _MIN_LATER_MEMBER_BYTES = 19
 """GZIPInputStream looks for another member only if more than a header and a trailer (18 bytes) are left."""
 
 
 def _gunzip(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
-    position = _gzip_body(view, 0)
+    position = gzip_body(view, 0)
     # The input is passed in windows because the inflater copies all input after the end of a member: with many tiny
     # members in one large payload the same bytes would be copied many times.
     position = _inflate_member(view, position, out, window=1 << 20)
     while len(view) - position >= _MIN_LATER_MEMBER_BYTES:
         try:
-            body = _gzip_body(view, position)
+            body = gzip_body(view, position)
         except DecompressionError:
             break  # GZIPInputStream ignores trailing bytes that are not a member header
         position = _inflate_member(view, body, out, window=1 << 10)
@@ -130,7 +130,7 @@ def _gunzip(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
     return out.whole()
 
 
-def _gzip_body(view: memoryview, start: int) -> int:
+def gzip_body(view: memoryview, start: int) -> int:
     """Returns the position of the deflate stream of the member at `start`. Ignores reserved flags, as Java does."""
     if len(view) - start < 10:
         raise undecodable_error("gzip: stream ends in a member header")
@@ -180,37 +180,37 @@ def _inflate_member(view: memoryview, position: int, out: DecompressedBytes, win
         out.add(piece)
         position += len(chunk) - len(inflater.unused_data)
         window = min(window * 2, 1 << 20)
-    if len(view) - position < _GZIP_TRAILER:
+    if len(view) - position < GZIP_TRAILER:
         raise undecodable_error("gzip: stream ends in a trailer")
     if _TWO_UINT32_LE(view, position) != (crc, size & 0xFFFFFFFF):
         raise undecodable_error("gzip: checksum or size in the trailer is wrong")
-    return position + _GZIP_TRAILER
+    return position + GZIP_TRAILER
 
 
 # snappy --------------------------------------------------------------------------------------------------------------
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = 16
+XERIAL_HEADER = 16
 _XERIAL_AGAIN = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
 _LARGEST_CHUNK = 512 << 20
-_SNAPPY_EXPANSION = 22
+SNAPPY_EXPANSION = 22
 """Largest expansion of a snappy block: a copy element of 3 bytes yields 64."""
 
 
-def _is_xerial(view: memoryview) -> bool:
-    return len(view) >= _XERIAL_HEADER and bytes(view[:8]) == _XERIAL_MAGIC
+def is_xerial(view: memoryview) -> bool:
+    return len(view) >= XERIAL_HEADER and bytes(view[:8]) == _XERIAL_MAGIC
 
 
 def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
-    if not _is_xerial(view):
+    if not is_xerial(view):
         return _unsnappy_block(view, out)
-    position = _XERIAL_HEADER
+    position = XERIAL_HEADER
     # SnappyInputStream checks the version of later headers, not of the first. A header with another magic is skipped,
     # or ends the stream if nothing precedes it. Fewer bytes than a length field also end the stream. None is an error.
     while len(view) - position >= 4:
         (length,) = _INT32_BE(view, position)
         if length == _XERIAL_AGAIN:
-            if len(view) - position < _XERIAL_HEADER:
+            if len(view) - position < XERIAL_HEADER:
                 raise undecodable_error("snappy: stream ends in a header")
             (version,) = _INT32_BE(view, position + 8)
             if bytes(view[position : position + 8]) == _XERIAL_MAGIC:
@@ -218,7 +218,7 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
                     raise undecodable_error(f"snappy: stream version {version}")
             elif not out.size:
                 break
-            position += _XERIAL_HEADER
+            position += XERIAL_HEADER
             continue
         position += 4
         if not 0 <= length <= _LARGEST_CHUNK:
@@ -235,8 +235,8 @@ def _unsnappy(view: memoryview, out: DecompressedBytes) -> BytesLike:
 def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
     import snappy
 
-    claimed = _snappy_size(block)
-    if claimed > len(block) * _SNAPPY_EXPANSION:
+    claimed = snappy_size(block)
+    if claimed > len(block) * SNAPPY_EXPANSION:
         raise undecodable_error(f"snappy: a block of {len(block)} bytes claims to hold {claimed}")
     if claimed > out.remaining:
         raise over(out.ceiling)
@@ -246,7 +246,7 @@ def _unsnappy_block(block: memoryview, out: DecompressedBytes) -> bytes:
         raise undecodable_error(f"snappy: {reason(error.__cause__ or error)}") from None
 
 
-def _snappy_size(block: memoryview) -> int:
+def snappy_size(block: memoryview) -> int:
     size = 0
     for index, byte in enumerate(block[:5]):
         size |= (byte & 0x7F) << (7 * index)
@@ -257,11 +257,11 @@ def _snappy_size(block: memoryview) -> int:
 
 # lz4 -----------------------------------------------------------------------------------------------------------------
 
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_LZ4_EXPANSION = 255
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+LZ4_EXPANSION = 255
 _LZ4_LARGEST_BLOCK = 4 << 20
 _LZ4_STEP = 1 << 20
-_CONTENT_CHECKSUM, _CONTENT_SIZE = 0x04, 0x08
+_CONTENT_CHECKSUM, CONTENT_SIZE = 0x04, 0x08
 
 
 def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> bytes | bytearray:
@@ -276,10 +276,10 @@ def _unlz4(view: memoryview, out: DecompressedBytes, verify_header: bool) -> byt
     context = frame.create_decompression_context()
     ended = False
     try:
-        frame.decompress_chunk(context, _lz4_header(flags & ~(_CONTENT_SIZE | _CONTENT_CHECKSUM), block_descriptor))
+        frame.decompress_chunk(context, _lz4_header(flags & ~(CONTENT_SIZE | _CONTENT_CHECKSUM), block_descriptor))
         while not ended:
             data = view[position:]
-            limit = min(out.remaining + 1, _LZ4_STEP, len(data) * _LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
+            limit = min(out.remaining + 1, _LZ4_STEP, len(data) * LZ4_EXPANSION + _LZ4_LARGEST_BLOCK)
             piece, consumed, ended = frame.decompress_chunk(context, data, max_length=limit)
             if not (piece or consumed or ended):
                 raise undecodable_error("lz4: stream ends early")
@@ -299,7 +299,7 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
     """Returns FLG, BD and the position of the first block (Lz4BlockInputStream.readHeader)."""
     if len(view) < 7:
         raise undecodable_error("lz4: stream ends in its header")
-    if bytes(view[:4]) != _LZ4_MAGIC:
+    if bytes(view[:4]) != LZ4_MAGIC:
         raise undecodable_error("lz4: no frame header")
     flags, block_descriptor = view[4], view[5]
     if flags & 0xC0 != 0x40 or flags & 0x03:
@@ -308,7 +308,7 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
         raise undecodable_error("lz4: blocks that depend on each other")
     if block_descriptor & 0x8F or block_descriptor < 0x40:
         raise undecodable_error(f"lz4: block descriptor 0x{block_descriptor:02x}")
-    checksum_position = 14 if flags & _CONTENT_SIZE else 6
+    checksum_position = 14 if flags & CONTENT_SIZE else 6
     if len(view) <= checksum_position:
         raise undecodable_error("lz4: stream ends in its header")
     # KAFKA-3160: in magic 0 the header checksum includes the frame's magic, and no reader since 0.10 verifies it.
@@ -320,7 +320,7 @@ def _lz4_descriptor(view: memoryview, verify_header: bool) -> tuple[int, int, in
 @lru_cache(maxsize=16)
 def _lz4_header(flags: int, block_descriptor: int) -> bytes:
     descriptor = bytes((flags, block_descriptor))
-    return _LZ4_MAGIC + descriptor + bytes((_header_checksum(descriptor),))
+    return LZ4_MAGIC + descriptor + bytes((_header_checksum(descriptor),))
 
 
 @lru_cache(maxsize=64)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kseg.formats.broken_streams import leading_bytes
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.limited_memory import decompress_limited
@@ -38,6 +39,7 @@ _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 MIN_BYTES = 26
 """Least size of a v0 entry, with null key and value; a v1 entry has at least 34."""
+UNKNOWN_OFFSET = -2
 MIN_SIZE = MIN_BYTES - ENTRY_OVERHEAD
 """A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
 
@@ -71,10 +73,10 @@ def parse_header(data: BytesLike, position: int = 0) -> MessageHeader:
 class _Reading:
     """Options for reading the nested sets of one entry, and the bytes to which they may still decompress in total."""
 
-    __slots__ = ("budget", "mode", "remarks", "scratch")
+    __slots__ = ("budget", "mode", "offset_before", "remarks", "scratch")
 
-    def __init__(self, scratch: Scratch, mode: int, remarks: Remarks | None) -> None:
-        self.scratch, self.mode, self.remarks = scratch, mode, remarks
+    def __init__(self, scratch: Scratch, mode: int, remarks: Remarks | None, offset_before: int | None) -> None:
+        self.scratch, self.mode, self.remarks, self.offset_before = scratch, mode, remarks, offset_before
         self.budget = scratch.max_batch_bytes
 
 
@@ -84,12 +86,17 @@ def read_rows(
     scratch: Scratch,
     mode: int = kernel.STRICT,
     remarks: Remarks | None = None,
+    offset_before: int | None = None,
 ) -> Iterator[Rows]:
     """Yields the rows of an entry: one row for an uncompressed message, else those of its inner set.
 
     ``data`` are the entry's bytes, beginning with its offset. The rows include whether each message's CRC is valid.
     Raises UndecodableError at the first unreadable message, after yielding the rows before it. A message truncated by
     the end of the set is left out, as in Kafka, and reported in ``remarks`` as ``"cut-message-set"``.
+
+    With ``offset_before``, the last offset before the entry or UNKNOWN_OFFSET, messages before the fault of a broken
+    stream are read before the error, too. Offsets of v1 then continue that one if the last message is missing, and
+    ``data`` may be cut off.
 
     ``mode`` is one of `kseg.kernel.records.messages`: STRICT, or AS_DUMPED or SIZES_ONLY to print what
     kafka-dump-log prints.
@@ -101,7 +108,7 @@ def read_rows(
             raise UndecodableError("undecodable-records", _reason(status))
         yield Rows(data, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
         return
-    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, mode, remarks), 1)
+    yield from _open_set(data, 0, len(data), header, header.offset, _Reading(scratch, mode, remarks, offset_before), 1)
 
 
 def _kind(header: MessageHeader) -> int:
@@ -109,18 +116,21 @@ def _kind(header: MessageHeader) -> int:
     return 0 if header.magic == 0 else 2 if header.is_log_append_time else 1
 
 
-def value_of(data: BytesLike, position: int, end: int) -> Any | None:
-    """Returns the value of the entry in ``[position, end)``, None for null. Raises UndecodableError."""
+def value_of(data: BytesLike, position: int, end: int, is_cut: bool = False) -> Any | None:
+    """Returns the value of the entry in ``[position, end)``, None for null. Raises UndecodableError.
+
+    If the entry may be cut (``is_cut``), so may the value.
+    """
     at = position + (V0_HEADER_BYTES if data[position + ENTRY_MAGIC] == 0 else V1_HEADER_BYTES)
     for part in ("key", "value"):
         if at + 4 > end:
             raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
         size = _INT32.unpack(data[at : at + 4])[0]
         at += 4
-        if size > end - at:
+        if size > end - at and not (is_cut and part == "value"):
             raise UndecodableError("undecodable-records", f"a {part} does not fit its message")
         if part == "value":
-            return data[at : at + size] if size >= 0 else None
+            return data[at : min(at + size, end)] if size >= 0 else None
         at += max(size, 0)
     return None
 
@@ -131,16 +141,13 @@ def _open_set(
     """Yields the rows of the set inside the compressed entry at ``position``, whose absolute offset is ``offset``."""
     if depth > MAX_NESTING:
         raise UndecodableError("undecodable-records", f"more than {MAX_NESTING} compressed messages inside each other")
-    value = value_of(data, position, end)
-    if value is None:
-        raise UndecodableError("undecodable-records", "a compressed message has no value")
-    try:
-        before_large = reading.scratch.before_large
-        payload = decompress_limited(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
-    except DecompressionError as error:
-        raise UndecodableError(error.problem, str(error)) from error
+    payload, fault = _expanded(data, position, end, header, reading)
     reading.budget -= len(payload)
-    base = _base_of(payload, offset, reading.mode) if header.magic else 0
+    base, offset_before = 0, reading.offset_before
+    if header.magic and (fault is None or offset_before is None):
+        base = _base_of(payload, offset, reading.mode)
+    elif header.magic and offset_before is not None:
+        base = _base_before_fault(payload, offset, reading.mode, offset_before)
     walk = kernel.MessageWalk(base, _kind(header), header.timestamp, mode=reading.mode)
     scratch, is_empty = reading.scratch, True
     while True:
@@ -148,6 +155,8 @@ def _open_set(
         if walk.row_count:
             yield Rows(payload, scratch.rows, scratch.headers, walk.row_count, walk.misfits)
             walk.misfits, is_empty = 0, False
+        if fault is not None and status not in (kernel.MORE, kernel.COMPRESSED):
+            raise fault
         if status in (kernel.END, kernel.CUT):
             if is_empty:
                 raise UndecodableError("undecodable-records", "a compressed message holds no message")
@@ -163,6 +172,31 @@ def _open_set(
             walk.position = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", _reason(status))
+
+
+def _expanded(
+    data: BytesLike, position: int, end: int, header: MessageHeader, reading: _Reading
+) -> tuple[BytesLike, UndecodableError | None]:
+    """Returns the set inside a compressed entry; before a fault, with which it is returned, if that is asked for.
+
+    Raises UndecodableError.
+    """
+    before_large, fault = reading.scratch.before_large, None
+    try:
+        value = value_of(data, position, end)
+        if value is None:
+            raise UndecodableError("undecodable-records", "a compressed message has no value")
+        found = decompress_limited(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
+        return found, None
+    except DecompressionError as error:
+        fault = UndecodableError(error.problem, str(error))
+        fault.__cause__ = error
+    except UndecodableError as error:
+        fault = error
+    if reading.offset_before is None or fault.problem != "undecodable-records":
+        raise fault
+    value = value_of(data, position, end, is_cut=True)
+    return b"" if value is None else leading_bytes(header.codec, value, reading.budget, before_large), fault
 
 
 def cut_set_text(payload: BytesLike, position: int, overhead: int) -> str:
@@ -191,6 +225,20 @@ def _base_of(payload: BytesLike, wrapper_offset: int, mode: int) -> int:
             f"offset {wrapper_offset} of a compressed message is below that of its last one, {last_inner}",
         )
     return _wrapped(wrapper_offset - last_inner)
+
+
+def _base_before_fault(payload: BytesLike, wrapper_offset: int, mode: int, offset_before: int) -> int:
+    """Like `_base_of`; if the end of the set is missing, its offsets continue ``offset_before``."""
+    walk = kernel.MessageWalk(mode=mode)
+    if walk.survey(payload) == kernel.END and walk.count:
+        return _base_of(payload, wrapper_offset, mode)
+    if offset_before == UNKNOWN_OFFSET:
+        raise UndecodableError("undecodable-records", "a cut message set has no offsets")
+    first = _INT64.unpack(payload[:8])[0] if walk.count else 0
+    base = _wrapped(offset_before + 1 - first)
+    if base + walk.last_offset >= wrapper_offset:
+        raise UndecodableError("undecodable-records", "a cut message set has offsets beyond that of its last message")
+    return base
 
 
 def _wrapped(value: int) -> int:

@@ -15,9 +15,11 @@ The CRC-32C covers byte 21 to the end: the first 21 bytes can change without bre
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import Any, NamedTuple
 
+from kseg.formats.broken_streams import leading_bytes
 from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.compression import check_beginning, codec_name
 from kseg.formats.decompressed import DecompressionError, Remarks
@@ -25,7 +27,7 @@ from kseg.formats.limited_memory import decompress_limited
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
-from kseg.kernel.layout.rows import HEADER_WIDTH
+from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records.plain import sequence_after
 from kseg.kernel.records.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
 from kseg.kernel.records.record_walk import RecordWalk
@@ -154,6 +156,30 @@ def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch
             headers = int64s(MAX_HEADERS * HEADER_WIDTH)
         elif status != MORE:
             raise UndecodableError("undecodable-records", _where(walk, status))
+
+
+def read_before_fault(data: BytesLike, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:
+    """Yields rows of the records before the fault of a broken stream; ``data`` is the batch, of which bytes may be
+    missing.
+
+    Ends at the first record that does not parse, or whose offset does not rise or is outside the batch: bytes behind a
+    fault can look like records.
+    """
+    payload = leading_bytes(header.codec, data[HEADER_BYTES:], scratch.max_batch_bytes, scratch.before_large)
+    span = max(header.record_count, header.last_offset_delta + 1)  # one of them may be damaged
+    last_offset = header.base_offset - 1
+    with suppress(UndecodableError):
+        for rows in read_rows(payload, 0, header._replace(record_count=max(span, 0)), scratch):
+            count = rows.count
+            for row, offset in enumerate(rows.rows[ROW_OFFSET : count * ROW_WIDTH : ROW_WIDTH].tolist()):
+                if not last_offset < offset < header.base_offset + span:
+                    rows.count = row
+                    break
+                last_offset = offset
+            if rows.count:
+                yield rows
+            if rows.count < count:
+                return
 
 
 def check_records(payload: BytesLike, start: int, header: RecordBatchHeader) -> list[tuple[str, str]]:

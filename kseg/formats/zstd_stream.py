@@ -7,21 +7,25 @@
 zstd-jni ignores a truncated frame after a complete one if both were read in one call.
 """
 
+import struct
 import threading
-from struct import Struct
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError, over, reason, undecodable_error
 
-_UINT32_LE = Struct("<I").unpack_from
+_UINT32_LE = struct.Struct("<I").unpack_from
 
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE, _ZSTD_SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
-_ZSTD_BLOCK = 128 << 10
+ZSTD_BLOCK = 128 << 10
 _ZSTD_LARGEST_WINDOW = (1 << 27) + 1
 """Largest window that streaming decoders such as Kafka's accept by default (ZSTD_MAXWINDOWSIZE_DEFAULT)."""
+_HIGHEST_EXPONENT = 17
+CHECKSUM_BYTES = 4
 _RLE, _COMPRESSED, _RESERVED = 1, 2, 3
-_STREAM_STEP = 256 << 10
+_STREAM_STEP = 16 << 10
+"""Kafka's step: libzstd decompresses a frame in one call if its claimed size fits the step."""
 _JNI_READ_BYTES = (128 << 10) + 3
 """Size of ZstdInputStream's reads (ZSTD_DStreamInSize); a truncated frame is an error to it only after another
 read."""
@@ -34,20 +38,37 @@ def unzstd(view: memoryview, out: DecompressedBytes) -> bytes | bytearray:
     position = 0
     while position < len(view):
         try:
-            end, claimed, bound = _frame_at(view, position)
+            header, end = open_frame(view, position)
+            bound = 0
+            if header is not None:
+                end, bound = _frame_end(view, header, end)
         except DecompressionError as error:
             if position == 0:
                 raise
             _check_trailing(view, position, out, str(error))
             break
-        if bound is not None:
-            out.add(_unzstd_frame(view[position:end], claimed, bound, out.remaining, out.ceiling))
+        if header is not None:
+            out.add(_unzstd_frame(view[position:end], header, bound, out.remaining, out.ceiling))
         position = end
     return out.whole()
 
 
-def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | None]:
-    """Like `_zstd_frame`; for a skippable frame only its end is returned."""
+class _FrameHeader(NamedTuple):
+    """``claimed``: the content size, None if not stored."""
+
+    has_checksum: bool
+    claimed: int | None
+    window: int
+
+    def without_claims(self) -> bytes:
+        """Returns a header for the same blocks without content size and checksum."""
+        exponent = min(max((self.window - 1).bit_length() - 10, 0), _HIGHEST_EXPONENT)
+        return struct.pack("<IBB", _ZSTD_MAGIC, 0, exponent << 3)
+
+
+def open_frame(view: memoryview, position: int) -> tuple[_FrameHeader | None, int]:
+    """Returns the header of the frame at `position` and the position of its first block; for a skippable frame None
+    and its end. Raises DecompressionError."""
     if len(view) - position < 8:
         raise undecodable_error("zstd: stream ends in a frame header")
     (magic,) = _UINT32_LE(view, position)
@@ -55,10 +76,10 @@ def _frame_at(view: memoryview, position: int) -> tuple[int, int | None, int | N
         end = position + 8 + _UINT32_LE(view, position + 4)[0]
         if end > len(view):
             raise undecodable_error("zstd: stream ends in a skippable frame")
-        return end, None, None
+        return None, end
     if magic != _ZSTD_MAGIC:
         raise undecodable_error("zstd: no frame header")
-    return _zstd_frame(view, position)
+    return _zstd_frame_header(view, position)
 
 
 def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, refusal: str) -> None:
@@ -77,35 +98,32 @@ def _check_trailing(view: memoryview, position: int, out: DecompressedBytes, ref
     out.leave(len(view) - position)
 
 
-def _zstd_frame(view: memoryview, start: int) -> tuple[int, int | None, int]:
-    """Returns the end of the frame at `start`, its claimed size or None, and the largest size that its blocks allow.
+def _frame_end(view: memoryview, header: _FrameHeader, position: int) -> tuple[int, int]:
+    """Returns the end of a frame whose blocks start at `position`, and the largest size that they allow.
 
     Walking the block headers (one per 128 KiB of content) finds truncation, which the library's readers treat as the
     end of the stream. It also gives the library a tight output size; a generous one halves its speed.
     """
-    has_checksum, claimed, position = _zstd_frame_header(view, start)
     bound = 0
     last = False
     while not last:
-        header = int.from_bytes(view[position : position + 3], "little")
-        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        field = int.from_bytes(view[position : position + 3], "little")
+        last, kind, size = bool(field & 1), field >> 1 & 3, field >> 3
         position += 3
         if kind == _RESERVED:
             raise undecodable_error("zstd: block of a reserved type")
-        bound += _ZSTD_BLOCK if kind == _COMPRESSED else size
+        bound += ZSTD_BLOCK if kind == _COMPRESSED else size
         position += 1 if kind == _RLE else size
         if position > len(view):
             raise undecodable_error("zstd: stream ends in a frame")
-    if has_checksum:
-        position += 4
+    if header.has_checksum:
+        position += CHECKSUM_BYTES
         if position > len(view):
             raise undecodable_error("zstd: stream ends before the checksum of a frame")
-    return position, claimed, bound
+    return position, bound
 
 
-def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, int]:
-    """Returns whether a checksum ends the frame, its claimed content size or None, and the position of its first
-    block."""
+def _zstd_frame_header(view: memoryview, start: int) -> tuple[_FrameHeader, int]:
     descriptor = view[start + 4]
     is_single_segment = bool(descriptor & 0x20)
     size_code = descriptor >> 6
@@ -127,27 +145,27 @@ def _zstd_frame_header(view: memoryview, start: int) -> tuple[bool, int | None, 
         window = claimed
     if window > _ZSTD_LARGEST_WINDOW:
         raise undecodable_error(f"zstd: frame asks for a window of {window} bytes")
-    return bool(descriptor & 4), claimed, position
+    return _FrameHeader(bool(descriptor & 4), claimed, window), position
 
 
-def _unzstd_frame(frame: memoryview, claimed: int | None, bound: int, remaining: int, ceiling: int) -> Any:
+def _unzstd_frame(frame: memoryview, header: _FrameHeader, bound: int, remaining: int, ceiling: int) -> Any:
     import zstandard
 
-    if claimed is not None:
-        if claimed > bound:
-            raise undecodable_error(f"zstd: a frame that holds at most {bound} bytes claims to hold {claimed}")
-        if claimed > remaining:
-            raise over(ceiling)
-    size = bound if claimed is None else claimed
-    try:
-        # The library ignores the blocks of a frame that claims to be empty, and has no error code for "too small".
-        if not 0 < size <= max(remaining, _ZSTD_BLOCK):
-            return _stream_zstd_frame(frame, remaining, ceiling)
+    size = bound if header.claimed is None else header.claimed
+    # Kafka streams. One call is faster, but compares no block with a small window, refuses a wrong content size also
+    # before an empty last block, ignores the blocks of a frame that claims to be empty, and has no error code for "too
+    # small".
+    if 0 < size <= min(bound, max(remaining, ZSTD_BLOCK)) and header.window >= min(size, ZSTD_BLOCK):
         decompressor = getattr(_of_thread, "decompressor", None)
         if decompressor is None:
             decompressor = _of_thread.decompressor = zstandard.ZstdDecompressor()
-        return decompressor.decompress(frame, max_output_size=size)
+        with suppress(zstandard.ZstdError):
+            return decompressor.decompress(frame, max_output_size=size)
+    try:
+        return _stream_zstd_frame(frame, remaining, ceiling)
     except zstandard.ZstdError as error:
+        if size > bound:
+            raise undecodable_error(f"zstd: a frame that holds at most {bound} bytes claims to hold {size}") from None
         raise undecodable_error(f"zstd: {reason(error)}") from None
 
 

@@ -110,7 +110,7 @@ DUMP = [
         f"timestampType?: text, maxTimestamp?: int?, {_BATCH_END}",
     ),
     ("batch", f"{_PLACE}size: int, magic: int, baseOffset: int, nextOffset: int, compression: text, {_BATCH_END}"),
-    ("record", _RECORD),
+    ("record", f"{_RECORD}, proven?: flag"),
     (
         "damage",
         f"{_DAMAGE}, indexOffset?: int?, logOffset?: int?, indexTimestamp?: int?, logTimestamp?: int?, "

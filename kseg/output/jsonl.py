@@ -5,6 +5,7 @@ fields that exist but are unset are null.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from kseg.formats.json_values import bytes_value, encode, name_value, unset
@@ -28,14 +29,19 @@ class JsonLinesPrinter(Printer):
         self._file = file
         self._name, self._topic = name_value(file.path), name_value(file.topic)
         name = encode(self._name)
-        place = b',"topic":' + encode(self._topic) + b',"partition":' + encode(file.partition) + b',"offset":'
-        context = (
+        place = b',"topic":' + encode(self._topic) + b',"partition":' + encode(file.partition)
+        self._texts = (
             b'{"type":"batch","file":' + name + b',"position":',
             b'{"type":"record","file":' + name + b',"position":',
-            place,
+            place + b',"offset":',
         )
+        self._unproven_texts = (*self._texts[:2], place + b',"proven":false,"offset":')
+        self._use(self._texts)
+
+    def _use(self, texts: tuple[bytes, bytes, bytes]) -> None:
+        """Selects the texts of the following lines."""
         flags = DEEP * (self.style.deep or self._program is not None) | CONTENTS * self.style.contents
-        self._renderer.show(flags, context, self._program)
+        self._renderer.show(flags, texts, self._program)
 
     def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
         problems = batch.check() if self.style.deep else batch.problems
@@ -43,16 +49,25 @@ class JsonLinesPrinter(Printer):
         self._put(encode(self._batch_object(batch, problems)) + b"\n")
         if not self.style.deep:
             return
-        try:
-            if isinstance(batch, Message07):
-                self._records_07(batch, spans or all_rows)
-                return
-            for rows in batch.rows():
-                for first, stop in (spans or all_rows)(rows):
-                    self._records(batch, rows, first, stop)
-        except UndecodableError:
-            # The batch line reports it: `problems` comes from decoding the same records.
+        if not batch.is_valid or any(problem.code == "undecodable-records" for problem in problems):
+            self.unproven(batch, spans)
             return
+        self._print_records(batch, spans or all_rows)
+
+    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+        self._use(self._unproven_texts)
+        self._print_records(batch, spans or all_rows, is_proven=False)
+        self._use(self._texts)
+
+    def _print_records(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]], is_proven: bool = True) -> None:
+        # The batch line reports an error: `problems` comes from decoding the same records.
+        with suppress(UndecodableError):
+            if isinstance(batch, Message07):
+                self._records_07(batch, spans, is_proven)
+                return
+            for rows in batch.rows_before_fault():
+                for first, stop in spans(rows):
+                    self._records(batch, rows, first, stop)
 
     def _batch_object(self, batch: Batch, problems: list[Problem]) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -138,7 +153,7 @@ class JsonLinesPrinter(Printer):
         """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
         self._renderer.written -= count
 
-    def _records_07(self, batch: Message07, spans: Callable[[Rows], list[RowSpan]]) -> None:
+    def _records_07(self, batch: Message07, spans: Callable[[Rows], list[RowSpan]], is_proven: bool) -> None:
         held: dict[str, Any] | None = None
         try:
             for rows in batch.rows():
@@ -146,7 +161,7 @@ class JsonLinesPrinter(Printer):
                     for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
                         if held is not None:
                             self._put(encode(held) + b"\n")
-                        held = self._record_07(batch, rows, at)
+                        held = self._record_07(batch, rows, at) | ({} if is_proven else {"proven": False})
             if held is not None:
                 held["nextOffset"] = batch.next_offset
         finally:

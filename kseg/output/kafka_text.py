@@ -1,10 +1,12 @@
 """The text form of a dump: the lines of kafka-dump-log.sh 4.4.0, byte for byte if that tool reads a file to its end.
 
-Differences: damage is a line ``| damage: CODE position: P length: N`` in its place, a magic outside 0-2 is not valid,
-and control characters are escaped on a terminal. Files of Kafka 0.7, which that tool cannot read, have similar lines.
+Differences: damage is a line ``| damage: CODE position: P length: N`` in its place, records of a damaged range begin
+with ``| proven: false``, a magic outside 0-2 is not valid, and control characters are escaped on a terminal. Files of
+Kafka 0.7, which that tool cannot read, have similar lines.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from kseg.formats import utf8
 from kseg.formats.message_set import MIN_SIZE
@@ -12,6 +14,7 @@ from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
@@ -70,8 +73,8 @@ class KafkaTextPrinter(Printer):
     def _rows(self, batch: Batch) -> Iterator[Rows]:
         """Returns the rows of a batch. For a message whose contents are not printed, sizes are the claimed ones."""
         if isinstance(batch, Message):
-            return batch.rows_as_dumped(sizes_only=not self.style.contents)
-        return batch.rows()
+            return batch.rows_before_fault(AS_DUMPED if self.style.contents else SIZES_ONLY)
+        return batch.rows_before_fault()
 
     def _line(self, batch: Batch) -> None:
         renderer = self._renderer
@@ -118,6 +121,14 @@ class KafkaTextPrinter(Printer):
     def damage(self, damage: Damage) -> None:
         self.errors += 1
         self._put_damage(damage.code, damage.position, damage.length)
+
+    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+        with suppress(UndecodableError):
+            for rows in batch.rows_before_fault():
+                for first, stop in (spans or all_rows)(rows):
+                    for i in range(first, stop):
+                        self._put(b"| proven: false ")
+                        self._records(batch, rows, i, i + 1)
 
     def _put_damage(self, code: str, position: int, length: int) -> None:
         """Writes the line for damage, or for records that cannot be decoded."""

@@ -10,13 +10,14 @@ from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.byte_types import BytesLike
-from kseg.formats.rows import int64s
-from kseg.kernel.layout.rows import FRAME_WIDTH
+from kseg.formats.rows import Rows
 from kseg.output.printer import Printer
 from kseg.output.sink import Sink
+from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.selection import RowSpan
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -96,13 +97,14 @@ class ParallelPrinter:
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """Prints a run of frames. The rows are copied, because the reader overwrites them."""
-        rows = int64s(run.count * FRAME_WIDTH)
-        rows[:] = run.rows[: run.count * FRAME_WIDTH]
-        kept = Run(rows, run.count)
+        kept = run.copied()
         self._submit(lambda printer: printer.run(reader, kept), run.end - run.position)
 
     def damage(self, damage: Damage) -> None:
         self._submit(lambda printer: printer.damage(damage), 0)
+
+    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+        self._submit(lambda printer: printer.unproven(batch, spans), batch.size)
 
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
         self._submit(lambda printer: printer.trailing(damage, is_reported), 0)

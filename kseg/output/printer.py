@@ -90,6 +90,9 @@ class Printer:
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
+    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+        """Prints the readable records of a broken batch, whose damage was printed before."""
+
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
         """Prints damage at the end, for which kafka-dump-log has a line of its own; none unless ``is_reported``
         (--max-bytes).

@@ -148,7 +148,7 @@ def pieces(run: Run, piece_bytes: int = PIECE_BYTES) -> Iterator[Run]:
         if run.end > end:
             positions = range(first + 1, run.count)
             stop = first + 1 + bisect_left(positions, end, key=lambda i: run.rows[i * FRAME_WIDTH + FRAME_POSITION])
-        yield Run(run.rows[first * FRAME_WIDTH : stop * FRAME_WIDTH], stop - first)
+        yield run.part(first, stop)
         first = stop
 
 

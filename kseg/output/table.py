@@ -195,7 +195,7 @@ class TablePrinter(Printer):
     def _records(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None) -> None:
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
         try:
-            for rows in batch.rows():
+            for rows in batch.rows_before_fault():
                 for first, stop in (spans or all_rows)(rows):
                     part = Rows(rows.payload, rows.rows[first * ROW_WIDTH :], rows.headers, stop - first)
                     for record in records_of(part, kind):

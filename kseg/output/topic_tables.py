@@ -49,6 +49,9 @@ class TopicTables:
     def damage(self, damage: Damage) -> None:
         self._of_file.damage(damage)
 
+    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+        self._of_file.unproven(batch, spans)
+
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
         self._of_file.trailing(damage, is_reported)
 

@@ -3,7 +3,7 @@
 `Batch` is the common interface; `RecordBatch` is v2, `Message` v0 and v1, `Message07` an entry of a 0.7 file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,6 +107,13 @@ class Batch:
         """Yields the records as kernel rows; raises UndecodableError at the first unreadable record."""
         raise NotImplementedError
 
+    def rows_before_fault(self) -> Iterator[Rows]:
+        """Like `rows`, but of a stream that cannot be decompressed also yields the records before its fault.
+
+        They are unproven, like all records of a batch with a wrong CRC or the problem ``"undecodable-records"``.
+        """
+        return self.rows()
+
     def __iter__(self) -> Iterator[Record]:
         """Yields the readable records in order; `check` explains why they end early."""
         try:
@@ -164,6 +171,15 @@ class RecordBatch(Batch):
     def rows(self) -> Iterator[Rows]:
         return record_batch.read_rows(*self._open(), self.header, self.scratch)
 
+    def rows_before_fault(self) -> Iterator[Rows]:
+        try:
+            self._open()
+        except UndecodableError as error:
+            if error.problem == "undecodable-records":
+                yield from record_batch.read_before_fault(self.data, self.header, self.scratch)
+            raise
+        yield from self.rows()
+
     def _open(self) -> tuple[Any, int]:
         if not hasattr(self, "_opened"):
             scratch = self.scratch
@@ -182,9 +198,13 @@ class RecordBatch(Batch):
 
 
 class Message(Batch):
-    """A v0 or v1 message; a compressed one holds a message set. A negative magic is read as v1."""
+    """A v0 or v1 message; a compressed one holds a message set. A negative magic is read as v1.
 
-    __slots__ = ("_count", "_first_offset", "_header")
+    ``offset_before`` returns the last offset before the message, or UNKNOWN_OFFSET.
+    """
+
+    __slots__ = ("_count", "_first_offset", "_header", "offset_before")
+    offset_before: Callable[[], int]
     _header: message_set.MessageHeader
     _first_offset: int | None
     _count: int
@@ -232,10 +252,10 @@ class Message(Batch):
         self.remarks.clear()
         return message_set.read_rows(self.data, self.header, self.scratch, remarks=self.remarks)
 
-    def rows_as_dumped(self, sizes_only: bool) -> Iterator[Rows]:
-        """Yields rows as kafka-dump-log reads them. ``sizes_only``: keys and values are not read, and may be cut."""
-        mode = messages.SIZES_ONLY if sizes_only else messages.AS_DUMPED
-        return message_set.read_rows(self.data, self.header, self.scratch, mode=mode)
+    def rows_before_fault(self, mode: int = messages.STRICT) -> Iterator[Rows]:
+        """As `Batch.rows_before_fault`. ``mode`` is that of `kseg.formats.message_set.read_rows`."""
+        self.remarks.clear()
+        return message_set.read_rows(self.data, self.header, self.scratch, mode, self.remarks, self.offset_before())
 
 
 class Message07(Batch):

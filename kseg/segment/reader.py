@@ -9,14 +9,15 @@ The kernel keeps both steps linear in the size of the file.
 """
 
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from kseg.formats.expansion import expansion_buffer
+from kseg.formats.message_set import UNKNOWN_OFFSET
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_LAST_OFFSET_DELTA
 from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
     CRC_RIGHT,
@@ -25,6 +26,8 @@ from kseg.kernel.layout.rows import (
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
+    be32,
+    be64,
 )
 from kseg.kernel.scan import frames as kernel
 from kseg.kernel.scan import headers
@@ -44,19 +47,21 @@ _LEADING_ZEROS = 64
 """More zeros than a frame may begin with."""
 
 UNREADABLE = "unreadable-bytes"
+_BROKEN_FRAMES = ("truncated-batch", "bad-length")
 
 
 class Run:
     """``count`` adjacent frames in ``rows`` (columns FRAME_*); a frame with STATE 0 is not intact.
 
-    Valid until the reader's next item.
+    Valid until the reader's next item. ``previous``: the position of the frame before the first, -1 if unknown.
     """
 
-    __slots__ = ("count", "rows")
+    __slots__ = ("count", "previous", "rows")
 
-    def __init__(self, rows: memoryview, count: int) -> None:
+    def __init__(self, rows: memoryview, count: int, previous: int = -1) -> None:
         self.rows = rows
         self.count = count
+        self.previous = previous
 
     @property
     def position(self) -> int:
@@ -69,13 +74,17 @@ class Run:
 
     def part(self, first: int, stop: int) -> "Run":
         """Returns the frames ``first`` to ``stop`` (exclusive)."""
-        return Run(self.rows[first * FRAME_WIDTH :], stop - first)
+        return Run(self.rows[first * FRAME_WIDTH : stop * FRAME_WIDTH], stop - first, self.position_before(first))
 
     def copied(self) -> "Run":
         """Returns a run that stays valid."""
         rows = int64s(self.count * FRAME_WIDTH)
         rows[:] = self.rows[: self.count * FRAME_WIDTH]
-        return Run(rows, self.count)
+        return Run(rows, self.count, self.previous)
+
+    def position_before(self, i: int) -> int:
+        """Returns the position of the frame before frame i, -1 if unknown."""
+        return self.rows[(i - 1) * FRAME_WIDTH + FRAME_POSITION] if i else self.previous
 
 
 def unreadable(ranges: list[UnreadableRange], position: int, end: int) -> Damage:
@@ -199,9 +208,39 @@ class SegmentReader:
         batch = kind(bytes(data) if keep else data, position, size, magic, is_valid, scratch or self.scratch)
         if isinstance(batch, Message07):
             batch.file_base = self.base_offset
+        elif isinstance(batch, Message):
+            batch.offset_before = partial(self._offset_before, run.position_before(i), position)
         if is_valid:
             batch.records_buffer = shared
         return batch
+
+    def _offset_before(self, previous: int, position: int) -> int:
+        """Returns the last offset before ``position``, if the frame at ``previous`` ends there."""
+        if position == 0:
+            return self.base_offset - 1
+        head = bytes(self.buffer[previous : previous + HEADER_BYTES]) if previous >= 0 else b""
+        if not head or previous + ENTRY_OVERHEAD + be32(head, ENTRY_SIZE) != position:
+            return UNKNOWN_OFFSET
+        return be64(head, 0) + (be32(head, V2_LAST_OFFSET_DELTA) if head[ENTRY_MAGIC] >= MAGIC_V2 else 0)
+
+    def broken_batch(self, damage: Damage) -> Batch | None:
+        """Returns the batch of which a damaged range is a part, or whose length is wrong; None if it seems to be none.
+
+        Call it before the next item. Its `rows_before_fault` are unproven.
+        """
+        length = min(damage.length, self.scratch.max_batch_bytes)
+        if self.is_07 or damage.code not in _BROKEN_FRAMES or length < HEADER_BYTES:
+            return None
+        data = self.buffer[damage.position : damage.position + length]
+        magic = data[ENTRY_MAGIC]
+        if magic == MAGIC_V2:
+            return RecordBatch(data, damage.position, length, MAGIC_V2, False, self.scratch)
+        if magic > MAGIC_V2:
+            return None
+        message = Message(data, damage.position, length, magic, False, self.scratch)
+        last_offset = self.base_offset - 1 if damage.position == 0 else self._scan.last_offset
+        message.offset_before = lambda: last_offset
+        return message
 
     def window(self, run: Run, first: int) -> tuple[Any, memoryview, int, int]:
         """Returns the bytes of frames ``first`` to ``stop`` of a run for the kernel, as (bytes, rows, origin, stop).
@@ -256,7 +295,7 @@ class SegmentReader:
 
     def _followed(self) -> Iterator[Run | Damage]:
         """Like `runs`, without regard to unreadable bytes."""
-        position, frames = self.start, self._frames_first
+        position, frames, previous = self.start, self._frames_first, -1
         while position < self.end:
             last_offset = self._scan.last_offset
             self._scan.position, self._scan.largest = position, self.scratch.max_batch_bytes
@@ -273,7 +312,9 @@ class SegmentReader:
             if self._meets_unreadable(last_offset):
                 continue
             if count:
-                yield Run(self._rows, count)
+                run = Run(self._rows, count, previous)
+                previous = run.position_before(count)
+                yield run
                 position = reached
             if status == IRREGULAR and position < self.end:
                 if reach < self.end:

@@ -46,6 +46,10 @@ def zstd_frame(data: bytes, **options: bool) -> bytes:
     return zstandard.ZstdCompressor(level=3, **options).compress(data)
 
 
+def zstd_raw_block(data: bytes, last: bool = True) -> bytes:
+    return struct.pack("<I", len(data) << 3 | last)[:3] + data
+
+
 def problem_of(codec: int, stream: bytes, magic: int = 2, ceiling: int = 64 * MIB) -> str:
     """Returns the problem that `decompress` raises; "" if it succeeds."""
     try:

@@ -30,6 +30,7 @@ from formats.streams import (
     problem_of,
     xerial,
     zstd_frame,
+    zstd_raw_block,
 )
 from kseg.formats.compression import CODEC_NAMES, KAFKA_0_7, decompress
 
@@ -306,6 +307,21 @@ def test_zstd_frame_written_with_flushes():
         compressor.compress(TEXT) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) for _ in range(50)
     )
     assert decompress(ZSTD, stream + compressor.flush(), 2, len(TEXT) * 50) == TEXT * 50
+
+
+def test_zstd_content_size_is_not_compared_before_an_empty_last_block():
+    claims = ZSTD_MAGIC + b"\x80\x80" + struct.pack("<I", 0x58108080)
+    assert decompress(ZSTD, claims + zstd_raw_block(TEXT, last=False) + zstd_raw_block(b""), 2, MIB) == TEXT
+    assert problem_of(ZSTD, claims + zstd_raw_block(TEXT)) == "undecodable-records"
+
+
+def test_zstd_blocks_are_limited_by_a_small_window():
+    small_window = ZSTD_MAGIC + b"\x00\x00"
+    assert decompress(ZSTD, small_window + zstd_raw_block(bytes(1024)), 2, MIB) == bytes(1024)
+    assert problem_of(ZSTD, small_window + zstd_raw_block(bytes(1025))) == "undecodable-records"
+    compressed = zstd_frame(TEXT, write_content_size=False)
+    assert compressed[4] == 0
+    assert problem_of(ZSTD, small_window + compressed[6:]) == "undecodable-records"
 
 
 def test_zstd_empty_stream_is_no_error():

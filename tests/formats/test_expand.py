@@ -236,8 +236,9 @@ def test_random_bytes(codec, lead, rest, magic):
         (ZSTD, ZSTD_MAGIC + b"\xe0" + struct.pack("<Q", 1 << 27 | 2) + b"\x01\0\0"),
         (ZSTD, ZSTD_MAGIC + b"\x20\x00" + struct.pack("<I", 1 << 3 | 3)[:3] + b"x"),
         (ZSTD, zstd_frame(TEXT) + b"\0"),
+        (ZSTD, ZSTD_MAGIC + b"\x00\x00" + zstd_frame(TEXT, write_content_size=False)[6:]),
     ],
-    ids="linked large claim header skippable old window segment claims-0 zero".split(),
+    ids="linked large claim header skippable old window segment claims-0 zero small-window".split(),
 )
 def test_streams_that_are_refused(codec, stream):
     assert library_output(codec, stream) is None

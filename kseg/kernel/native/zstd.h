@@ -1,6 +1,6 @@
 /* zstd frames, decompressed by libzstd. Its functions are looked up for the first frame (kseg/formats/libzstd.py), so
  * the kernel is compiled without libzstd. Frames are checked first, as Kafka's streaming reader does: no window above
- * 128 MiB, no format older than zstd 0.8.
+ * 128 MiB, no block larger than the window, no format older than zstd 0.8.
  */
 #ifndef KSEG_ZSTD_H
 #define KSEG_ZSTD_H
@@ -55,18 +55,25 @@ static inline size_t kseg_zstd_first_block(const uint8_t *p) {
     return 6 - (size_t)is_single + id_bytes[p[4] & 3] + (is_single && !size_code ? 1 : size_bytes[size_code]);
 }
 
-/* Whether a streaming decoder accepts the window size of the frame at p; n is at least 8. */
-static inline int kseg_zstd_window_fits(const uint8_t *p, size_t n) {
-    const uint64_t largest = ((uint64_t)1 << 27) + 1;
+enum { KSEG_ZSTD_BLOCK = 1 << 17 };
+
+/* The largest block that a streaming decoder accepts in the frame at p, which its window limits; 0 if the window is too
+ * large. n is at least 8.
+ */
+static inline size_t kseg_zstd_largest_block(const uint8_t *p, size_t n) {
+    const uint64_t largest_window = ((uint64_t)1 << 27) + 1;
     const size_t blocks = kseg_zstd_first_block(p);
-    int bytes;
-    if (!(p[4] & 0x20)) {
-        const uint64_t base = (uint64_t)1 << (10 + (p[5] >> 3));
-        return base + (base >> 3) * (p[5] & 7) <= largest;
+    uint64_t window;
+    if (p[4] & 0x20) {
+        const int bytes = p[4] >> 6 ? 1 << (p[4] >> 6) : 1;
+        if (blocks > n) return 0;
+        window = kseg_little_endian(p + blocks - bytes, bytes) + (bytes == 2 ? 256 : 0);
+    } else {
+        window = (uint64_t)1 << (10 + (p[5] >> 3));
+        window += (window >> 3) * (p[5] & 7);
     }
-    if (blocks > n) return 0;
-    bytes = p[4] >> 6 ? 1 << (p[4] >> 6) : 1;
-    return kseg_little_endian(p + blocks - bytes, bytes) + (bytes == 2 ? 256 : 0) <= largest;
+    if (window > largest_window) return 0;
+    return window > KSEG_ZSTD_BLOCK ? KSEG_ZSTD_BLOCK : window ? (size_t)window : 1;
 }
 
 /* Whether the two reserved bits before the sequences of a compressed block are zero, or missing. */
@@ -88,8 +95,9 @@ static inline int kseg_zstd_block_is_known(const uint8_t *p, size_t n) {
     return at >= n || (p[at] & 3) == 0;
 }
 
-/* libzstd checks these bits since 1.5.5, as in Kafka's version. The frame is complete. */
-static inline int kseg_zstd_is_known(const uint8_t *p, size_t n) {
+/* libzstd checks these bits since 1.5.5, as in Kafka's version, and sizes of blocks only if it streams. The frame is
+ * complete. */
+static inline int kseg_zstd_is_known(const uint8_t *p, size_t n, size_t largest) {
     size_t at = kseg_zstd_first_block(p);
     int last = 0;
     while (!last && at + 3 <= n) {
@@ -97,6 +105,7 @@ static inline int kseg_zstd_is_known(const uint8_t *p, size_t n) {
         const size_t size = header >> 3;
         last = header & 1;
         at += 3;
+        if ((header >> 1 & 3) != 1 && size > largest) return 0;
         if ((header >> 1 & 3) == 2 && (size > n - at || !kseg_zstd_block_is_known(p + at, size))) return 0;
         at += (header >> 1 & 3) == 1 ? 1 : size;
     }
@@ -107,7 +116,7 @@ static inline int kseg_zstd_is_known(const uint8_t *p, size_t n) {
 static ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *out, size_t capacity) {
     size_t at = 0, made = 0;
     while (at < n) {
-        size_t size, held;
+        size_t size, held, largest;
         uint64_t magic;
         if (n - at < 8) return KSEG_EXPAND_REFUSED;
         magic = kseg_little_endian(p + at, 4);
@@ -117,15 +126,16 @@ static ptrdiff_t kseg_zstd(void *context, const uint8_t *p, size_t n, uint8_t *o
             at += (size_t)skipped;
             continue;
         }
-        if (magic != 0xFD2FB528u || !kseg_zstd_window_fits(p + at, n - at)) return KSEG_EXPAND_REFUSED;
+        if (magic != 0xFD2FB528u) return KSEG_EXPAND_REFUSED;
         size = kseg_libzstd.frame_size(p + at, n - at);
         if (kseg_libzstd.is_error(size) || size == 0 || size > n - at) return KSEG_EXPAND_REFUSED;
-        if (!kseg_zstd_is_known(p + at, size)) return KSEG_EXPAND_REFUSED;
+        largest = kseg_zstd_largest_block(p + at, n - at);
+        if (!largest || !kseg_zstd_is_known(p + at, size, largest)) return KSEG_EXPAND_REFUSED;
         held = kseg_libzstd.decompress(context, out + made, capacity - made, p + at, size);
         if (kseg_libzstd.is_error(held))
             return kseg_libzstd.error_code(held) == KSEG_ZSTD_DST_TOO_SMALL ? KSEG_EXPAND_BUFFER_FULL
                                                                            : KSEG_EXPAND_REFUSED;
-        if (held > capacity - made) return KSEG_EXPAND_REFUSED;
+        if (held > capacity - made || (largest < KSEG_ZSTD_BLOCK && held > largest)) return KSEG_EXPAND_REFUSED;
         made += held;
         at += size;
     }

@@ -79,7 +79,8 @@ def _run_change(
 ) -> Outcome:
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
-        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, change.keeping.keeps)
+        keeps, is_quiet = change.keeping.keeps, presentation.quiet
+        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps, is_quiet)
         printer.is_summary = counts_only
         summary_printer = None if summaries is None else summaries(sink, notices)
         reporter = ChangeReporter(printer, notices, presentation.quiet, summary_printer)
@@ -104,8 +105,10 @@ def write_new(
     """Calls ``write``, which creates only new partitions, and prints its plans. Returns the exit status."""
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:
-        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps=False)
+        is_quiet = presentation.quiet
+        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, False, is_quiet)
         plans = write(change, notices)
+        printer.begin(1, len(plans))
         for plan in plans:
             printer.show(plan)
         printer.done()

@@ -1,6 +1,6 @@
 """The options that all changing commands share. Commands get them as typed objects."""
 
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import click
@@ -27,7 +27,7 @@ _OPTIONS = (
         help="Form of the output; html: a page for people, of a dry run (needs kseg[report]).",
     ),
     click.option("-v", "--verbose", is_flag=True, help="Print more details on standard error."),
-    quiet_option,
+    partial(quiet_option, text="Only errors: no plan unless --dry-run, no warnings, no summary."),
     color_option("Colour"),
 )
 _KEEPING_OPTIONS = (

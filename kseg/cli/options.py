@@ -118,11 +118,11 @@ def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
     return found
 
 
-def quiet_option(command: CommandFunction) -> CommandFunction:
-    """--quiet."""
-    return click.option("-q", "--quiet", is_flag=True, help="Only errors on standard error: no warnings, no summary.")(
-        command
-    )
+def quiet_option(
+    command: CommandFunction, text: str = "Only errors on standard error: no warnings, no summary."
+) -> CommandFunction:
+    """--quiet, with this help text."""
+    return click.option("-q", "--quiet", is_flag=True, help=text)(command)
 
 
 def color_option(subject: str) -> Option:

@@ -72,7 +72,8 @@ def command(
 def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentation: Presentation) -> int:
     notices = presentation.notices()
     with open_plans(presentation, options.is_dry, notices.error) as sink:
-        printer = plan_printer(presentation.form, sink, presentation.color, options.is_dry, keeps=False)
+        is_quiet = presentation.quiet
+        printer = plan_printer(presentation.form, sink, presentation.color, options.is_dry, False, is_quiet)
         outcome = run(ChangeReporter(printer, notices, presentation.quiet))
         printer.totals.has_changed |= outcome.has_changed
         printer.finish(notices, outcome.exit_status)

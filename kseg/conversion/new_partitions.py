@@ -86,6 +86,7 @@ def run_to_new(
 ) -> Outcome:
     """Runs `convert_to_new`, and reports its plans as other changes do."""
     plans = convert_to_new(paths, output, options, change, reporter)
+    reporter.begin(1, len(plans))
     for plan in plans:
         reporter.plan(plan)
     reporter.applied()

@@ -227,3 +227,23 @@ def test_two_paths_that_would_make_the_same_output_are_told(
     assert f"{first} and {second} would both become {tmp_path}/new/e-idem-0" in done.err
     assert "already exists" not in done.err
     assert (tmp_path / "new" / "e-idem-0").is_dir() == (not options)
+
+
+def test_quiet_prints_only_errors_and_dry_runs(kseg: Kseg, logs: Path) -> None:
+    asked = kseg("cut", "--quiet", "--dry-run", logs)
+    assert (asked.status, asked.out.count(b"truncate"), asked.err) == (1, 2, "")
+    for command in ("cut", "undo"):
+        done = kseg(command, "--quiet", logs)
+        assert (done.status, done.out, done.err) == (0, b"", "")
+    assert sizes(logs) == [WHOLE] * 2
+
+
+def test_many_partitions_have_a_line_each(kseg: Kseg, logs: Path) -> None:
+    for number in range(10, 20):
+        shutil.copytree(CLEAN, logs / f"dplain-{number}")
+    names = sorted(path.name for path in logs.glob("dplain-*"))
+    for arguments in (["cut", "--dry-run"], ["cut"], ["undo"]):
+        lines = [line for line in kseg(*arguments, logs).out.decode().splitlines() if "dplain" in line]
+        assert sorted(Path(line.partition(": 1 ")[0]).name for line in lines) == names
+    few = kseg("cut", "--dry-run", *[logs / name for name in names[:10]])
+    assert few.out.count(b"\n  truncate") == 10

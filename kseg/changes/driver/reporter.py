@@ -28,8 +28,8 @@ class Messages(Protocol):
 class Reporter(Messages, Protocol):
     """Called in order while a command runs. No method changes what the command does."""
 
-    def begin(self, at_once: int) -> None:
-        """The run starts; it applies ``at_once`` plans concurrently."""
+    def begin(self, at_once: int, partitions: int) -> None:
+        """The run over so many partitions starts; it applies ``at_once`` plans concurrently."""
 
     def plan(self, plan: Plan, with_directory: str = "") -> None:
         """A plan was made. It may be empty. ``with_directory``: it is applied together with the plan of that
@@ -66,8 +66,8 @@ class Recording:
         for call in self._calls:
             call(reporter)
 
-    def begin(self, at_once: int) -> None:
-        self._calls.append(lambda reporter: reporter.begin(at_once))
+    def begin(self, at_once: int, partitions: int) -> None:
+        self._calls.append(lambda reporter: reporter.begin(at_once, partitions))
 
     def error(self, message: object) -> None:
         self.errors.append(str(message))

@@ -10,6 +10,7 @@ from kseg.changes.driver.paths import (
     interrupted_changes,
     is_partition,
     locked_and_completed,
+    partition_count,
     without_same_outputs,
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
@@ -57,7 +58,7 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
     check_local(options.output or "")
     planner, state = make_planner(options, reporter), RunState(reporter, options.is_dry)
     failures = planner.failures
-    reporter.begin(planner.at_once)
+    reporter.begin(planner.at_once, partition_count(paths))
     for path in without_same_outputs(paths, options.output, failures):
         with failures.of(path):
             _run_path(path, planner, options, state)

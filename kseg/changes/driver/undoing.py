@@ -10,6 +10,7 @@ from kseg.changes.driver.paths import (
     interrupted_changes,
     is_partition,
     locked_and_completed,
+    partition_count,
     partitions_of_topics,
     paths_of_topics,
 )
@@ -49,6 +50,7 @@ class UndoOptions:
 def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
     """Undoes the last change of each path. Errors of single paths are reported and do not stop the others."""
     failures, state = Failures(reporter), RunState(reporter, options.is_dry)
+    reporter.begin(1, partition_count(paths))
     for path in paths:
         with failures.of(path):
             for part in _paths_to_undo(path, options):

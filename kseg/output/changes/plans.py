@@ -3,7 +3,7 @@
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kseg.changes.disk_space import space_of
@@ -12,6 +12,7 @@ from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import encode, name_value
 from kseg.output.changes.plan_tree import PlanLine, plan_tree
+from kseg.output.fleet_order import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
@@ -20,8 +21,6 @@ from kseg.quantities import plural, shown_bytes
 COLUMNS = 80
 MAX_STEPS = 20
 """Steps of one partition that the text form lists; the others are only counted."""
-MAX_LINES = 400
-"""After this many lines each further partition is one line; after twice as many it has none."""
 _COLORS = {DELETE: "red", TRUNCATE: "red", REPLACE: "yellow", CREATE: "green", EXTEND: "green"}
 
 
@@ -40,8 +39,8 @@ class PlanPrinter:
         self._is_dry, self._keeps = is_dry, keeps
         self._shown: dict[str, PlanTotals] = {}
 
-    def begin(self, at_once: int) -> None:
-        """Sets how many plans are applied concurrently."""
+    def begin(self, at_once: int, partitions: int) -> None:
+        """Sets how many plans are applied concurrently, and the number of partitions that may change."""
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
 
     def show(self, plan: Plan, with_directory: str = "") -> None:
@@ -95,23 +94,51 @@ class PlanPrinter:
 
 
 class TextPlans(PlanPrinter):
-    """Prints for each directory its name, one line for each action with the reason below it, and the total removed.
+    """Prints for each directory its name, one line for each action with the reason below it, and the total removed; if
+    more than MAX_SEPARATE_PARTITIONS directories change, one line for each.
 
-    A terminal gets a tree. A reason is not repeated if it is the same as for the action before.
+    A terminal gets a tree. A reason is not repeated if it is the same as for the action before. ``is_quiet``: plans
+    that are applied are not printed.
     """
 
-    def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True) -> None:
+    def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
         super().__init__(sink, is_dry, keeps)
         self._paint = Paint(color, sink.is_terminal)
-        self._lines = 0
+        self._is_silent = is_quiet and not is_dry
+        self._lines: list[str] = []
+        self._may_be_many = False
+        self._waiting: list[tuple[str, list[str]]] | None = []
+        """The line and the text of each plan until it is known whether there are many, then None."""
+
+    def begin(self, at_once: int, partitions: int) -> None:
+        super().begin(at_once, partitions)
+        self._may_be_many = partitions > MAX_SEPARATE_PARTITIONS
 
     def _put_plan(self, plan: Plan) -> None:
-        if self._lines > 2 * MAX_LINES:
+        if self._is_silent:
             return
-        if self._lines > MAX_LINES:
-            counts = Counter(step.action for step in plan.steps)
-            self._put(f"{on_one_line(plan.directory)}: {_counted(counts)}, {_removed(plan)}")
+        counts = _counted(Counter(step.action for step in plan.steps)) or "no file changes"
+        line = f"{on_one_line(plan.directory)}: {counts}, {_removed(plan)}"
+        if self._waiting is None:
+            self._write([line])
             return
+        self._put_text(plan)
+        text, self._lines = self._lines, []
+        if not self._may_be_many:
+            self._write(text)
+            return
+        self._waiting.append((line, text))
+        if len(self._waiting) > MAX_SEPARATE_PARTITIONS:
+            self._write(line for line, _ in self._waiting)
+            self._waiting = None
+
+    def finish(self, notices: Notices, status: int = 0) -> None:
+        for _, text in self._waiting or ():
+            self._write(text)
+        self._waiting = []
+        super().finish(notices, status)
+
+    def _put_text(self, plan: Plan) -> None:
         directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.staged_bytes
         total = f"In all: {_removed(plan)}; disk space needed: {shown_bytes(needed)}"
         if self.sink.is_terminal:
@@ -154,8 +181,11 @@ class TextPlans(PlanPrinter):
             self._put(" " * 11 + line)
 
     def _put(self, line: str) -> None:
-        self._lines += 1
-        self.sink.write((line + "\n").encode("utf-8", "surrogateescape"))
+        self._lines.append(line)
+
+    def _write(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.sink.write((line + "\n").encode("utf-8", "surrogateescape"))
 
     def _finish(self, notices: Notices, status: int) -> None:
         totals = self.totals
@@ -244,9 +274,11 @@ class JsonPlans(PlanPrinter):
         self.sink.write(encode(row) + b"\n")
 
 
-def plan_printer(form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True) -> PlanPrinter:
+def plan_printer(
+    form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True, is_quiet: bool = False
+) -> PlanPrinter:
     """Returns the printer for ``--format``."""
-    return JsonPlans(sink, is_dry, keeps) if form == "json" else TextPlans(sink, color, is_dry, keeps)
+    return JsonPlans(sink, is_dry, keeps) if form == "json" else TextPlans(sink, color, is_dry, keeps, is_quiet)
 
 
 def _step_row(plan: Plan, step: Step) -> dict[str, Any]:

@@ -37,8 +37,8 @@ class ChangeReporter:
         self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
         self._quiet = quiet
 
-    def begin(self, at_once: int) -> None:
-        self.printer.begin(at_once)
+    def begin(self, at_once: int, partitions: int) -> None:
+        self.printer.begin(at_once, partitions)
 
     def plan(self, plan: Plan, with_directory: str = "") -> None:
         self.printer.show(plan, with_directory)

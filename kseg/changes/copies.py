@@ -32,12 +32,13 @@ class _File:
     source: str = ""
 
 
-def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "") -> str:
+def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = "", links: bool = False) -> str:
     """Writes the partition as the plan would leave it to ``output``/``name``. Returns that path.
 
-    ``name`` defaults to the name of the partition directory. Unchanged files share their bytes with the input if the
-    file system can clone files. Otherwise each .log except the last is a hard link: a broker writes to such a segment
-    only when it truncates the log. The caller holds the lock of ``output``.
+    ``name`` defaults to the name of the partition directory. Unchanged files are copies, which share their blocks with
+    the input (copy on write) if the file system can clone files. ``links``: where it cannot, each unchanged .log except
+    the last is a hard link; a broker that truncates the copy then truncates the input. The caller holds the lock of
+    ``output``.
 
     Raises KsegError if nothing was written, StoppedHalfwayError if the copy is there, but could not be synced.
     """
@@ -51,10 +52,11 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
         before = _file_states(plan.directory)
         _check_unchanged(plan, before)
         files = _files_after(plan, before)
-        check_free(output, sum(file.size for file in files.values() if not file.origin or not _may_link(files, file)))
+        linked = _linkable(files) if links else set()
+        check_free(output, sum(file.size for name, file in files.items() if name not in linked))
         disk.make_directory(staged)
         for file_name, file in sorted(files.items()):
-            _write(plan.directory, file, os.path.join(staged, file_name), _may_link(files, file), disk)
+            _write(plan.directory, file, os.path.join(staged, file_name), file_name in linked, disk)
         if _file_states(plan.directory) != before:
             raise KsegError(f"{plan.directory}: has changed while it was copied; nothing was written")
         disk.copy_owner_if_allowed(staged, plan.directory, as_directory=True)
@@ -154,10 +156,10 @@ def _files_after(plan: Plan, found: dict[str, FileState]) -> dict[str, _File]:
     return files
 
 
-def _may_link(files: dict[str, _File], file: _File) -> bool:
-    """Whether the file is the complete .log of a segment other than the last."""
+def _linkable(files: dict[str, _File]) -> set[str]:
+    """Returns the names of the .log files that keep their name, except the last one."""
     logs = sorted(name for name in files if name.endswith(LOGS))
-    return any(files[name] is file and name == file.origin for name in logs[:-1])
+    return {name for name in logs[:-1] if files[name].origin == name}
 
 
 def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk) -> None:

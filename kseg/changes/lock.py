@@ -17,11 +17,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from kseg.errors import BrokerRunningError, KsegError
-from kseg.stores.no_follow import open_directory, open_file, status_of
+from kseg.stores.no_follow import LINKS, open_directory, open_file, status_of
 
 LOCK_NAME = ".lock"
-_LINKS = 40
-"""Largest number of symbolic links in a chain, as in the system."""
 _WITHOUT = "--no-lock goes on without"
 _HINTS = {
     errno.EROFS: "nothing can be changed there: mount it for writing, or write the result elsewhere with --output",
@@ -45,7 +43,7 @@ def directories_to_lock(path: str, real: str, is_partition: bool) -> list[str]:
     """
     found = [log_directory_of(real) if is_partition else os.path.abspath(real)]
     at = os.path.abspath(path)
-    for _ in range(_LINKS * is_partition):
+    for _ in range(LINKS * is_partition):
         parent = os.path.realpath(os.path.dirname(at))
         if parent not in found and os.path.lexists(os.path.join(parent, LOCK_NAME)):
             found.append(parent)

@@ -1,5 +1,6 @@
 """The options that all changing commands share. Commands get them as typed objects."""
 
+from dataclasses import replace
 from functools import partial, wraps
 from typing import Any
 
@@ -34,11 +35,14 @@ _KEEPING_OPTIONS = (
     click.option("--quarantine", type=click.Path(), metavar="DIR", help="Keep removed bytes in DIR."),
     click.option("--no-quarantine", is_flag=True, help="Do not keep removed bytes: no undo."),
 )
-_OUTPUT_OPTION = click.option(
-    "--output",
-    type=click.Path(),
-    metavar="DIR",
-    help="Write the result to DIR/PARTITION, completely or not at all; PATH is only read.",
+_OUTPUT_OPTIONS = (
+    click.option(
+        "--output",
+        type=click.Path(),
+        metavar="DIR",
+        help="Write the result to DIR/PARTITION, completely or not at all; PATH is only read.",
+    ),
+    click.option("--link", is_flag=True, help="Let --output share unchanged segments with PATH by hard links."),
 )
 
 
@@ -75,17 +79,26 @@ def keeping_options(command: CommandFunction) -> CommandFunction:
 
 
 def changing_options(command: CommandFunction) -> CommandFunction:
-    """The common ones with ``presentation``, and as ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine and
-    --output.
+    """The common ones with ``presentation``, and as ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine,
+    --output and --link.
     """
 
     @wraps(command)
     def with_change(
-        dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None, **given: Any
+        dry_run: bool,
+        no_lock: bool,
+        quarantine: str | None,
+        no_quarantine: bool,
+        output: str | None,
+        link: bool,
+        **given: Any,
     ) -> Any:
-        return command(change=change_options(dry_run, no_lock, quarantine, no_quarantine, output), **given)
+        if link and output is None:
+            raise click.UsageError("--link needs --output")
+        change = change_options(dry_run, no_lock, quarantine, no_quarantine, output)
+        return command(change=replace(change, links=link), **given)
 
-    return common_options(keeping_options(_OUTPUT_OPTION(with_change)))
+    return common_options(keeping_options(with_options(with_change, _OUTPUT_OPTIONS)))
 
 
 def _resolved(output: str | None) -> str | None:

@@ -54,6 +54,7 @@ def check_options(
         raise click.UsageError("--from-remote needs --output")
     if change.keeping != Keeping():
         raise click.UsageError("--from-remote removes nothing: no --quarantine, no --no-quarantine")
+    refuse({"--link": change.links}, "excludes --from-remote")
     if len(paths) > 1:
         raise click.UsageError("--from-remote takes one log directory")
 

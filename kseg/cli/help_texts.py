@@ -29,7 +29,7 @@ _OPTIONS = {
         "--keep-active --to --codec --batch-bytes --base-offset --position-header --lossy --skip-damage --complete "
         "--purge --change"
     ),
-    CHANGE: "--dry-run --in-place --output --quarantine --no-quarantine --no-lock",
+    CHANGE: "--dry-run --in-place --output --link --quarantine --no-quarantine --no-lock",
     RESOURCES: "--jobs --memory --spool-dir --spool-bytes --engine --master",
     OUTPUT: "--format --report --color --quiet --verbose --help",
 }

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kseg.errors import KsegError, UnsupportedError
+from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import read_limited, read_regular
@@ -22,6 +22,8 @@ _DIRECTORY = getattr(os, "O_DIRECTORY", 0)
 _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 _SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY | _NOFOLLOW | _CLOEXEC
 """Flags for opening a directory to access names in it; read permission on it is not needed."""
+LINKS = 40
+"""Largest number of symbolic links in a chain, as in the system."""
 _OPEN_FILES = "/proc/self/fd/"
 """Linux lists open descriptors here: a directory with its real path."""
 
@@ -30,6 +32,36 @@ def resolved(path: str) -> str:
     """Resolves a path given by the user; returns it unchanged if it contains no link."""
     real = os.path.realpath(path)
     return path if os.path.abspath(path) == real else real
+
+
+def resolved_to_change(path: str) -> str:
+    """As `resolved`, for a path below which files are changed. Afterwards its last name is no link.
+
+    For root raises PathError if the last name is a link of another user in a directory that others can write to, as the
+    system does with fs.protected_symlinks: such a link can be put there at any time, to any user's files.
+    """
+    at = os.path.abspath(path)
+    for _ in range(LINKS):
+        parent = os.path.realpath(os.path.dirname(at))
+        at = os.path.join(parent, os.path.basename(at))
+        try:
+            status = os.lstat(at)
+        except OSError:
+            break  # whoever opens it reports that
+        if not stat.S_ISLNK(status.st_mode):
+            break
+        if hasattr(os, "geteuid") and os.geteuid() == 0 and status.st_uid != 0 and _is_writable_by_others(parent):
+            raise PathError(
+                f"{at}: is a link of another user, in a directory that others write to; root does not follow it: "
+                "name its target"
+            )
+        at = os.path.join(parent, os.readlink(at))
+    return path if os.path.abspath(path) == at else os.path.abspath(at)
+
+
+def _is_writable_by_others(directory: str) -> bool:
+    status = os.stat(directory)
+    return status.st_uid != 0 or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def open_directory(path: str, is_read: bool = False) -> int:

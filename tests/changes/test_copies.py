@@ -12,6 +12,7 @@ from changes.test_kill import SEEDS
 from changes.trees import Tree, contents, make, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.copies import write_copy, write_root_copy
+from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 
@@ -51,19 +52,22 @@ def test_a_copy_has_the_files_that_the_plan_leaves(partition: Path, tmp_path: Pa
     }
     assert tree(copy)["00.log"] == before["00.log"]
     assert tree(copy)["00.index"][2] == before["00.index"][2]
-    for path in copy.glob("*"):  # a broker changes the last segment and all other files in place
-        if path.name not in ("00.log", "10.log"):
-            path.write_bytes(path.read_bytes()[:1])
+    for path in copy.glob("*"):  # a broker changes any file in place
+        path.write_bytes(path.read_bytes()[:1])
     assert tree(partition) == before
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0"]
 
 
-def test_the_last_log_of_an_unchanged_partition_is_not_a_hard_link(partition: Path, tmp_path: Path) -> None:
-    write_copy(Plan(str(partition)), str(tmp_path / "out"), QUICK)
+@pytest.mark.parametrize(("links", "shared"), [(False, set()), (True, {"00.log", "10.log"})])
+def test_a_copy_shares_files_only_on_request_and_never_the_last_log(
+    links: bool, shared: set[str], partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Disk, "clone", lambda *_: False)
+    write_copy(Plan(str(partition)), str(tmp_path / "out"), QUICK, links=links)
     copy = tmp_path / "out" / "orders-0"
     assert tree(copy) == tree(partition)
     inodes = {path.stat().st_ino for path in partition.iterdir()}
-    assert {path.name for path in copy.iterdir() if path.stat().st_ino in inodes} <= {"00.log", "10.log"}
+    assert {path.name for path in copy.iterdir() if path.stat().st_ino in inodes} == shared
 
 
 def test_existing_files_are_not_overwritten(partition: Path, tmp_path: Path) -> None:

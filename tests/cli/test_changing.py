@@ -10,6 +10,7 @@ import pytest
 from changes.driver.cutting import SIZE, Cutting
 from cli.command import TESTDATA, Kseg
 from cli.test_undo import CLEAN, LOG, POINTS, files
+from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
@@ -247,3 +248,20 @@ def test_many_partitions_have_a_line_each(kseg: Kseg, logs: Path) -> None:
         assert sorted(Path(line.partition(": 1 ")[0]).name for line in lines) == names
     few = kseg("cut", "--dry-run", *[logs / name for name in names[:10]])
     assert few.out.count(b"\n  truncate") == 10
+
+
+@pytest.mark.parametrize("command", ["recover", "reindex", "compact", "retain"])
+def test_an_output_shares_no_file_with_its_source_unless_it_is_asked_for(
+    command: str, kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Disk, "clone", lambda *_: False)
+    source = TESTDATA / "compaction/4.3.1/before/c-tomb-short-0"
+    part = Path(shutil.copytree(source, tmp_path / "logs" / source.name))
+    words = [command, *["--min-cleanable-ratio", "1"] * (command == "compact")]
+    for link in ([], ["--link"]):
+        output = tmp_path / f"out{len(link)}"
+        assert kseg(*words, *link, "--output", output, part).status == 0
+        inodes = {path.stat().st_ino for path in part.iterdir()}
+        shared = [path for path in output.rglob("*.log") if path.stat().st_ino in inodes]
+        assert bool(shared) == bool(link)
+    assert "--link needs --output" in kseg(*words, "--link", part).err

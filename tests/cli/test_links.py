@@ -1,5 +1,6 @@
 """Links in the directories that commands read: told, and not followed; what the user names is."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -65,3 +66,28 @@ def test_a_linked_file_of_the_log_directory_is_told(logs: Path, outside: Path, k
     done = kseg("verify", logs)
     assert done.status == 1
     assert "meta.properties:0: error: bad-meta-properties: it cannot be read: a symbolic link" in done.out.decode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives links away")
+@pytest.mark.parametrize("words", [["recover"], ["reindex"], ["undo"], ["convert", "--in-place", "--codec", "gzip"]])
+def test_root_changes_nothing_through_a_link_of_another_user(
+    words: list[str], logs: Path, outside: Path, kseg: Kseg
+) -> None:
+    """The owner of the directory may put the link there after root has looked, and before root changes something."""
+    (logs / "dplain-0" / SEGMENT.replace(".log", ".index")).unlink()
+    link, second = outside / "dplain-0", outside.parent / "second"
+    link.symlink_to(logs / "dplain-0")
+    second.symlink_to(link)
+    os.lchown(link, 1234, 1234)
+    for mode, owner, is_followed in ((0o755, 1234, False), (0o1777, 0, False), (0o755, 0, True)):
+        os.chown(outside, owner, owner)
+        outside.chmod(mode)
+        for path in (link, second, f"{link}/"):
+            before = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
+            done = kseg(*words, path)
+            if is_followed:
+                assert "is a link of another user" not in done.err
+            else:
+                assert (done.status, f"{link}: is a link of another user" in done.err) == (3, True)
+                assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == before
+            assert kseg("verify", path).status == 0

@@ -15,6 +15,7 @@ from kseg.changes.log_directory import changed_partitions, forget
 from kseg.changes.manifest import COMMITTED, Change
 from kseg.changes.undo import purge
 from kseg.errors import KsegError, StoppedHalfwayError
+from kseg.stores.no_follow import resolved
 
 
 class KnownChange(NamedTuple):
@@ -48,6 +49,7 @@ def known_changes(
     found, failures = list[KnownChange](), Failures(messages)
     for path in paths_of_topics(paths, topics, failures):
         with failures.of(path):
+            path = resolved(path)  # nothing follows links in a quarantine
             is_single = is_partition(path)
             partitions = [path] if is_single else changed_partitions(path)
             found += [_of_journal(path, journal) for journal in ([] if is_single else journals(path))]

@@ -240,7 +240,8 @@ class CopyRun(PathRun):
             for plan in plans:
                 self.state.planned(plan)
                 if not is_dry:
-                    write_copy(plan, output, name=planner.name_of_copy(plan.directory, self._is_single))
+                    name = planner.name_of_copy(plan.directory, self._is_single)
+                    write_copy(plan, output, name=name, links=self.options.links)
                     self.state.applied()
                     unchanged += not plan
         if unchanged:

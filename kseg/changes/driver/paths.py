@@ -18,6 +18,7 @@ from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, o
 from kseg.segment.skipped_files import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
+from kseg.stores.no_follow import resolved_to_change
 from kseg.stores.stored_object import is_url, shown
 
 NEVER_CHANGED = (
@@ -56,7 +57,7 @@ def partition_count(paths: Sequence[str]) -> int:
 
 def partitions_of_topics(directory: str, globs: tuple[str, ...]) -> list[str]:
     """Returns the partitions of a log directory that belong to topics of these names. Raises PathError if none do."""
-    return Topics(globs).named(directory, own_partitions(directory))
+    return Topics(globs).named(directory, own_partitions(resolved_to_change(directory)))
 
 
 def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Failures) -> list[str]:

@@ -17,13 +17,15 @@ class ChangeOptions:
     """The options that all changing commands share.
 
     ``is_dry``: plans are made and reported, and nothing is changed. ``output``: directory for the resulting partitions;
-    the PATHs themselves are only read then.
+    the PATHs themselves are only read then;
+    ``links``: as in `write_copy`.
     """
 
     is_dry: bool = False
     takes_lock: bool = True
     keeping: Keeping = field(default_factory=Keeping)
     output: str | None = None
+    links: bool = False
 
 
 class Planner:

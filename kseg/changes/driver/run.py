@@ -22,7 +22,7 @@ from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
 from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
-from kseg.stores.no_follow import resolved
+from kseg.stores.no_follow import resolved, resolved_to_change
 from kseg.stores.source import STANDARD_INPUT
 from kseg.stores.stored_object import is_url, shown
 
@@ -78,7 +78,7 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
 def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
     if path == STANDARD_INPUT:
         raise PathError("standard input cannot be changed: give a partition or log directory")
-    reporter, real = planner.reporter, resolved(path)
+    reporter, real = planner.reporter, resolved(path) if options.output is not None else resolved_to_change(path)
     if options.output is None and (is_url(path) or trees.find(real) is not None):
         raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
     is_single = is_partition(real)

@@ -32,7 +32,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.stores.no_follow import resolved
+from kseg.stores.no_follow import resolved_to_change
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _has_change(partition: str, kept_in: str) -> bool:
 
 def resolve_path(path: str, takes_lock: bool) -> tuple[list[str], str, bool]:
     """Returns the directories to lock, the resolved path, and whether it is a partition. Raises PathError."""
-    real = resolved(path)
+    real = resolved_to_change(path)
     is_single = is_partition(real)
     return directories_to_lock(path, real, is_single) if takes_lock else [], real, is_single
 

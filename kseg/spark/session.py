@@ -129,6 +129,7 @@ def _builder(kind: Any, master: str | None, cores: int | None, folder: str) -> A
         "spark.local.dir": folder,
         "spark.sql.warehouse.dir": folder,
         "spark.sql.session.timeZone": "UTC",
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
     }
     if _is_local(master):
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -102,11 +102,22 @@ public class LogLoader {
         }
         try {
             Object log = load.invoke(null, arguments);
-            log.getClass().getMethod("close").invoke(log);
+            stop(log);
             return "taken";
         } catch (InvocationTargetException e) {
             return "refused: " + e.getCause().toString().replaceAll("\\s+", " ");
         }
+    }
+
+    /** Closes a log as a clean stop does: since 4.4 LogManager.shutdown ends the active segment, before close did. */
+    private static void stop(Object log) throws ReflectiveOperationException {
+        try {
+            log.getClass().getMethod("prepareActiveSegmentForClose").invoke(log);
+            log.getClass().getMethod("flush", boolean.class).invoke(log, true);
+        } catch (NoSuchMethodException e) {
+            // An older release.
+        }
+        log.getClass().getMethod("close").invoke(log);
     }
 
     private boolean isScala() {

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker import jars
 
-VERSION = "4.3.1"
+VERSION = "4.4.0"
 """Its clients talk to brokers from 2.1 on."""
 
 Served = list[dict[str, Any]]

@@ -8,7 +8,7 @@ from pathlib import Path
 from broker import jars
 from broker.client import Client
 
-KRAFT, OLD = "4.3.1", "2.8.2"
+KRAFT, OLD = "4.4.0", "2.8.2"
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 START_SECONDS = 120
 TRIES = 3
@@ -61,6 +61,7 @@ class Node:
 
     SEGMENT_BYTES = "segment.bytes"
     """The setting of a topic by that name; it takes small values too."""
+    RELEASE = OLD
     LAST_FILE = "leader-epoch-checkpoint"
     """What is written when a partition is made and led."""
 
@@ -159,14 +160,16 @@ class Node:
 
 
 class KraftNode(Node):
-    """Broker and controller of the newest release."""
+    """Broker and controller, of the newest release unless ``RELEASE`` says otherwise."""
+
+    RELEASE = KRAFT
 
     SEGMENT_BYTES = "internal.segment.bytes"
     LAST_FILE = "partition.metadata"
 
     def __init__(self, folder: Path, client: Client) -> None:
         super().__init__(folder, client)
-        self._class_path = jars.class_path("kafka_2.13", KRAFT, LOGGING)
+        self._class_path = jars.class_path("kafka_2.13", self.RELEASE, LOGGING)
         settings = (_SETTINGS + _KRAFT_SETTINGS).format(logs=self.logs, port=1, controller=2)
         self.properties.write_text(settings)
         format_it = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self.properties)]

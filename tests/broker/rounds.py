@@ -24,7 +24,7 @@ RECORDED = TESTDATA / "recovery" / "rounds.json"
 `cd tests && python -m broker.rounds 40`, with Java and Maven."""
 RECORDED_SEED = "1"
 REFUSED = "refused"
-RELEASES = {"4.3.1": "4.3", "3.9.1": "3.9"}
+RELEASES = {"4.4.0": "4.4", "4.3.1": "4.3", "3.9.1": "3.9"}
 DEFAULT_INTERVAL_BYTES = 4096
 NOW_MS = 1_795_400_090_000
 STATES = (("kill", ""), ("clean", ""), ("kill", RECOVERY_POINTS), ("clean", MARKER))

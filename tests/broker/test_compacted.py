@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.client import Client, Served
-from broker.nodes import KraftNode
+from broker.nodes import KRAFT, KraftNode
 from broker.scenes import Scene, files, of_kind, put, wait_until
 from cleaner.partitions import PAIRS, Pair, checkpoint
 
@@ -20,11 +20,15 @@ TOPIC = (
     "cleanup.policy=compact", "min.cleanable.dirty.ratio=0.001", "delete.retention.ms=86400000000",
     "index.interval.bytes=1024", "file.delete.delay.ms=1000", f"{KraftNode.SEGMENT_BYTES}=32768",
 )  # fmt: skip
-PAIR_OF = {pair.name.removesuffix("-0"): pair for pair in PAIRS if pair.release == "4.3.1"}
+PAIR_OF = {pair.name.removesuffix("-0"): pair for pair in PAIRS if pair.release in ("4.3.1", "4.4.0")}
 
 
 class CleaningNode(KraftNode):
-    """A broker whose log cleaner is at work."""
+    """A broker of a release whose log cleaner is at work."""
+
+    def __init__(self, folder: Path, client: Client, release: str) -> None:
+        self.RELEASE = release
+        super().__init__(folder, client)
 
     def settings(self) -> str:
         cleaner = ("enable=true", "backoff.ms=100", "dedupe.buffer.size=4194304", "io.buffer.size=524288")
@@ -53,7 +57,7 @@ class Judged:
         for topic, pair in PAIR_OF.items():
             for number in (OURS, THEIRS):
                 put(scene.partition(topic, number), pair.before)
-            compact(scene.partition(topic, OURS), pair)
+            compact(scene.partition(topic, OURS), pair, scene.node.RELEASE)
         self.before = {topic: files(scene.partition(topic, OURS)) for topic in PAIR_OF}
         assert all(checkpoint(logs, f"{topic}-{OURS}") for topic in PAIR_OF)
         scene.node.start()
@@ -66,18 +70,19 @@ class Judged:
         self.after = {path.name: files(path) for path in logs.iterdir() if path.is_dir()}
 
 
-def compact(partition: Path, pair: Pair) -> None:
+def compact(partition: Path, pair: Pair, release: str) -> None:
     command = [sys.executable, "-m", "kseg", "compact", "--quiet", "--min-cleanable-ratio", "0", str(partition)]
     command += ["--segment-bytes", "32768", "--index-interval-bytes", "1024", "--delete-retention-ms", "86400000000"]
+    command += ["--era", release]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert checkpoint(partition.parent, partition.name), pair
     shutil.rmtree(partition / ".kseg-quarantine", ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
+@pytest.fixture(scope="module", params=[KRAFT, "4.3.1"])
+def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
     with Client(tmp_path_factory.mktemp("client")) as client:
-        node = CleaningNode(tmp_path_factory.mktemp("newest") / "node", client)
+        node = CleaningNode(tmp_path_factory.mktemp("newest") / "node", client, request.param)
         try:
             found = Judged(Scene(node, client, {}))
             found.play()

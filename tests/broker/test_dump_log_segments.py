@@ -16,7 +16,7 @@ from broker import jars
 from broker.mutations import mutated
 from kseg.cli.main import main
 
-KAFKA = "4.3.1"
+KAFKA = "4.4.0"
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 FLAGS = (
     (),

@@ -19,7 +19,7 @@ from kseg.changes.log_directory import LogDirectoryChange
 from kseg.changes.plan import Plan
 from kseg.cli.main import run
 
-KAFKA = "4.3.1"
+KAFKA = "4.4.0"
 POM = f"""<project><modelVersion>4.0.0</modelVersion>
 <groupId>kseg</groupId><artifactId>broker</artifactId><version>1</version>
 <dependencies>
@@ -111,7 +111,7 @@ def status_of(*arguments: object) -> int:
 def leave_traces(logs: Path) -> None:
     """What kseg keeps of changes, of a partition and of the log directory."""
     partition = logs / "__cluster_metadata-0"
-    partition.mkdir()
+    partition.mkdir(exist_ok=True)  # since 4.4 formatting makes it, with the bootstrap snapshot
     (partition / "notes").write_bytes(b"goes")
     change = LogDirectoryChange(str(logs), "test")
     plan = Plan(str(partition))

@@ -39,7 +39,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+@pytest.fixture(scope="module", params=["4.4.0", "4.3.1", "3.9.1"])
 def release(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

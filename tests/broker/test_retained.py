@@ -22,7 +22,7 @@ TOPICS = {"size": ("plain", SIZE), "txn-size": ("txn", SIZE), "age": ("plain", A
 START = {"start": "plain", "txn-start": "txn"}
 SOURCES = {name: of for name, (of, _) in TOPICS.items()} | START
 FIRST = 123
-NEWEST, OLD = "4.3", "2.8"
+NEWEST, OLD = "4.4", "2.8"
 SEGMENTS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".deleted")
 
 

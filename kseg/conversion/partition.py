@@ -38,7 +38,7 @@ from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage, Problem
-from kseg.segment.problems import HARMLESS_CODES
+from kseg.segment.problems import READABLE_CODES
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 from kseg.stores.source import open_source
@@ -219,7 +219,7 @@ class Converter:
 
     @staticmethod
     def _check(batch: Batch) -> None:
-        if problems := [problem for problem in batch.check() if problem.code not in HARMLESS_CODES]:
+        if problems := [problem for problem in batch.check() if problem.code not in READABLE_CODES]:
             raise Refused(problems[0])
 
 
@@ -232,7 +232,7 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
     except UndecodableError as error:
         raise Refused(Problem(error.problem, str(error))) from error
     problems = [*batch.passed(), *survey.problems(bool(batch.header.codec))]
-    if problems := [problem for problem in problems if problem.code not in HARMLESS_CODES]:
+    if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
         raise Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:

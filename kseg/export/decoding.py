@@ -18,7 +18,7 @@ from kseg.kernel.records.header_offsets import HeaderOffsets
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
-from kseg.segment.problems import HARMLESS_CODES
+from kseg.segment.problems import READABLE_CODES
 from kseg.segment.reader import Run, SegmentReader
 
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
@@ -166,7 +166,7 @@ class ColumnDecoder:
         except UndecodableError as error:
             self._report(LeftOut(error.problem, batch.position, batch.size, str(error)))
         for problem in batch.passed():
-            if problem.code not in HARMLESS_CODES:
+            if problem.code not in READABLE_CODES:
                 self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
         if wrong:
             text = f"{wrong} messages inside have a wrong checksum"

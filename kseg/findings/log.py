@@ -104,6 +104,13 @@ LOG_KINDS: dict[str, Kind] = {
         DROP_UNDECODABLE,
         DECISION,
     ),
+    "compressed-twice": Kind(
+        ERROR,
+        "A message inside a compressed v0 or v1 message is compressed.",
+        "Consumers, the cleaner and kafka-dump-log.sh stop here: brokers since 0.10 refuse such messages. kseg reads "
+        "their records, and converts them with their offsets.",
+        "kseg convert --to v2 --in-place",
+    ),
     "bytes-behind-records": Kind(
         WARNING,
         "A batch has bytes after its records.",

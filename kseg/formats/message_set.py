@@ -39,6 +39,7 @@ _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 MIN_BYTES = 26
 """Least size of a v0 entry, with null key and value; a v1 entry has at least 34."""
+COMPRESSED_TWICE = "compressed-twice"
 UNKNOWN_OFFSET = -2
 MIN_SIZE = MIN_BYTES - ENTRY_OVERHEAD
 """A smaller size field stops Kafka's readers (LegacyRecord.RECORD_OVERHEAD_V0)."""
@@ -92,7 +93,8 @@ def read_rows(
 
     ``data`` are the entry's bytes, beginning with its offset. The rows include whether each message's CRC is valid.
     Raises UndecodableError at the first unreadable message, after yielding the rows before it. A message truncated by
-    the end of the set is left out, as in Kafka, and reported in ``remarks`` as ``"cut-message-set"``.
+    the end of the set is left out, as in Kafka, and reported in ``remarks`` as ``"cut-message-set"``. Messages of a set
+    inside a set are read, before which the latter is reported as COMPRESSED_TWICE: Kafka's readers stop there.
 
     With ``offset_before``, the last offset before the entry or UNKNOWN_OFFSET, messages before the fault of a broken
     stream are read before the error, too. Offsets of v1 then continue that one if the last message is missing, and
@@ -165,6 +167,8 @@ def _open_set(
             return
         if status == kernel.COMPRESSED:
             is_empty = False
+            if reading.remarks is not None and not any(code == COMPRESSED_TWICE for code, _ in reading.remarks):
+                reading.remarks.append((COMPRESSED_TWICE, "a message inside a compressed message is compressed"))
             inner = parse_header(payload, walk.position)
             after = walk.position + ENTRY_OVERHEAD + inner.size
             offset_inside = _wrapped(inner.offset + base)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from kseg.formats import utf8
-from kseg.formats.message_set import MIN_SIZE
+from kseg.formats.message_set import COMPRESSED_TWICE, MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
@@ -61,8 +61,13 @@ class KafkaTextPrinter(Printer):
         self._line(batch)
         if not self.style.deep:
             return
+        is_compressed_twice = False
         try:
             for rows in self._rows(batch):
+                if not is_compressed_twice and any(code == COMPRESSED_TWICE for code, _ in batch.remarks):
+                    is_compressed_twice = True  # kafka-dump-log stops before these rows
+                    self.errors += 1
+                    self._put_damage(COMPRESSED_TWICE, batch.position, batch.size)
                 self.errors += rows.misfits > 0
                 for first, stop in (spans or all_rows)(rows):
                     self._records(batch, rows, first, stop)

@@ -17,6 +17,7 @@ PROBLEM_CODES = frozenset(
         "offsets-not-rising",
         "offset-out-of-range",
         "cut-message-set",
+        "compressed-twice",
         "bytes-behind-records",
         "inner-crc-mismatch",
     }
@@ -24,3 +25,6 @@ PROBLEM_CODES = frozenset(
 
 HARMLESS_CODES = {"bytes-behind-records"}
 """Problems of a batch that do not affect its records."""
+
+READABLE_CODES = HARMLESS_CODES | {"compressed-twice"}
+"""Problems of a batch of which kseg reads all records, though Kafka may not."""

@@ -150,3 +150,26 @@ def test_message_sets(kseg: Kseg, tmp_path: Path, magic: int, missing: int) -> N
     torn = first + wrapper[: len(wrapper) * 8 // 10]
     (directory / f"{0:020d}.log").write_bytes(torn)
     assert_first_records(recovered(kseg, directory), COUNT // 2, 1)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_set_compressed_twice_is_read_and_converted(kseg: Kseg, tmp_path: Path, magic: int) -> None:
+    inner = b"".join(message(i, magic, b"k%d" % i, b"v") for i in range(1, 4))
+    once = message(3, magic, None, gzip.compress(inner), attributes=GZIP)
+    set_of_both = message(0, magic, b"k0", b"v") + once
+    directory = write(tmp_path, message(3, magic, None, gzip.compress(set_of_both), attributes=GZIP))
+    text = kseg("dump", "--deep-iteration", directory)
+    damage = f"| damage: compressed-twice position: 0 length: {(directory / f'{0:020d}.log').stat().st_size}".encode()
+    shown = [line if line == damage else line[:11] for line in text.out.splitlines()[3:]]
+    assert shown == [
+        b"| offset: 0", damage, b"| offset: 1", b"| offset: 2", b"| offset: 3",
+    ]  # fmt: skip
+    dumped = kseg("dump", "--print-data-log", "--format", "json", directory)
+    assert (text.status, dumped.status) == (1, 1)
+    assert [row["offset"] for row in lines(dumped.out) if "proven" not in row] == [0, 1, 2, 3]
+    found = kseg("verify", "--level", "deep", "--format", "json", directory)
+    (command,) = json.loads(found.out.splitlines()[-1])["next"]
+    assert kseg(*command[1:]).status == 0
+    assert kseg("verify", "--level", "deep", directory).status == 0
+    converted = lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)
+    assert [(row["offset"], row["key"]) for row in converted] == [(i, f"k{i}") for i in range(4)]

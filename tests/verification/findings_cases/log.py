@@ -121,6 +121,14 @@ def cut_message_set(folder: Path) -> Made:
 
 
 @case
+def compressed_twice(folder: Path) -> Made:
+    """A compressed v0 message made by hand: the message inside is a compressed set."""
+    inner = message(1, stored_gzip(message(0, b"one") + message(1, b"two")), attributes=1)
+    made = of_bytes(folder, message(1, stored_gzip(inner), attributes=1), "compressed-twice", 1)
+    return replace(made, findings=[*made.findings, Told("old-message-format", "made-0")])
+
+
+@case
 def bytes_behind_records(folder: Path) -> Made:
     """A batch made by hand: behind its gzip member lie three bytes that are none."""
     return of_bytes(

@@ -7,6 +7,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import WARNING
 from kseg.segment.survey import DEEP
 from kseg.verification.compaction import GapCause, cause_of_gaps, lost_segments, reach_in
+from kseg.verification.outlook import outlook_of
 
 if TYPE_CHECKING:
     from kseg.verification.partition import Partition
@@ -82,6 +83,8 @@ class Gaps:
         self._found = [gap for gap in map(self._above_log_start, found) if gap.missing > 0]
         if not self._found:
             return
+        if any(gap.code == TRUNCATED for gap in self._found) and not outlook_of(self._partition).has_cuts:
+            self._found = [gap._replace(code=None) if gap.code == TRUNCATED else gap for gap in self._found]
         report, accepted = self._report, self._accepted()
         open_gaps = [gap for gap in self._found if gap.code != TRUNCATED and gap.range not in accepted]
         cause = self._cause(open_gaps)
@@ -99,6 +102,11 @@ class Gaps:
             if code not in (TRUNCATED, UNEXPLAINED):
                 explained[gap.file, code].append(gap)
                 continue
+            if code == TRUNCATED or cause is not GapCause.UNKNOWN:
+                missing_after = outlook_of(self._partition).still_missing(gap.first, gap.last)
+                if missing_after is None:
+                    continue
+                gap = gap._replace(first=missing_after[0], last=missing_after[1])
             text = f"offsets {gap.first} to {gap.last} are missing ({gap.missing})"
             if code == UNEXPLAINED and emptied is not None:
                 text = f"{text}; {emptied.file.name} is empty, and its indexes have entries"

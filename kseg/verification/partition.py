@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
@@ -23,6 +23,9 @@ from kseg.stores.source import Source, open_source
 from kseg.verification.directories.unread import add_unread_for, packed, why_no_file
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule
+
+if TYPE_CHECKING:
+    from kseg.verification.outlook import Outlook
 
 _USUAL = (LOG, INDEX, TIME_INDEX)
 
@@ -108,6 +111,8 @@ class Partition:
     """Whether no broker appends to the segments any more, even to the last."""
     own_name: str = ""
     """The base name of ``directory``."""
+    outlook: "Outlook | None" = None
+    """What a salvage restores, once `kseg.verification.outlook` has found it out."""
     _endings: frozenset[str] | None = None
     _odd_names: frozenset[str] | None = None
 

@@ -100,6 +100,24 @@ def test_a_log_start_beyond_the_end_is_a_decision(kseg: Kseg, logs: Path) -> Non
     assert judged(kseg, logs) == ([], [])
 
 
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_what_salvage_restores_is_not_called_lost(which: int, kseg: Kseg, logs: Path) -> None:
+    """The length field of a batch: the first, the second, the last before the high watermark."""
+    log = max((logs / "gz-0").glob("*.log"))
+    data, positions = bytearray(log.read_bytes()), [0]
+    while positions[-1] < len(data):
+        at = positions[-1]
+        positions.append(at + 12 + int.from_bytes(data[at + 8 : at + 12], "big"))
+    at = positions[:-1][which]
+    data[at + 8 : at + 12] = (12).to_bytes(4, "big")
+    log.write_bytes(data)
+    errors, commands = judged(kseg, logs)
+    assert {error["code"] for error in errors} == {"bad-length"}
+    assert commands == [["kseg", "recover", "--mode", "salvage", str(logs / "gz-0")]]
+    assert kseg(*commands[0][1:]).status == 0
+    assert judged(kseg, logs) == ([], [])
+
+
 def test_batches_that_must_go_are_counted_and_called_intact(kseg: Kseg, logs: Path) -> None:
     """A segment of another partition, whose offsets are taken."""
     log = next((logs / "lz-2").glob("*.log"))

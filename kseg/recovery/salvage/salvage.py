@@ -56,7 +56,8 @@ class Salvage:
     removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
     offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
     batches that are kept; ``unrepaired``: sentences about other problems that remain; ``not_dropped``: offsets to drop
-    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log.
+    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log;
+    ``holes``: all ranges of missing offsets, whatever their reason.
     """
 
     directory: str
@@ -72,6 +73,7 @@ class Salvage:
     remains: list[Remaining] = field(default_factory=list)
     unrepaired: str = ""
     log_start: int | None = None
+    holes: list[tuple[int, int]] = field(default_factory=list)
     not_dropped: list[int] = field(default_factory=list)
 
     @property
@@ -387,7 +389,7 @@ class SalvageLoad(PartitionLoad):
     def _add_gaps(self, drafts: list[SegmentDraft]) -> None:
         """Adds the gaps to the plan: offsets that are missing afterwards, except those that the cleaner removed between
         unchanged batches, up to the offset that keys prove it has reached."""
-        gaps = _gaps_of(drafts, False)
+        gaps = self._result.holes = _gaps_of(drafts, False)
         is_sparse = any(draft.contents.is_sparse for draft in drafts)
         if gaps and (is_sparse or self._may_be_compacted()):
             is_sparse, cleaned = True, set(_gaps_of(drafts, True))

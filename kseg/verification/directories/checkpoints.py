@@ -5,6 +5,7 @@ Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.
 
 from itertools import pairwise
 
+from kseg.verification.outlook import outlook_of
 from kseg.verification.rule import Rule
 
 
@@ -24,7 +25,7 @@ class CheckpointRule(Rule):
             ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
             ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
         ):
-            if offset is not None and offset > end:
+            if offset is not None and offset > end and offset > outlook_of(partition).next_offset:
                 details = {"checkpointOffset": offset, "logEndOffset": end}
                 self.report.add(
                     code, partition.name, f"{name} is {offset}, the log ends at {end}", offset=offset, details=details

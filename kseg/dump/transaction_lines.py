@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kseg.formats.json_values import encode, name_value
-from kseg.logdir.transaction_verdicts import HANGING, Judged, abort_command
+from kseg.logdir.transaction_verdicts import HANGING, Judged, Prepared, abort_command, why_hanging
 from kseg.logdir.waiting_groups import GroupOffset
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.segment.times import show_span
@@ -63,8 +63,34 @@ def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> 
         yield f"waiting: {len(stable.groups) - _SHOWN_GROUPS} more groups"
     for each in judged:
         if each.verdict == HANGING:
+            yield f"producer {each.transaction.producer_id}: {why_hanging(each.state, each.age_ms)}"
             yield "abort it, on a live cluster, with"
             yield COPIED_INDENT + shell_line(abort_command(*place, each.transaction.first_offset))
+
+
+def prepared_text(prepared: Prepared) -> str:
+    """Returns one line similar to `text_line`."""
+    fields = prepared_fields(prepared)
+    fields["transactionalId"] = on_one_line(prepared.state.name)
+    for name, span in (("timeout", fields.pop("timeoutMs")), ("age", fields.pop("ageMs"))):
+        fields[name] = None if span is None else show_span(span)
+    return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())
+
+
+def prepared_fields(prepared: Prepared) -> dict[str, Any]:
+    state = prepared.state
+    return {
+        "transactionalId": name_value(state.name), "producerId": prepared.producer_id,
+        "producerEpoch": state.producer_epoch, "state": state.state, "timeoutMs": state.timeout_ms,
+        "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms, "ageMs": prepared.age_ms,
+        "markerOffset": prepared.marker.offset,
+    }  # fmt: skip
+
+
+def prepared_json(prepared: Prepared, path: str, place: Place) -> bytes:
+    """Returns one object. ``path``: the path given by the user."""
+    at = {"file": name_value(path), "topic": name_value(place[0]), "partition": place[1]}
+    return encode({"type": "preparedTransaction", **at, **prepared_fields(prepared)}) + b"\n"
 
 
 def json_line(judged: Judged, stable: StableOffset, path: str, place: Place) -> bytes:

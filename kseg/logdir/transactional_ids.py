@@ -34,7 +34,8 @@ class TransactionState(NamedTuple):
     """The last record of a transactional id. All but ``name`` are None if the record cannot be decoded;
     ``state`` also if its number is unknown.
 
-    ``partitions``: the partitions of the ongoing transaction, as (topic, number).
+    ``partitions``: the partitions of the ongoing transaction, as (topic, number); ``start_ms`` and ``update_ms``: when
+    it began, and when its state changed last.
     """
 
     name: str
@@ -42,6 +43,8 @@ class TransactionState(NamedTuple):
     state: str | None = None
     timeout_ms: int | None = None
     partitions: frozenset[tuple[str, int]] | None = None
+    start_ms: int | None = None
+    update_ms: int | None = None
 
 
 def transaction_states(log_directory: str) -> dict[int, TransactionState]:
@@ -145,4 +148,6 @@ def _state(name: str, value: bytes) -> TransactionState:
             for each in fields["transactionPartitions"] or ()
             for partition in each["partitionIds"]
         ),
+        fields["transactionStartTimestampMs"],
+        fields["transactionLastUpdateTimestampMs"],
     )

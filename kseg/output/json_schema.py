@@ -149,6 +149,11 @@ DUMP = [
         "verdict: text, lastStableOffset: int, waitingOffsets: int?, waitingGroups: []groupOffset?, abort: []text",
     ),
     (
+        "preparedTransaction",
+        "file: bytes, topic: bytes?, partition: int?, transactionalId: bytes, producerId: int, producerEpoch: int?, "
+        "state: text, timeoutMs: int?, startTimestamp: int?, updateTimestamp: int?, ageMs: int?, markerOffset: int",
+    ),
+    (
         "committedOffset",
         "group: any, topic: any, partition: int, offset: int?, leaderEpoch: int?, metadata: any, "
         "commitTimestamp: int?, expireTimestamp: int?, topicId: text?, recordOffset: int, logStartOffset: int?, "

@@ -6,6 +6,7 @@ segment read is reported from its first batch there.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kseg.formats.rows import Scratch
 from kseg.segment.batches import RecordBatch
@@ -32,11 +33,21 @@ class OpenTransaction:
         return None if now is None or self.first_timestamp is None else now - self.first_timestamp
 
 
+class LastMarker(NamedTuple):
+    """The last marker of a producer; the timestamp in ms."""
+
+    offset: int
+    producer_epoch: int
+    timestamp: int
+
+
 class OpenTransactions(Transactions):
-    """Like `Transactions`; ``found`` lists the open ones by first offset."""
+    """Like `Transactions`; ``found`` lists the open ones by first offset, ``markers`` the last one of each producer
+    id."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.markers: dict[int, LastMarker] = {}
         self._details: dict[int, OpenTransaction] = {}
 
     @property
@@ -46,6 +57,10 @@ class OpenTransactions(Transactions):
     def _add(self, batch: RecordBatch) -> None:
         super()._add(batch)
         header = batch.header
+        if batch.is_control and header.producer_id >= 0:
+            self.markers[header.producer_id] = LastMarker(
+                header.base_offset, header.producer_epoch, header.max_timestamp
+            )
         if header.producer_id not in self._open:
             self._details.pop(header.producer_id, None)
         elif header.producer_id in self._details:
@@ -59,11 +74,6 @@ class OpenTransactions(Transactions):
             self._details[header.producer_id] = OpenTransaction(
                 header.producer_id, header.producer_epoch, header.base_offset, None if stamp == -1 else stamp
             )
-
-
-def find_open(files: Iterable[SegmentFile], scratch: Scratch, live: bool = False) -> list[OpenTransaction]:
-    """Returns a partition's open transactions by first offset. Raises PathError if a segment cannot be opened."""
-    return OpenTransactions.of_segments(files, scratch, live).found
 
 
 def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | None:

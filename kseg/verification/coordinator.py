@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from kseg.logdir.partitions import topic_id_at
-from kseg.logdir.transaction_verdicts import ENDING, HANGING, abort_command, verdict_of
+from kseg.logdir.transaction_verdicts import ENDING, HANGING, abort_command, verdict_of, why_hanging
 from kseg.logdir.waiting_groups import waiting_groups
 from kseg.quantities import plural
 from kseg.segment.times import show_span
@@ -12,9 +12,6 @@ from kseg.verification.report import Finding
 if TYPE_CHECKING:
     from kseg.logdir.transactional_ids import TransactionState
     from kseg.verification.repair_targets import RepairTarget
-
-_UNKNOWN = "hanging: the coordinator does not know this transaction, so nothing ends it"
-_NO_RECORD = "hanging by its age, unless a __transaction_state that is not here has its producer"
 
 
 def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
@@ -55,5 +52,5 @@ def _add_state(details: dict[str, Any], state: "TransactionState | None", target
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
-        texts.append(_NO_RECORD if state is None or state.state is None else _UNKNOWN)
+        texts.append(why_hanging(state))
     return texts

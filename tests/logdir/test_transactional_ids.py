@@ -48,7 +48,7 @@ def test_what_is_not_known_is_null(logs: Path) -> None:
 def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Path) -> None:
     old = settled(logs, 999, "open-transaction", ageMs=TRANSACTION_LIMIT_MS + 1, firstOffset=540)
     assert "hanging by its age, unless a __transaction_state that is not here has its producer" in old.message
-    assert old.message.endswith("abort --topic txn --partition 0 --start-offset 540")
+    assert old.details["abort"][-6:] == ["--topic", "txn", "--partition", "0", "--start-offset", "540"]
     young = settled(logs, 999, "open-transaction", ageMs=TRANSACTION_LIMIT_MS, firstOffset=540)
     assert young.message == "open"
 

@@ -9,7 +9,7 @@ from kseg.formats.rows import Scratch
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import list_segments, segment_file
 from kseg.segment.isolation import Transactions
-from kseg.segment.open_transactions import OpenTransactions, find_open, newest_timestamp
+from kseg.segment.open_transactions import OpenTransactions, newest_timestamp
 from segment.reading import items_at
 from segment.segments import TESTDATA
 
@@ -19,7 +19,7 @@ PARTITIONS = sorted({path.parent for path in TESTDATA.glob("kafka-*/*/*/*.log")}
 
 def test_the_open_transaction_of_a_real_log() -> None:
     files = list_segments(str(OPEN))
-    found = find_open(files, Scratch())
+    found = OpenTransactions.of_segments(files, Scratch()).found
     assert found, "the scenario leaves a transaction open"
     batches = [item for file in files for item in items_at(file.path) if isinstance(item, RecordBatch)]
     for transaction in found:
@@ -38,7 +38,7 @@ def test_the_open_transaction_of_a_real_log() -> None:
 @pytest.mark.parametrize("partition", PARTITIONS, ids=lambda path: "/".join(path.parts[-3:]))
 def test_they_hold_back_the_last_stable_offset(partition: Path) -> None:
     files = [file for file in list_segments(str(partition)) if file.kind == ".log"]
-    found = find_open(files, Scratch())
+    found = OpenTransactions.of_segments(files, Scratch()).found
     stable = Transactions.of_segments(files, Scratch()).last_stable_offset
     assert (found[0].first_offset if found else None) == stable
     stamps = [batch.max_timestamp for file in files for batch in items_at(file.path)]
@@ -57,12 +57,12 @@ def test_a_marker_ends_a_transaction(tmp_path: Path) -> None:
     )
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(bytes(own.data) + struct.pack(">q", own.last_offset + 1) + bytes(own.data)[8:])
-    (found,) = find_open([segment_file(str(path))], Scratch())
+    (found,) = OpenTransactions.of_segments([segment_file(str(path))], Scratch()).found
     assert (found.batches, found.first_offset) == (2, own.base_offset)
     assert found.age_ms(None) is None
     assert found.age_ms(found.first_timestamp + 5) == 5
     path.write_bytes(path.read_bytes() + bytes(marker.data))
-    assert find_open([segment_file(str(path))], Scratch()) == []
+    assert OpenTransactions.of_segments([segment_file(str(path))], Scratch()).found == []
 
 
 def test_it_is_still_an_isolation() -> None:

@@ -38,6 +38,9 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 KAFKA_0_7 = -7
 """Used as the magic of Kafka 0.7 messages; their own magic 0 and 1 have another meaning."""
 
+LARGEST_EXPANSION = 1 << 15
+"""Of any codec: a zstd block of 4 bytes repeats one byte 2^17 times."""
+
 _HIGHEST_CODEC = {KAFKA_0_7: SNAPPY, 0: LZ4, 1: LZ4}
 
 _INT32_BE = struct.Struct(">i").unpack_from

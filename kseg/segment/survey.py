@@ -54,13 +54,17 @@ class HeaderRows:
 
 @dataclass(frozen=True, slots=True)
 class BatchProblem:
-    """A problem of the records of the batch at ``position``, which has a valid checksum; ``code`` as in Problem."""
+    """A problem of the records of the batch at ``position``, which has a valid checksum; ``code`` as in Problem.
+
+    ``unread``, in the first problem of a batch: the records that its header claims beyond those that were read.
+    """
 
     code: str
     position: int
     size: int
     offset: int
     message: str
+    unread: int = 0
 
 
 Item = HeaderRows | Damage | BatchProblem
@@ -200,7 +204,11 @@ class Opener:
         if seen.has_null_key:
             rows[at + BATCH_STATE] |= NULL_KEYS
         offset = batch.last_offset if batch.base_offset is None else batch.base_offset
-        return [BatchProblem(code, batch.position, batch.size, offset, text) for code, text in seen.problems]
+        unread = batch.header.record_count - seen.count if isinstance(batch, RecordBatch) else 0
+        return [
+            BatchProblem(code, batch.position, batch.size, offset, text, 0 if i else max(unread, 0))
+            for i, (code, text) in enumerate(seen.problems)
+        ]
 
 
 class _Part:

@@ -3,11 +3,13 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, INFO, severity_of
-from kseg.formats.record_batch import ABORT
+from kseg.formats.compression import LARGEST_EXPANSION
+from kseg.formats.record_batch import ABORT, HEADER_BYTES
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.headers import MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.headers import CODEC, MAGIC_V2, MIN_RECORD_BYTES, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
+    BATCH_COUNT,
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
     BATCH_LEADER_EPOCH,
@@ -109,11 +111,15 @@ class BatchRule(Rule):
 
     def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
         self._good.take(headers)
+        records = self._chain.records
         if chain.follow(headers.rows, headers.count, self._chain):
             for event in self._chain.written():
                 self._event(segment, headers, *event)
         last = (headers.count - 1) * BATCH_WIDTH
         segment.end = headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE]
+        # Fewer bytes than records: rare in compressed batches, impossible in others.
+        if self._chain.records - records > segment.end - headers.rows[BATCH_POSITION] and self.partition.level != DEEP:
+            self._chain.records -= _impossible_records(headers)
         if segment.base_behind is not None and self._chain.last_offset >= segment.base_behind:
             self._overlap(segment, headers, segment.base_behind)
         if self._chain.sparse and segment.file.kind == LOG:
@@ -219,6 +225,7 @@ class BatchRule(Rule):
         self._found.append(found)
 
     def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
+        self._chain.records -= problem.unread
         if severity_of(problem.code) == ERROR:
             self._good.mark_bad(problem.position)
         if self._found and self._found[-1].position == problem.position and self._found[-1].code == "count-mismatch":
@@ -330,6 +337,18 @@ class BatchRule(Rule):
             "early-timestamp", early[0].path, text, offset=early[0].first_offset, severity=None if goes else INFO,
             details=details,
         )  # fmt: skip
+
+
+def _impossible_records(headers: HeaderRows) -> int:
+    """Returns the number of records that v2 headers claim beyond what fits their batches."""
+    columns = (BATCH_MAGIC, BATCH_STATE, BATCH_ATTRIBUTES, BATCH_SIZE, BATCH_COUNT)
+    values = (headers.rows[column : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist() for column in columns)
+    excess = 0
+    for magic, state, attributes, size, count in zip(*values, strict=True):
+        if magic == MAGIC_V2 and state & CRC_RIGHT:
+            expansion = 1 if not attributes & CODEC else LARGEST_EXPANSION
+            excess += max(0, count - (size - HEADER_BYTES) * expansion // MIN_RECORD_BYTES)
+    return excess
 
 
 def _is_between_equal_epochs(headers: HeaderRows, row: int) -> bool:

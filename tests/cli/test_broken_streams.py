@@ -173,3 +173,14 @@ def test_a_set_compressed_twice_is_read_and_converted(kseg: Kseg, tmp_path: Path
     assert kseg("verify", "--level", "deep", directory).status == 0
     converted = lines(kseg("dump", "--print-data-log", "--format", "json", directory).out)
     assert [(row["offset"], row["key"]) for row in converted] == [(i, f"k{i}") for i in range(4)]
+
+
+@pytest.mark.parametrize("level", ["quick", "full", "deep"])
+def test_totals_do_not_repeat_the_claim_of_a_header(kseg: Kseg, tmp_path: Path, level: str) -> None:
+    most = (1 << 31) - 1
+    lie = batch([], count=most, last_delta=most - 1)
+    directory = write(tmp_path, lie + batch([RECORDS[0], b"\x40cut"], most, count=1000, last_delta=999))
+    totals = json.loads(kseg("verify", "--level", level, "--format", "json", directory).out.splitlines()[-1])
+    fits = (len(RECORDS[0]) + 4) // 7
+    assert totals["records"] == (1 if level == "deep" else fits)
+    assert json.loads(kseg("dump", "--summary", "--format", "json", directory).out)["records"] == 1

@@ -12,6 +12,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.segment.files import LAST_OFFSET
+from kseg.segment.time_expressions import UNITS_MS
 from kseg.stores import trees
 from kseg.stores.stored_object import local_path
 
@@ -71,10 +72,10 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 
 
 class Milliseconds(click.ParamType):  # type: ignore[type-arg]
-    """A length of time in ms, or with a unit: s, min (m), h or d. -1 where ``has_none``: no limit."""
+    """A length of time in ms, or with a unit: s, min (m), h, d or w. -1 where ``has_none``: no limit."""
 
     name = "MS"
-    _UNITS: ClassVar = {"": 1, "ms": 1, "s": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+    _UNITS: ClassVar = {"": 1, "ms": 1, **UNITS_MS}
 
     def __init__(self, has_none: bool = False) -> None:
         self._has_none = has_none
@@ -87,7 +88,9 @@ class Milliseconds(click.ParamType):  # type: ignore[type-arg]
         number = value.rstrip("abcdefghijklmnopqrstuvwxyz")
         scale = self._UNITS.get(value[len(number) :])
         if scale is None or not (number.isascii() and number.isdigit()) or len(number) > 19:
-            self.fail(f"{value!r} is no length of time: a number of ms, or one with s, min, h or d, as 7d", param, ctx)
+            self.fail(
+                f"{value!r} is no length of time: a number of ms, or one with s, min, h, d or w, as 7d", param, ctx
+            )
         return min(int(number) * scale, (1 << 63) - 1)
 
 

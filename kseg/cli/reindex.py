@@ -21,7 +21,7 @@ from kseg.recovery.reindex_planner import ReindexPlanner
 @click.command("reindex", cls=Command)
 @paths_argument
 @click.option("--snapshots", "with_snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
-@click.option("--check", is_flag=True, help="Only compare: report differences, change nothing; the same as --dry-run.")
+@click.option("--check", is_flag=True, help="Change nothing; report missing and wrong indexes only.")
 @era_option()
 @interval_option
 @topic_option
@@ -41,4 +41,8 @@ def command(
     keep_freed_memory()
     options = ReindexOptions(**given)
     change = replace(change, is_dry=change.is_dry or check)
+    if check:
+        from kseg.verification.reindex_check import ReindexCheck  # a rebuild needs no verification
+
+        return run_change(paths, partial(ReindexCheck, options), change, presentation).exit_status
     return run_change(paths, partial(ReindexPlanner, options), change, presentation).exit_status

@@ -23,6 +23,7 @@ from kseg.output.progress_over import progress_over
 from kseg.output.sink import Sink
 from kseg.runtime.threads import usable_cores
 from kseg.segment.batches import Batch, Message07
+from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import expand_path, segments_at
@@ -320,6 +321,7 @@ class Dump:
         self.notices.detail(f"{file.path}: bytes: {size}, batches: {batches}, damaged ranges: {ranges}")
 
     def _refuse(self, file: SegmentFile) -> None:
+        refuse_empty_pack(file.path)
         if file.is_packed:
             raise UnsupportedError(f"{file.path}: is not packed despite its suffix: rename it")
         if file.kind and not file.is_segment and not _side_file_at(file):

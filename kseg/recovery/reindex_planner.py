@@ -37,8 +37,12 @@ class ReindexPlanner(Planner):
         workspace = Workspace(directory, self._start.jobs)
         start = replace(self._start, was_clean=known.get(CLEAN_SHUTDOWN) is not None)
         interval = reindex(workspace, with_known_interval(start, self._topics, directory), self._with_snapshots)
-        plan = workspace.plan()
+        plan = self.chosen(workspace.plan())
         self._intervals.report(directory, interval if plan else None)
+        return plan
+
+    def chosen(self, plan: Plan) -> Plan:
+        """Returns the plan with the steps that are wanted: all."""
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:

@@ -5,6 +5,7 @@ import re
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.kernel.scan.plausibility import continues
+from kseg.stores import trees
 from kseg.stores.source import Source
 from kseg.stores.windows import FIRST_LOOK_BYTES, next_frame
 
@@ -28,6 +29,14 @@ def packing_of(head: bytes) -> str | None:
     from kseg.stores.archives.forms import form_of  # the first byte decides for most files
 
     return None if head[:1] in _NEVER_PACKED else form_of(head)
+
+
+def refuse_empty_pack(path: str) -> None:
+    """Raises PathError for an empty file whose name is that of a packed file or archive: none of these has 0 bytes."""
+    from kseg.stores.archives.forms import ARCHIVE_SUFFIXES
+
+    if path.endswith(ARCHIVE_SUFFIXES) and trees.find(path) is None and not trees.getsize(path):
+        raise PathError(f"{path}: is empty, but by its name a packed file or archive: its bytes are lost")
 
 
 def is_packed_segment(name: str, head: bytes) -> bool:

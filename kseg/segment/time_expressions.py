@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 
 from kseg.segment.times import parse_time
 
-_UNITS_MS = {"s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+UNITS_MS = {"s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _RELATIVE = r"-(\d{1,9})(s|min|m|h|d|w)"
 _MOMENT = (
     r"(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(:\d\d(?:\.\d+)?)?)?"
@@ -28,7 +28,7 @@ def parse_time_expression(text: str, now_ms: int, zone: tzinfo | None = None) ->
         here = datetime.fromtimestamp(now_ms / 1000, zone)
         return _day(here.date() - timedelta(days=text == "yesterday"), zone)
     if found := re.fullmatch(_RELATIVE, text, re.ASCII):
-        past = max(0, now_ms - int(found[1]) * _UNITS_MS[found[2]])
+        past = max(0, now_ms - int(found[1]) * UNITS_MS[found[2]])
         return past, past
     found = re.fullmatch(_MOMENT, text, re.ASCII)
     if found is None or (found[3] and found[4] and found[4].strip() in "Zz"):

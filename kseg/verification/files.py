@@ -4,6 +4,7 @@ import os
 
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
 from kseg.logdir.partition_state import state_by_name
+from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.stores.regular_files import expect_named
 from kseg.verification.partition import Partition, judge_segments
@@ -15,6 +16,7 @@ from kseg.verification.settings import Advance, CheckSettings, partition_to_chec
 def judge_file(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
     """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
     expect_named(path)
+    refuse_empty_pack(path)
     file = segment_file(path)
     if settings.is_07 and not file.is_07:
         file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)

@@ -234,6 +234,17 @@ def test_standard_input_may_be_packed(tmp_path: Path) -> None:
     assert b"an archive on standard input" in refused.stderr
 
 
+@pytest.mark.parametrize("suffix", [".log.gz", ".log.zst", ".log.lz4", ".tar"])
+def test_an_empty_file_is_no_packed_one(suffix: str, tmp_path: Path, kseg: Kseg) -> None:
+    path = tmp_path / f"{SEGMENT.stem}{suffix}"
+    path.touch()
+    assert (kseg("verify", path).status, kseg("dump", path).status) == (3, 3)
+    partition = Path(shutil.copytree(SEGMENT.parent, tmp_path / "a" / SEGMENT.parent.name))
+    (partition / f"{1 << 40:020}{suffix}").touch()
+    if suffix != ".tar":
+        assert "is empty, but by its name a packed file" in kseg("verify", partition).out.decode()
+
+
 def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg) -> None:
     folder = tmp_path / "in"
     (folder / "orders-0").mkdir(parents=True)

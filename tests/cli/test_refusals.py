@@ -116,7 +116,7 @@ def test_partitions_that_are_left_alone_are_counted(kseg: Kseg, logs: Path) -> N
         (("dump", "--offsets", "10..5", "x"), 2, "'10..5' ends before it begins"),
         (("dump", "--time", "2026-02-01..2026-01-01", "x"), 2, "ends before it begins"),
         (("dump", "--hex", "--position", "9..1", "x"), 2, "ends before it begins"),
-        (("retain", "--retention-ms", "5x", "x"), 2, "a number of ms, or one with s, min, h or d, as 7d"),
+        (("retain", "--retention-ms", "5x", "x"), 2, "a number of ms, or one with s, min, h, d or w, as 7d"),
         (("convert", "--to", "csv", "--in-place", "x"), 2, "--in-place does not go with --to csv"),
         (("convert", "--to", "v2", "--in-place", "-"), 3, "standard input cannot be changed"),
         (("recover", "-"), 3, "standard input cannot be changed"),

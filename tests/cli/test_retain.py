@@ -381,6 +381,7 @@ def test_a_log_that_a_broker_is_moving_is_retained_too_and_a_deleted_one_not(kse
         ("5min", 300000),
         ("12h", 43200000),
         ("7d", 604800000),
+        ("1w", 604800000),
         ("-1", -1),
         ("0ms", 0),
         ("999999999999999999d", (1 << 63) - 1),
@@ -391,7 +392,7 @@ def test_lengths_of_time(kseg: Kseg, logs: Path, text: str, ms: int) -> None:
     assert [row["retentionMs"] for row in done.of_type("retention")] == [ms]
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-2", "7w", "1.5h", "\u0661", "d"])
+@pytest.mark.parametrize("text", ["", "soon", "-2", "7y", "1.5h", "\u0661", "d"])
 def test_what_is_no_length_of_time(kseg: Kseg, logs: Path, text: str) -> None:
     assert kseg("retain", "--retention-ms", text, logs / "r-delrec-0").status == 2
 

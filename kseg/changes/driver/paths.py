@@ -44,17 +44,6 @@ def is_partition(path: str) -> bool:
     raise PathError(f"{path}: neither a partition nor a log directory{why}")
 
 
-def partition_count(paths: Sequence[str]) -> int:
-    """Returns the number of partitions at these paths; an unknown path, which is reported later, counts as one."""
-    count = 0
-    for path in paths:
-        parts = None
-        with suppress(KsegError):
-            parts = None if is_partition(path) else list_partitions(path)
-        count += 1 if parts is None else len(parts)
-    return count
-
-
 def partitions_of_topics(directory: str, globs: tuple[str, ...]) -> list[str]:
     """Returns the partitions of a log directory that belong to topics of these names. Raises PathError if none do."""
     return Topics(globs).named(directory, own_partitions(resolved_to_change(directory)))

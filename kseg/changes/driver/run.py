@@ -10,7 +10,6 @@ from kseg.changes.driver.paths import (
     interrupted_changes,
     is_partition,
     locked_and_completed,
-    partition_count,
     without_same_outputs,
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
@@ -20,6 +19,7 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
+from kseg.segment.paths import partition_count
 from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved, resolved_to_change

@@ -10,7 +10,6 @@ from kseg.changes.driver.paths import (
     interrupted_changes,
     is_partition,
     locked_and_completed,
-    partition_count,
     partitions_of_topics,
     paths_of_topics,
 )
@@ -32,6 +31,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.undo import changes_of, last_change, plan_all
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.segment.files import CLEAN_SHUTDOWN
+from kseg.segment.paths import partition_count
 from kseg.stores.no_follow import resolved_to_change
 
 
@@ -161,7 +161,10 @@ def _undo_partition(path: str, options: UndoOptions, state: RunState) -> None:
 def _undo_log_directory(path: str, options: UndoOptions, state: RunState) -> None:
     journal = last_journal(path)
     if journal is None:
-        raise KsegError(f"{path}: there is no change of the log directory to undo; its partitions may have some")
+        raise KsegError(
+            f"{path}: there is no change of the log directory to undo: kseg undo --list shows those of its partitions, "
+            "and --topic '*' undoes the last one of each"
+        )
     _undo_journal(journal, options, state)
 
 

@@ -263,6 +263,20 @@ const plan = () => {
     [...compactions].sort((a, b) => b.bytesBefore - b.bytesAfter - (a.bytesBefore - a.bytesAfter)),
     "records before and after",
   );
+  const stops = data.rows
+    .filter((row) => row.type === "compaction")
+    .flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
+  tableSection(
+    "stops",
+    "Not cleaned",
+    number(stops.length),
+    [
+      ["directory", "Partition", base, "place"],
+      ["reason", "Reason", name, "wide"],
+    ],
+    stops,
+    "not cleaned",
+  );
   const groups = new Map();
   for (const row of actions) {
     const place = holder(row.file);

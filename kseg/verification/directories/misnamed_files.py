@@ -12,7 +12,14 @@ from typing import Protocol
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import CHECKPOINT, LOG, LOG_07, SWAP
 from kseg.logdir.log_directory import is_moved
-from kseg.segment.file_types import first_base_offset, holds_batches, is_packed_segment, named_like_segment, read_head
+from kseg.segment.file_types import (
+    first_base_offset,
+    holds_batches,
+    is_packed_segment,
+    named_like_segment,
+    read_head,
+    refuse_empty_pack,
+)
 from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
 from kseg.segment.skipped_files import DEPTH
 from kseg.sidefiles.kinds import side_file
@@ -153,6 +160,8 @@ def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
     other files. Raises PathError."""
     with open_source(path) as source:
         named = segment_file(path)
+        if named_like_segment(name):
+            refuse_empty_pack(path)
         if packed(source) is not None:
             return named._replace(kind="") if is_packed_segment(name, read_head(source)) else None
         if not holds_batches(source, name):

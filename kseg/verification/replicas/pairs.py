@@ -12,6 +12,7 @@ from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.logdir.partition_state import COMPACTED_TOPICS
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.paths import segments_at
+from kseg.segment.skipped_files import is_log_directory, log_directories_in
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
@@ -49,8 +50,7 @@ def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]
         if trees.isdir(against) and not list_segments(against) and trees.exists(inside):
             against = inside
         return [(path, against)]
-    mine = _partitions(path, wants)
-    others = _partitions(against, wants) if trees.isdir(against) else {}
+    mine, others = _named(path, _partitions(path, wants), against, _partitions(against, wants))
     if not mine.keys() & others.keys():
         raise PathError(f"{path} and {against} have no partition in common")
     for name in mine.keys() ^ others.keys():
@@ -59,10 +59,21 @@ def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]
     return [(mine[name], others[name]) for name in mine if name in others]
 
 
-def _partitions(directory: str, wants: Callable[[str], bool]) -> dict[str, str]:
-    """Returns the paths of a log directory's partitions by their names."""
-    names = {os.path.basename(part): part for part in list_partitions(directory)}
-    return {name: part for name, part in names.items() if (place := parse_partition_name(name)) and wants(place[0])}
+def _partitions(path: str, wants: Callable[[str], bool]) -> list[str]:
+    """Returns the partitions of a log directory, or of all log directories in a directory."""
+    if not trees.isdir(path):
+        return []
+    roots = [] if is_log_directory(path) else log_directories_in(path)
+    parts = [part for root in roots or [path] for part in list_partitions(root)]
+    return [part for part in parts if (name := parse_partition_name(os.path.basename(part))) and wants(name[0])]
+
+
+def _named(path: str, mine: list[str], against: str, others: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the partitions of both by their names; by their relative paths if several have one name."""
+    by_name = tuple({os.path.basename(part): part for part in parts} for parts in (mine, others))
+    if len(by_name[0]) == len(mine) and len(by_name[1]) == len(others):
+        return by_name[0], by_name[1]
+    return {os.path.relpath(p, path): p for p in mine}, {os.path.relpath(p, against): p for p in others}
 
 
 def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> tuple[Comparison, int]:

@@ -217,6 +217,20 @@ def test_partitions_of_two_log_directories(tmp_path: Path) -> None:
     assert Compared(here / "ep-compact-0", there).only.same == compared.only.same
 
 
+def test_partitions_of_directories_above_log_directories(tmp_path: Path) -> None:
+    """Paired by name, wherever they lie; by their places if a name is there twice."""
+    for place in ("a/d1", "b/d2", "b/d1"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "meta.properties").write_text("version=1\n")
+    copied(REPLICAS / "broker0" / "ep-compact-0", tmp_path / "a/d1")
+    copied(REPLICAS / "broker1" / "ep-compact-0", tmp_path / "b/d2")
+    assert [Path(found.other).parent.name for found in Compared(tmp_path / "a", tmp_path / "b").comparisons] == ["d2"]
+    copied(REPLICAS / "broker1" / "ep-compact-0", tmp_path / "b/d1")
+    compared = Compared(tmp_path / "a", tmp_path / "b")
+    assert [Path(found.other).parent.name for found in compared.comparisons] == ["d1"]
+    assert compared.codes.count("replica-missing") == 1
+
+
 def test_a_segment_against_a_segment() -> None:
     path = PLAIN / LAST
     assert Compared(path, path).only.is_identical

@@ -11,6 +11,8 @@ share one descriptor, and exclude each other here.
 import errno
 import os
 import stat
+import struct
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ from kseg.errors import BrokerRunningError, KsegError
 from kseg.stores.no_follow import LINKS, open_directory, open_file, status_of
 
 LOCK_NAME = ".lock"
+_FLOCK = "hhqqi0q"
+"""The system's struct flock: kind, whence, start, length, process."""
 _WITHOUT = "--no-lock goes on without"
 _HINTS = {
     errno.EROFS: "nothing can be changed there: mount it for writing, or write the result elsewhere with --output",
@@ -128,6 +132,33 @@ def locked(log_directory: str, is_wanted: bool = True, is_shared: bool = False) 
             if not held.holders:
                 _held.pop(key, None)
                 os.close(held.descriptor)
+
+
+def is_locked(log_directory: str) -> bool:
+    """Whether this or another process holds the lock of a directory. Takes none; False where that cannot be known."""
+    path = os.path.join(log_directory, LOCK_NAME)
+    try:
+        status = status_of(path)
+        with _mutex:  # closing the file would release a lock of this process
+            if (status.st_dev, status.st_ino) in _held:
+                return True
+            descriptor = open_file(path)
+            try:
+                return _is_locked_elsewhere(descriptor)
+            finally:
+                os.close(descriptor)
+    except OSError:
+        return False
+
+
+def _is_locked_elsewhere(descriptor: int) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    import fcntl
+
+    asked = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    found: int = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))[0]
+    return found != fcntl.F_UNLCK
 
 
 def _take(path: str, log_directory: str, is_shared: bool) -> tuple[tuple[int, int], HeldLock]:

@@ -7,6 +7,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, OPEN, UNDOING, journals, remove_temporary_files
 from kseg.changes.log_directory import changed_partitions, forget, has_changed_anything, roll_back_journal
 from kseg.changes.log_directory_undo import continue_undo
+from kseg.changes.new_directories import complete_new_directories
 from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.shutdown_marker import remove_marker
 from kseg.errors import StoppedHalfwayError
@@ -24,6 +25,7 @@ def complete_interrupted_in_log_directory(directory: str, disk: Disk | None = No
                 journal.sync(disk)
             disk.sync_directory(directory)
         remove_temporary_files(directory, disk)
+        messages += complete_new_directories(directory, disk)
         for path in changed_partitions(directory):
             if any(change.changes_a_log for change in quarantine.pending(path)):
                 remove_marker(directory, disk)

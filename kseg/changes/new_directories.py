@@ -11,12 +11,12 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
-from kseg.changes.lock import LOCK_NAME, HeldLock, locked
+from kseg.changes.lock import LOCK_NAME, HeldLock, is_locked, locked
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, UnsupportedError, text_of
 from kseg.stores import trees
 from kseg.stores.no_follow import is_directory, names_in, open_file, resolved, status_of
@@ -24,6 +24,10 @@ from kseg.stores.stored_object import is_url, shown
 
 _INSIDE = "output"
 """The part of their names that staging folders in an existing output have; elsewhere it is the output's name."""
+_STAGED, _COMPLETE = (
+    re.compile(r"\.kseg-.+\.(new|staged)"),
+    re.compile(rf"\.kseg-{_INSIDE}(\.[0-9a-f]{{32}})?\.complete"),
+)
 _ATTEMPTS = 20
 """How often a staging folder is made: another run may take one for dead before it is locked."""
 
@@ -142,7 +146,8 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
             elif trees.lexists(output):
                 raise PathError(f"{output}: is no directory")
             name = os.path.basename(output) if lock is None else _INSIDE
-            _remove_dead(place, name, disk)
+            staged = re.compile(rf"\.kseg-{re.escape(name)}(\.[0-9a-f]{{32}})?\.new")
+            _remove_dead(place, filter(staged.fullmatch, names_in(place)), disk)
             folder = _staging_folder(place, name, "" if lock else model, disk, held)
             made = NewDirectories(output, folder, disk, was_completed)
             try:
@@ -179,11 +184,29 @@ def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitSta
     raise AssertionError  # the last attempt returns or raises
 
 
-def _remove_dead(place: str, name: str, disk: Disk) -> None:
+def is_left(directory: str, name: str) -> bool:
+    """Whether a directory beside partitions is the staging folder of a killed run, of this or another module."""
+    is_staged = _STAGED.fullmatch(name) or _COMPLETE.fullmatch(name)
+    return bool(is_staged) and not is_locked(os.path.join(directory, name)) and not is_locked(directory)
+
+
+def complete_new_directories(directory: str, disk: Disk) -> list[str]:
+    """Moves into place what killed runs had written completely to a log directory, and removes all other staging
+    folders. Returns a sentence for each. The caller holds the lock. Raises OSError.
+    """
+    messages = []
+    if _complete(directory, disk):
+        messages.append(f"{directory}: an interrupted run had written new partitions, which are in place now")
+    if found := list(filter(_STAGED.fullmatch, names_in(directory))):
+        _remove_dead(directory, found, disk)
+        messages.append(f"{directory}: temporary folders of an interrupted command were removed")
+    return messages
+
+
+def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
     """Removes the staging folders of killed runs: those whose lock nobody holds."""
-    staged = re.compile(rf"\.kseg-{re.escape(name)}(\.[0-9a-f]{{32}})?\.new")  # older releases had one name for all
-    for found in sorted(filter(staged.fullmatch, names_in(place))):
-        folder = os.path.join(place, found)
+    for name in sorted(names):
+        folder = os.path.join(place, name)
         with suppress(KsegError, FileNotFoundError):  # another run works there, or removes it
             if LOCK_NAME in (inside := names_in(folder)):
                 with locked(folder):
@@ -201,8 +224,7 @@ def _clear(path: str, disk: Disk) -> None:
 
 def _complete(output: str, disk: Disk) -> bool:
     """Completes the interrupted moves of killed runs. Returns whether there was one."""
-    complete = re.compile(rf"\.kseg-{_INSIDE}(\.[0-9a-f]{{32}})?\.complete")
-    found = list(filter(complete.fullmatch, names_in(output)))
+    found = list(filter(_COMPLETE.fullmatch, names_in(output)))
     for name in found:
         _move_out(os.path.join(output, name), output, disk)
     return bool(found)

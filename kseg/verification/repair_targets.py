@@ -24,6 +24,7 @@ from kseg.recovery.planner import RecoveryPlanner
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
+    OWN_PREFIX,
     file_names,
     holds_segments,
     is_part_of_log,
@@ -158,7 +159,7 @@ def _directory_of(file: str) -> str | None:
     """Returns the path or its parent, if it is a partition or log directory."""
     if file == "-" or "\0" in file or trees.find(file) is not None:
         return None
-    if os.path.basename(file) == FOLDER:
+    if os.path.basename(file).startswith(OWN_PREFIX) and trees.isdir(file):
         return os.path.dirname(file) or "."
     if trees.isdir(file) and (_is_partition(file) or _is_log_directory(file)):
         return file

@@ -148,6 +148,25 @@ def test_a_killed_writer_leaves_nothing_in_the_way(tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["new", "t-0", "t-1"]
 
 
+def test_what_a_killed_writer_left_in_a_log_directory_is_told_and_removed(tmp_path: Path) -> None:
+    """No broker starts with its folder there."""
+    write(tmp_path / "t-1")
+    shutil.copy(TESTDATA / "log-directories/4.3.1/logs/meta.properties", tmp_path)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "t-0")], check=False)
+    (left,) = (name for name in names_in(tmp_path) if ".new" in name)
+    found = [each for each in kseg.verify(tmp_path).findings if each.code == "pending-change"]
+    assert [(each.file, each.repair) for each in found] == [
+        (str(tmp_path / left), ["kseg", "undo", "--complete", str(tmp_path)])
+    ]
+    with kseg.writer(tmp_path / "t-2") as alive:
+        alive.append(value=b"x")
+        assert left not in names_in(tmp_path)
+        assert not any(each.code == "pending-change" for each in kseg.verify(tmp_path).findings)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "t-0")], check=False)
+    kseg.recover(tmp_path).apply()
+    assert [name for name in names_in(tmp_path) if ".new" in name] == []
+
+
 def salvage(part: Path) -> None:
     kseg.recover(part, mode="salvage").apply()
 

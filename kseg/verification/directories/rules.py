@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from kseg.changes.journal import OPEN, UNDOING, journals
+from kseg.changes.new_directories import is_left
 from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.errors import KsegError
-from kseg.findings.table import TOPIC_ID
+from kseg.findings.table import ERROR, TOPIC_ID
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.segment.files import BOOTSTRAP, LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
 from kseg.segment.skipped_files import some
@@ -110,6 +111,9 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
     seen: dict[tuple[str, int, str], str] = {}
     for name in directory.directories:
         path = os.path.join(directory.path, name)
+        if name.startswith(OWN_PREFIX) and is_left(directory.path, name):
+            text = "new partitions were being written when a command was stopped: brokers do not start with its folder"
+            report.add("pending-change", path, text, severity=ERROR)
         if name == REMOTE_INDEX_CACHE or name.startswith(OWN_PREFIX):
             continue
         parsed = topic_partition(name)

@@ -170,6 +170,16 @@ LOG_KINDS: dict[str, Kind] = {
         "Consumers see offsets twice or out of order.",
         SALVAGE,
     ),
+    "foreign-batches": Kind(
+        ERROR,
+        "The batches of a segment belong to another partition.",
+        "Consumers read the records of another topic or partition here. Producer snapshots, indexes, sequences, leader "
+        "epochs, checkpoints and adjacent segments were weighed together; details has each piece of evidence. Salvage "
+        "moves these batches to the quarantine and keeps all others. Until then, rebuild no side file of the "
+        "partition: side files are the evidence.",
+        SALVAGE,
+        DECISION,
+    ),
     "gap-unexplained": Kind(
         ERROR,
         "Offsets are missing for an unknown reason.",

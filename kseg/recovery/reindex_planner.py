@@ -7,6 +7,7 @@ from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
+from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
@@ -38,6 +39,13 @@ class ReindexPlanner(Planner):
         start = replace(self._start, was_clean=known.get(CLEAN_SHUTDOWN) is not None)
         interval = reindex(workspace, with_known_interval(start, self._topics, directory), self._with_snapshots)
         plan = self.chosen(workspace.plan())
+        replaces = any(step.is_kept for step in plan.steps)
+        if replaces and (foreign := foreign_segments(directory)):
+            raise DamagedLogError(
+                f"{foreign[0].path}: its batches belong to another partition ({foreign[0].reason}); the side files are "
+                "the evidence and stay as they are: kseg verify shows details, kseg recover --mode salvage keeps the "
+                "partition's own batches"
+            )
         self._intervals.report(directory, interval if plan else None)
         return plan
 

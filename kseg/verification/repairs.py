@@ -32,6 +32,7 @@ _OF_TRANSACTIONS = frozenset({
     "bad-control-record", "transaction-index-incomplete", "transaction-index-wrong-entry",
 })  # fmt: skip
 """Findings about a producer's transaction."""
+_FOREIGN = "foreign-batches"
 _ORDER = ("undo", "recover", "reindex")
 """The order of commands: side files are rebuilt after a recovery; a log directory comes after its partitions."""
 
@@ -63,6 +64,8 @@ class Repairs:
         self._opened_targets: RepairTargets | None = None
         self._wanted: dict[tuple[str, str], _Wanted] = {}
         self._needs: dict[tuple[str, str, tuple[str, ...]], Need] = {}
+        self._foreign: set[str] = set()
+        """Partitions with batches of another one: their side files are evidence, so only a decision changes them."""
         self._refused: set[str] = set()
         """Partitions that a broker does not load: only salvage changes these."""
 
@@ -81,6 +84,10 @@ class Repairs:
     def with_repairs(self, findings: Iterable[Finding]) -> list[Finding]:
         """Like `with_repair`, for all findings of one target. The repair of a damaged log is also that of its
         indexes."""
+        findings = list(findings)
+        for finding in findings:
+            if finding.code == _FOREIGN and (target := self._targets().target_of(finding.file)) is not None:
+                self._foreign.add(target.path)
         repaired = [self.with_repair(finding) for finding in findings]
         of_log = next((each.repair for each in repaired if each.repair and _repairs_log(each)), None)
         if of_log is None:
@@ -121,6 +128,8 @@ class Repairs:
             finding = finding._replace(details=finding.details | {"otherRepair": _argv(verb, other, target.path)})
         if any(value in _PLACEHOLDERS for value in options.values()):
             return self._needing(finding, needs, target) if is_listed else finding._replace(needs=needs)
+        if target.path in self._foreign:
+            verb, options, needs = "recover", dict(_SALVAGE), needs or DECISION
         removed = 0
         if verb == "recover":
             options, removed = _least_removing(target, options, is_decided=needs == DECISION)

@@ -25,9 +25,10 @@ def _of_whole_partitions() -> tuple[type[Rule], ...]:
     from kseg.verification.directories.pending_changes import PendingChangeRule
     from kseg.verification.directories.topic_ids import TopicIdRule
     from kseg.verification.epochs import EpochRule
+    from kseg.verification.foreign_batches import ForeignBatchRule
     from kseg.verification.leftovers import LeftoverRule
 
     return (
         BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
-        MetadataLogRule, RemoteMetadataRule, PendingChangeRule,
+        MetadataLogRule, RemoteMetadataRule, PendingChangeRule, ForeignBatchRule,
     )  # fmt: skip

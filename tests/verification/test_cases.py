@@ -103,10 +103,13 @@ def test_lower_levels_tell_less_and_nothing_else(code: str) -> None:
 
 
 def test_a_case_tells_of_little_else() -> None:
-    """Above info, a case is about its own finding, and at most two that cannot but come with it."""
+    """Above info, a case is about its own finding, and at most two that cannot but come with it; batches of another
+    partition contradict both indexes and a neighbour."""
     for code in FOLDERS:
         findings = json.loads((FINDINGS / code / "case.json").read_text("utf-8"))["findings"]
-        assert len({finding["code"] for finding in findings if finding["severity"] != INFO} - {code}) <= 2, code
+        assert len({finding["code"] for finding in findings if finding["severity"] != INFO} - {code}) <= 2 + (
+            code == "foreign-batches"
+        ), code
 
 
 @pytest.mark.parametrize("code", CASES)

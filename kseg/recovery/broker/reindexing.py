@@ -22,7 +22,7 @@ _NO_LIMIT = (1 << 31) - 1
 
 
 class DamagedLogError(KsegError):
-    """A .log is damaged, so its index could cover only a part of it."""
+    """A .log is damaged, so its index could cover only a part of it; or its batches belong to another partition."""
 
     exit_status = 1
 

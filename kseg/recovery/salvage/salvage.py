@@ -13,6 +13,7 @@ from kseg.changes.accepted_gaps import accepted_gaps
 from kseg.changes.plan import Plan, Range, Removed
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SEGMENT_SUFFIXES, SNAPSHOT
+from kseg.logdir.belonging import FOREIGN_BATCHES, ForeignSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad, offsets_of_loss
 from kseg.recovery.broker.losses import Loss, intact_in
 from kseg.recovery.broker.remains import Remaining, remaining
@@ -26,8 +27,8 @@ from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
 from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
 from kseg.recovery.salvage.relocation import Relocation
-from kseg.recovery.salvage.segment_assembly import assemble
-from kseg.recovery.salvage.segment_contents import SegmentContents
+from kseg.recovery.salvage.segment_assembly import Assembled, assemble, new_segment
+from kseg.recovery.salvage.segment_contents import NO_OFFSET, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import remove_broker_leftovers, segment_sources
@@ -44,6 +45,7 @@ from kseg.stores import trees
 from kseg.stores.source import open_source
 
 _MAX_LOADS = 3
+_FOREIGN = "its batches belong to another partition"
 _MISNAMED = "a segment is named by its base offset"
 
 
@@ -173,6 +175,7 @@ class SalvageLoad(PartitionLoad):
         self._may_be_compacted = is_compacted
         self._evidence = OffsetEvidence(workspace)
         self._layouts: dict[int, Layout] = {}
+        self._foreign: dict[str, ForeignSegment] = {}
         self._others: list[SegmentDraft] = []
         """Files that make no segment."""
         self._removed: dict[str, list[Removed]] = {}
@@ -218,7 +221,7 @@ class SalvageLoad(PartitionLoad):
             return str(error).removeprefix(f"{self.workspace.directory}/")
 
     def _load_segments(self) -> None:
-        drafts, self._others = assemble(self._sources, self._scan_file, self.epochs)
+        drafts, self._others = self._assembled()
         self._arrange(drafts)
         self._leave_out(drafts, self._rejected)
         self._drafted = drafts
@@ -239,6 +242,17 @@ class SalvageLoad(PartitionLoad):
             log_start = max(first.contents.base, self.start.log_start_offset)
             self.start = replace(self.start, log_start_offset=log_start)
         super()._load_segments()
+
+    def _assembled(self) -> Assembled:
+        """Returns the segments, without batches of another partition."""
+        found = assemble(self._sources, self._scan_file, self.epochs)
+        if not _is_odd(found):
+            return found
+        foreign = foreign_segments(self.workspace.directory, scratch=self._scratch)
+        if not foreign:
+            return found
+        self._foreign = {os.path.basename(one.path): one for one in foreign}
+        return assemble(self._sources, self._scan_file, self.epochs)
 
     def _arrange(self, drafts: list[SegmentDraft]) -> None:
         """Decides which batches each segment gets."""
@@ -290,6 +304,12 @@ class SalvageLoad(PartitionLoad):
         return {}
 
     def _scan_file(self, name: str, base: int | None, behind: int | None) -> SegmentContents:
+        if (stranger := self._foreign.get(name)) is not None:
+            kept = new_segment(NO_OFFSET if base is None else base, behind)
+            kept.path, kept.is_last = os.path.abspath(stranger.path), base is not None and behind is None
+            text = f"{stranger.records} records of another partition: {stranger.reason}"
+            kept.cuts.add(Damage(FOREIGN_BATCHES, 0, stranger.size, text))
+            return kept
         with open_source(self.workspace.path(name)) as source:
             kept = scan_segment(source, base, behind, self._scratch, self.start.jobs, self._evidence, self._filter)
             if source.unreadable:
@@ -304,7 +324,8 @@ class SalvageLoad(PartitionLoad):
     def _remove_others(self) -> None:
         """Removes the files that make no segment."""
         for draft in self._others:
-            self._remove(draft, "its batches belong to other segments, or are duplicates")
+            is_foreign = draft.file in self._foreign
+            self._remove(draft, _FOREIGN if is_foreign else "its batches belong to other segments, or are duplicates")
 
     def _remove(self, draft: SegmentDraft, reason: str) -> None:
         self.workspace.delete(draft.file, reason, self._recorded(draft))
@@ -352,6 +373,8 @@ class SalvageLoad(PartitionLoad):
         self._layouts[kept.base] = layout
 
     def _reason(self, draft: SegmentDraft) -> str:
+        if draft.file in self._foreign:
+            return _FOREIGN
         if not draft.contents.cuts:
             return "batches are moved to their offsets"
         is_damaged = any(not one.records for one in self._recorded(draft))
@@ -428,6 +451,26 @@ class SalvageLoad(PartitionLoad):
         for segment in list(self.segments.values()):
             self._recover(segment)
         self.start = start
+
+
+def _is_odd(found: Assembled) -> bool:
+    """Whether batches of another partition may be the reason for what was found, besides damage. A partition of one
+    segment has no other that shows it."""
+    drafts = found.segments
+    if found.others or len(drafts) == 1 or any(draft.contents.misplaced for draft in drafts):
+        return True
+    for draft in drafts:
+        kept = draft.contents
+        if kept.cuts or draft.is_empty:
+            continue
+        if kept.is_sparse:
+            if not index_fits(kept.path):
+                return True
+            continue
+        is_short = not kept.is_last and draft.next_offset <= kept.limit
+        if is_short or any(first == kept.base for first, _ in draft.gaps(False)):
+            return True
+    return False
 
 
 def _gaps_of(drafts: list[SegmentDraft], is_cleaned: bool) -> list[tuple[int, int]]:

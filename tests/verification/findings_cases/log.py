@@ -200,6 +200,22 @@ def segments_overlap(folder: Path) -> Made:
 
 
 @case
+def foreign_batches(folder: Path) -> Made:
+    """The first segment of e-lz4-0 replaced by that of e-txn-0."""
+    place = "compaction/4.3.1/before"
+    shutil.copytree(TESTDATA / place / "e-lz4-0", folder / "e-lz4-0")
+    shutil.copy(TESTDATA / place / "e-txn-0" / name(0), folder / "e-lz4-0")
+    log, index = f"e-lz4-0/{name(0)}", f"e-lz4-0/{name(0, '.index')}"
+    found = [
+        Told("segments-overlap", log, 1482, 78, 219), Told("index-corrupt", index, 0, 48, 39),
+        Told("time-index-mismatch", index.replace(".index", ".timeindex"), 0, 84, 39),
+        Told("gap-compacted", log, 0, None, 0), Told("gap-aborted", log, 78, None, 11),
+        Told("foreign-batches", log, None, None, 10),
+    ]  # fmt: skip
+    return Made("e-lz4-0", f"{place}/e-lz4-0", found)
+
+
+@case
 def gap_unexplained(folder: Path) -> Made:
     """The fourth batch cut out."""
     return as_it_lies("4.3.1-last-batch-removed/dplain-0/" + name(116), ("gap-unexplained", 7129, None, 134))

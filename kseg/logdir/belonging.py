@@ -1,0 +1,543 @@
+"""Decides which segments of a partition hold batches of another partition.
+
+Producer snapshots, indexes, sequences of producers, leader epochs, checkpoints, adjacent segments and copies in other
+partitions are weighed together. None of them decides alone, because each may be stale or damaged. Evidence that no
+other partition has by chance, such as a producer's sequence at an offset, outweighs everything but a copy elsewhere.
+"""
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
+
+from kseg.errors import KsegError, PathError
+from kseg.formats.message_set import MIN_BYTES
+from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
+from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    be32,
+)
+from kseg.kernel.records.plain import sequence_after
+from kseg.logdir.log_directory import read_log_directory
+from kseg.logdir.partition_state import BrokerState, state_by_name
+from kseg.segment.damage import crc_holds
+from kseg.segment.files import (
+    SegmentFile,
+    file_names,
+    list_partitions,
+    list_segments,
+    parse_partition_name,
+    segment_file,
+)
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
+from kseg.sidefiles.entries import EntryFile
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
+from kseg.sidefiles.offset_index import OffsetIndex
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
+from kseg.sidefiles.time_index import TimeIndex
+from kseg.sidefiles.transaction_index import TransactionIndex
+from kseg.stores import trees
+from kseg.stores.source import Source, open_source
+
+_SAMPLED, _FEW_ENTRIES = 1024, 4
+"""Limits of the entries of an index that are compared, and of those that show whether a comparison is worth it."""
+_MAX_SNAPSHOT_BYTES = 8 << 20
+_MAX_PRODUCERS = 100_000
+_HELD = 4096
+"""Number of batches that are held to know whether a segment has many gaps."""
+_FEW_GAPS, _FEW_BATCHES = 2, 2
+"""A single batch may have a wrong offset instead: it is never called another partition's."""
+_ENOUGH, _MOST_BY_ONE, _CERTAIN = 4, 3, 8
+"""The weight from which on a segment is another partition's; the largest weight of all evidence of a kind in _LIMITED;
+the weight of what no other partition has by chance."""
+
+FOREIGN_BATCHES = "foreign-batches"
+SNAPSHOTS, INDEXES, SEQUENCES, EPOCHS = "producerSnapshots", "indexes", "sequences", "leaderEpochs"
+NEIGHBOURS, CHECKPOINTS, COPIES = "neighbours", "checkpoints", "copies"
+_LIMITED, _DECISIVE = frozenset({INDEXES, NEIGHBOURS}), frozenset({SNAPSHOTS, INDEXES, COPIES})
+
+
+class Evidence(NamedTuple):
+    """``weight``: above 0 for what speaks against the segment, below for what speaks for it."""
+
+    kind: str
+    weight: int
+    text: str
+
+
+@dataclass(slots=True)
+class ForeignSegment:
+    """A segment whose intact batches, from ``first`` to ``last``, belong to another partition. ``copies``: the segments
+    of other partitions of the log directory that hold the same bytes."""
+
+    path: str
+    size: int
+    first: int
+    last: int
+    batches: int
+    records: int
+    evidence: list[Evidence]
+    copies: list[str]
+
+    @property
+    def reason(self) -> str:
+        """The strongest evidence of up to two kinds, as a sentence."""
+        by_kind = {one.kind: one for one in sorted(self.evidence, key=lambda one: one.weight) if one.weight > 0}
+        strongest = sorted(by_kind.values(), key=lambda one: (one.kind != COPIES, -one.weight))[:2]
+        return "; ".join(one.text for one in strongest)
+
+    def details(self) -> dict[str, Any]:
+        return {
+            "firstOffset": self.first, "lastOffset": self.last, "batches": self.batches, "records": self.records,
+            "evidence": [{"kind": one.kind, "weight": one.weight, "text": one.text} for one in self.evidence],
+            "copies": self.copies,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Count:
+    """How many entries of one source fit the batches, how many contradict them, and the first contradiction."""
+
+    fits: int = 0
+    misfits: int = 0
+    example: str = ""
+
+    def add(self, fits: bool, example: str = "") -> None:
+        if fits:
+            self.fits += 1
+        else:
+            self.misfits += 1
+            self.example = self.example or example
+
+
+class _Wanted:
+    """What side files say about offsets: ``entries`` sorted by offset."""
+
+    def __init__(self, entries: Iterable[tuple[int, Any]]) -> None:
+        self.entries = sorted(entries, key=lambda entry: entry[0])
+        self._offsets = [offset for offset, _ in self.entries]
+
+    def within(self, first: int, last: int) -> Sequence[tuple[int, Any]]:
+        at = bisect_left(self._offsets, first)
+        return self.entries[at : bisect_right(self._offsets, last, at)] if at < len(self._offsets) else ()
+
+
+class _Batch(NamedTuple):
+    position: int
+    size: int
+    first: int
+    last: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    max_timestamp: int
+    epoch: int
+    attributes: int
+    records: int
+    """-1 for a compressed message of v0 or v1."""
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether each offset has a record; otherwise the last offset may be wrong."""
+        return self.records < 0 or self.last - self.first + 1 == self.records
+
+
+@dataclass(slots=True)
+class _Segment:
+    """One file, and what was found in its batches. ``ends_damaged``: whether damage follows the last batch;
+    ``gaps``: how often offsets are missing between or in batches; ``firsts``, ``lasts``: each producer's epoch and
+    sequence at its first and last batch."""
+
+    file: SegmentFile
+    behind: int | None
+    size: int = 0
+    first: int = -1
+    last: int = -1
+    batches: int = 0
+    records: int = 0
+    linked: int = 0
+    gaps: int = 0
+    ends_damaged: bool = False
+    head: tuple[int, int] = (0, 0)
+    tail: tuple[int, int] = (0, 0)
+    """Positions and sizes of the first and the last batch."""
+    snapshots: _Count = field(default_factory=_Count)
+    offsets: _Count = field(default_factory=_Count)
+    times: _Count = field(default_factory=_Count)
+    aborted: _Count = field(default_factory=_Count)
+    epochs: _Count = field(default_factory=_Count)
+    sequences: _Count = field(default_factory=_Count)
+    firsts: dict[int, tuple[int, int]] = field(default_factory=dict)
+    lasts: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def base(self) -> int:
+        return self.file.base_offset or 0
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.gaps >= _FEW_GAPS and self.gaps * 4 > self.batches
+
+
+def foreign_segments(
+    directory: str, broker: BrokerState | None = None, scratch: Scratch | None = None
+) -> list[ForeignSegment]:
+    """Returns the segments of a partition directory whose batches belong to another partition. ``broker``: the state of
+    the partition, None to read it. Unreadable files say nothing."""
+    try:
+        broker = _state_of(directory) if broker is None else broker
+        return _Partition(directory, broker, scratch or Scratch()).foreign()
+    except (KsegError, OSError):
+        return []  # that a file cannot be read is reported where it is checked
+
+
+def _state_of(directory: str) -> BrokerState:
+    path = os.path.abspath(directory)
+    root = read_log_directory(os.path.dirname(path))
+    name = os.path.basename(path)
+    return root.broker_state(name) if root else state_by_name((parse_partition_name(name) or (None,))[0])
+
+
+class _Partition:
+    def __init__(self, directory: str, broker: BrokerState, scratch: Scratch) -> None:
+        self._directory, self._broker, self._scratch = directory, broker, scratch
+        names = file_names(directory)
+        files = [file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None]
+        self._end = broker.recovery_point if broker.was_clean else None
+        """The log end that a clean stop has recorded."""
+        behind: list[int | None] = [file.base_offset for file in files[1:]]
+        self._segments = [_Segment(*pair) for pair in zip(files, [*behind, self._end], strict=False)]
+        self._listed: dict[int, dict[int, int]] = {}
+        """The last offset of each producer, by the offset of the snapshot."""
+        self._marks = _Wanted(self._read_snapshots(names))
+        self._epochs = self._read_epochs(names)
+
+    def foreign(self) -> list[ForeignSegment]:
+        for segment in self._segments:
+            self._walk(segment)
+        self._compare_sequences()
+        found = []
+        for segment in self._segments:
+            if not segment.linked:
+                continue
+            evidence = [*self._of_side_files(segment), *self._of_neighbours(segment)]
+            copies = self._copies(segment) if any(one.weight > 0 for one in evidence) else []
+            if copies:
+                text = f"the same bytes are in {copies[0]}, between segments that they fit"
+                evidence.append(Evidence(COPIES, 3, text))
+            if _is_foreign(evidence) and (segment.linked >= _FEW_BATCHES or copies):
+                numbers = (segment.size, segment.first, segment.last, segment.batches, segment.records)
+                found.append(ForeignSegment(segment.file.path, *numbers, evidence, copies))
+        return found
+
+    # Reading
+
+    def _read_snapshots(self, names: Iterable[str]) -> Iterator[tuple[int, ProducerStateEntry]]:
+        """Yields the last batches of producers by offset, from the newest readable snapshots."""
+        seen, left = set[tuple[int, ...]](), _MAX_SNAPSHOT_BYTES
+        for name in sorted((name for name in names if name.endswith(SNAPSHOT)), reverse=True):
+            path = os.path.join(self._directory, name)
+            with suppress(PathError, OSError), open_source(path) as source:
+                left -= source.size
+                if left < 0:
+                    return
+                items = list(read_producer_snapshot(bytes(source.buffer[: source.size])))
+                entries = [] if problems_of(items) else entries_of(items)
+                self._listed[segment_file(name).base_offset or 0] = {
+                    one.producer_id: one.last_offset for one in entries
+                }
+                for entry in entries:
+                    if entry.has_batch and entry.last_sequence >= 0 and entry[:5] not in seen:
+                        seen.add(entry[:5])
+                        yield entry.last_offset, entry
+
+    def _read_epochs(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        """Returns start offset and epoch of each entry of a whole leader-epoch-checkpoint."""
+        if LEADER_EPOCHS not in names:
+            return []
+        with suppress(PathError, OSError), open_source(os.path.join(self._directory, LEADER_EPOCHS)) as source:
+            items = list(read_leader_epochs(source.buffer[: min(source.size, _MAX_SNAPSHOT_BYTES)]))
+            if not problems_of(items):
+                return [(entry.start_offset, entry.epoch) for entry in entries_of(items)]
+        return []
+
+    def _walk(self, segment: _Segment) -> None:
+        offsets = _sampled(segment.file, INDEX, OffsetIndex)
+        by_position = _Wanted((entry.position, entry.offset) for entry in offsets if entry.position > 0)
+        times = _Wanted((entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex))
+        aborted = _sampled(segment.file, TRANSACTION_INDEX, TransactionIndex)
+        markers = _Wanted((entry.last_offset, entry.producer_id) for entry in aborted)
+        with open_source(segment.file.path) as source:
+            segment.size = source.size
+            for batch in self._linked_batches(source, segment):
+                self._compare(segment, batch, by_position, times, markers)
+
+    def _linked_batches(self, source: Source, segment: _Segment) -> Iterator[_Batch]:
+        """Yields the intact batches that continue the batch before or lead on to the next one, with a record for each
+        offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong."""
+        batches = self._intact_batches(source, segment)
+        while held := list(islice(batches, _HELD)):
+
+            def links(one: _Batch | None, two: _Batch | None) -> bool:
+                if one is None or two is None:
+                    return False
+                return two.first == one.last + 1 or (segment.is_sparse and two.first > one.last)
+
+            for before, batch, behind in zip([None, *held], held, [*held[1:], None], strict=False):
+                is_linked = links(before, batch) or links(batch, behind)
+                if (is_linked and (batch.is_filled or segment.is_sparse)) or segment.batches == 1:
+                    yield batch
+
+    def _intact_batches(self, source: Source, segment: _Segment) -> Iterator[_Batch]:
+        """Yields the batches with a right checksum, after counting them."""
+        reader = SegmentReader(source, False, segment.base, scratch=self._scratch)
+        reached: int | None = None
+        for item in SegmentSurvey(reader, FULL):
+            if isinstance(item, Damage):
+                segment.ends_damaged = True
+            elif isinstance(item, HeaderRows):
+                for batch in _intact(item):
+                    segment.ends_damaged = False
+                    segment.batches += 1
+                    segment.records += max(batch.records, 1)
+                    segment.gaps += 0 <= batch.records <= batch.last - batch.first
+                    segment.gaps += reached is not None and batch.first > reached + 1
+                    reached = batch.last
+                    yield batch
+
+    def _compare(self, segment: _Segment, batch: _Batch, positions: _Wanted, times: _Wanted, markers: _Wanted) -> None:
+        """Compares one batch with the entries about its bytes and offsets."""
+        position, size, first, last, producer = batch[:5]
+        if not segment.linked:
+            segment.first, segment.head = first, (position, size)
+        segment.linked += 1
+        segment.last, segment.tail = max(segment.last, last), (position, size)
+        for at, offset in positions.within(position, position + size - 1):
+            if at != position or offset < first:
+                segment.offsets.add(False, f"position {at} for offset {offset}")
+            elif offset in (first, last):
+                segment.offsets.add(True)
+        for offset, timestamp in times.within(first, last):
+            segment.times.add(timestamp == batch.max_timestamp, f"timestamp {timestamp} at offset {offset}")
+        is_marker = bool(batch.attributes & CONTROL)
+        for offset, aborter in markers.within(first, last):
+            fits = is_marker and (offset, aborter) == (last, producer)
+            segment.aborted.add(fits, f"the end of a transaction of producer {aborter} at offset {offset}")
+        for offset, mark in self._marks.within(first, last):
+            if is_marker and mark.producer_id == producer:
+                continue  # 0.11 stored a marker's offset
+            known = (mark.producer_id, mark.producer_epoch, mark.last_sequence, offset)
+            fits = known == (producer, batch.producer_epoch, sequence_after(batch.base_sequence, last - first), last)
+            if not fits or mark.timestamp == batch.max_timestamp:  # the cleaner may have changed the timestamp
+                segment.snapshots.add(fits, f"a batch of producer {mark.producer_id} that ends at offset {offset}")
+        if self._epochs and batch.epoch >= 0 and first >= self._epochs[0][0]:
+            epoch = self._epochs[bisect_right(self._epochs, (first, 1 << 62)) - 1][1]
+            text = f"leader epoch {epoch} for offset {first}, whose batch has {batch.epoch}"
+            segment.epochs.add(epoch == batch.epoch, text)
+        if producer >= 0 and batch.base_sequence >= 0 and len(segment.lasts) < _MAX_PRODUCERS:
+            segment.firsts.setdefault(producer, (batch.producer_epoch, batch.base_sequence))
+            end = sequence_after(batch.base_sequence, last - first)
+            segment.lasts[producer] = (batch.producer_epoch, end)
+
+    def _compare_sequences(self) -> None:
+        """Compares the sequences of producers from segment to segment, by offset."""
+        seen: dict[int, tuple[int, int, _Segment]] = {}
+        for segment in sorted((one for one in self._segments if one.linked), key=lambda one: one.first):
+            for producer, (epoch, sequence) in segment.firsts.items():
+                before = seen.get(producer)
+                if before is None or epoch > before[0] or sequence == 0:
+                    continue
+                continues = epoch == before[0] and sequence == sequence_after(before[1], 1)
+                is_lower = epoch < before[0] or sequence <= before[1]
+                if continues or is_lower or before[2].last + 1 == segment.first:
+                    text = f"sequence {sequence} of producer {producer} follows {before[1]}"
+                    segment.sequences.add(continues, text)
+                    before[2].sequences.add(continues, text)
+            seen |= {producer: (*last, segment) for producer, last in segment.lasts.items()}
+
+    # Weighing
+
+    def _of_side_files(self, segment: _Segment) -> Iterator[Evidence]:
+        yield from _weighed(SNAPSHOTS, segment.snapshots, 5, _CERTAIN, "producer snapshots have")
+        yield from self._of_producers(segment)
+        stem = segment.file.name.removesuffix(LOG)
+        yield from _weighed(INDEXES, segment.offsets, 2, 2, f"{stem}{INDEX} has")
+        yield from _weighed(INDEXES, segment.times, 2, 4, f"{stem}{TIME_INDEX} has")
+        yield from _weighed(INDEXES, segment.aborted, 2, 4, f"{stem}{TRANSACTION_INDEX} has")
+        if segment.sequences.fits:
+            yield Evidence(SEQUENCES, -2, "producers continue in it or behind it")
+        elif segment.sequences.misfits:
+            yield Evidence(SEQUENCES, 1, segment.sequences.example)
+        if segment.epochs.misfits > segment.epochs.fits:
+            yield Evidence(EPOCHS, 1, f"{LEADER_EPOCHS} has {segment.epochs.example}")
+
+    def _of_producers(self, segment: _Segment) -> Iterator[Evidence]:
+        """Yields evidence if the snapshot of the segment's end has producers with batches in it, but none of those in
+        the file."""
+        behind = segment.behind
+        if behind is None or segment.snapshots.fits or not segment.lasts:
+            return
+        listed = self._listed.get(behind, {})
+        here = [producer for producer, last in listed.items() if segment.base <= last < behind]
+        if here and not segment.lasts.keys() & listed.keys():
+            text = f"the producer snapshot of offset {behind} has producer {here[0]}, and none of those in the segment"
+            yield Evidence(SNAPSHOTS, 2, text)
+
+    def _of_neighbours(self, segment: _Segment) -> Iterator[Evidence]:
+        """Yields what names and ends of adjacent segments, and the checkpoints, say about the segment's offsets."""
+        others = [one for one in self._segments if one is not segment and one.linked]
+        first, last, behind = segment.first, segment.last, segment.behind
+        follows = any(one.last + 1 == first for one in others)
+        leads_on = any(one.first == last + 1 for one in others)
+        if (follows and leads_on) or (first == segment.base and last + 1 == behind):
+            yield Evidence(NEIGHBOURS, -4, f"offsets {first} to {last} are those between its neighbours")
+        elif follows or leads_on:
+            yield Evidence(NEIGHBOURS, -1, f"an adjacent segment {'ends before' if follows else 'begins behind'} it")
+        rivals = [one for one in others if one.first <= last and first <= one.last]
+        if any(_holds(one.file.path, segment, (segment.head,)) for one in rivals):
+            yield Evidence(NEIGHBOURS, -_CERTAIN, "another segment of the partition has the same bytes")
+        elif rivals:
+            yield Evidence(NEIGHBOURS, 1, f"offsets {first} to {last} overlap those in {rivals[0].file.name}")
+        home = next((one for one in reversed(self._segments) if one.base <= first), segment)
+        if home is not segment and ((first == home.base and first) or last + 1 == home.behind):
+            yield Evidence(NEIGHBOURS, -4, f"its batches fit the name {home.file.name}")
+        is_compacted = self._broker.is_compacted
+        may_be_cleaned = segment.is_sparse if is_compacted is None else is_compacted
+        if first < segment.base or (first > segment.base and not may_be_cleaned):
+            weight = 2 if first < segment.base else 1
+            yield Evidence(NEIGHBOURS, weight, f"its batches begin at offset {first}, its name says {segment.base}")
+        is_end = segment is self._segments[-1]
+        kind, end = (CHECKPOINTS, "the log ended") if is_end else (NEIGHBOURS, "the next segment begins")
+        may_be_cut = may_be_cleaned or segment.ends_damaged
+        if behind is not None and (last >= behind or (last + 1 < behind and not may_be_cut)):
+            weight = 2 if last >= behind else 1
+            yield Evidence(kind, weight, f"its batches end at offset {last}, {end} at {behind}")
+        elif is_end and (self._broker.high_watermark or 0) > last + 1 and not may_be_cut:
+            yield Evidence(CHECKPOINTS, 1, f"its batches end at offset {last}, below the high watermark")
+
+    def _copies(self, segment: _Segment) -> list[str]:
+        """Returns the segments of other partitions beside this one that hold the same batches, and whose side files and
+        next segment they fit as well as those here. In a copy of a whole partition, they prove nothing."""
+        own = parse_partition_name(os.path.basename(os.path.abspath(self._directory)))
+        root = os.path.dirname(self._directory.rstrip("/")) or os.path.dirname(os.path.abspath(self._directory))
+        if own is None or trees.find(self._directory) is not None:
+            return []
+        here = sum(one.weight for one in self._of_side_files(segment))
+        found = []
+        for path in list_partitions(root):
+            if parse_partition_name(os.path.basename(path)) == own:
+                continue
+            other = _Partition(path, BrokerState(), self._scratch)
+            there = next((one for one in reversed(other._segments) if one.base <= segment.first), None)
+            if there is None or not _holds(there.file.path, segment, (segment.head, segment.tail)):
+                continue
+            other._walk(there)
+            is_within = there.behind is None or there.last < there.behind
+            is_same = there.size == segment.size or there.behind == segment.last + 1
+            is_at_home = sum(one.weight for one in other._of_side_files(there)) <= here
+            if is_within and is_same and is_at_home and not self._is_copied_whole(other._segments):
+                found.append(there.file.path)
+        return found
+
+    def _is_copied_whole(self, others: Sequence[_Segment]) -> bool:
+        """Whether most segments of this partition are also among those of another."""
+        by_base = {one.base: one.file.path for one in others}
+        known = [one for one in self._segments if one.linked]
+        same = sum(_holds(by_base[one.base], one, (one.head,)) for one in known if one.base in by_base)
+        return same * 2 > len(known) > 1
+
+
+def _weighed(kind: str, count: _Count, against: int, support: int, said: str) -> Iterator[Evidence]:
+    """Yields the evidence of entries. The time of an entry may fit by chance, and some entries of any file be stale."""
+    total = count.fits + count.misfits
+    if count.fits > count.misfits:
+        weight = support if count.fits > 1 else support // 2
+        yield Evidence(kind, -weight, f"{said} {count.fits} of {total} entries that fit its batches")
+    elif not count.fits and count.misfits:
+        weight = against if count.misfits > 1 else (against + 1) // 2
+        yield Evidence(kind, weight, f"{said} {count.example}; none of {total} entries fits its batches")
+
+
+def _is_foreign(evidence: Sequence[Evidence]) -> bool:
+    """Whether more speaks against a segment than for it: besides indexes, which may all be stale, and besides offsets
+    and sequences, which do not fit either after a truncation or if batches are there twice."""
+    against = {one.kind for one in evidence if one.weight > 0}
+    if COPIES in against and against & {NEIGHBOURS, CHECKPOINTS}:
+        return True
+    by_kind = dict.fromkeys(against, 0)
+    for one in evidence:
+        by_kind[one.kind] = by_kind.get(one.kind, 0) + one.weight
+    weight = sum(min(weight, _MOST_BY_ONE) if kind in _LIMITED else weight for kind, weight in by_kind.items())
+    return bool(against - {INDEXES}) and bool(against & _DECISIVE) and weight >= _ENOUGH
+
+
+def _intact(headers: HeaderRows) -> Iterator[_Batch]:
+    """Yields the batches with a right checksum."""
+    rows = headers.rows
+    for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
+        if not rows[at + BATCH_STATE] & CRC_RIGHT:
+            continue
+        first, last, producer = rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], -1
+        if rows[at + BATCH_MAGIC] >= MAGIC_V2:
+            producer = rows[at + BATCH_PRODUCER_ID]
+        yield _Batch(
+            rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], first if first >= 0 else last, last, producer,
+            rows[at + BATCH_PRODUCER_EPOCH], rows[at + BATCH_BASE_SEQUENCE], rows[at + BATCH_MAX_TIMESTAMP],
+            rows[at + BATCH_LEADER_EPOCH], rows[at + BATCH_ATTRIBUTES], rows[at + BATCH_COUNT],
+        )  # fmt: skip
+
+
+def _sampled(file: SegmentFile, suffix: str, kind: type[EntryFile[Any]], limit: int = _SAMPLED) -> list[Any]:
+    """Returns entries of one of the indexes of a .log, evenly spread."""
+    path = file.path.removesuffix(LOG) + suffix
+    with suppress(PathError, OSError), open_source(path) as source:
+        entries = kind(source.buffer, file.base_offset or 0)
+        step = max(len(entries) // limit, 1)
+        return [entries[i] for i in range(0, len(entries), step)]
+    return []
+
+
+def index_fits(log: str) -> bool:
+    """Whether an intact batch begins at the positions of a few entries of a .log's index; true without an index."""
+    with suppress(PathError, OSError), open_source(log) as source:
+        for entry in _sampled(segment_file(log), INDEX, OffsetIndex, _FEW_ENTRIES):
+            position = entry.position
+            if position + MIN_BYTES <= source.size:
+                head = bytes(source.buffer[position : position + MIN_BYTES])
+                end = position + be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
+                if not (position + MIN_BYTES <= end <= source.size and crc_holds(source.buffer, position, end)):
+                    return False
+    return True
+
+
+def _holds(path: str, segment: _Segment, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether a file has the same bytes as a segment at some positions and sizes."""
+    with suppress(PathError, OSError), open_source(segment.file.path) as one, open_source(path) as other:
+        return all(
+            position + size <= other.size
+            and one.buffer[position : position + size] == other.buffer[position : position + size]
+            for position, size in ranges
+        )
+    return False

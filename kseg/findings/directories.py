@@ -190,7 +190,7 @@ DIRECTORY_KINDS: dict[str, Kind] = {
     "bad-partition-metadata": Kind(
         ERROR,
         "partition.metadata cannot be read.",
-        "A broker takes the whole log directory offline.",
+        "A broker takes the whole log directory offline; if a line is missing or the id is no UUID, it does not start.",
         WITH_TOPIC_ID,
         TOPIC_ID,
         is_refused=True,

@@ -132,7 +132,7 @@ def assigned_state(directory: LogDirectory, name: str, node: int | None = None) 
     state, topics, place = directory.broker_state(name), directory.topics, parse_partition_name(name)
     if node is None and directory.meta is not None:
         node = directory.meta.number
-    if not state.topic_id or topics is None or not topics.brokers or place is None or node is None:
+    if not state.topic_id or topics is None or topics.lacking or not topics.brokers or place is None or node is None:
         return state
     return state._replace(is_assigned=node in directory.replicas.get((state.topic_id, place[1]), ()))
 

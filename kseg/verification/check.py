@@ -5,11 +5,10 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, StoppedHalfwayError
-from kseg.findings.table import KINDS
 from kseg.stores.unreadable import is_disk_error
 from kseg.verification.path_check import judge_path
 from kseg.verification.repairs import Repairs
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import Finding, Report, effect_of
 from kseg.verification.settings import Advance, CheckSettings
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Check:
         return self.report
 
     def _hold(self, finding: Finding) -> None:
-        if effect := KINDS[finding.code].start:
+        if effect := effect_of(finding):
             self.report.effects.setdefault((effect, finding.file), finding)
         path = self._repairs.path_of(finding)
         if self._held and (path != self._held_path or len(self._held) == MAX_HELD_FINDINGS):

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from kseg.findings.table import ERROR, INFO, WARNING, severity_of
+from kseg.findings.kind import OFFLINE, REFUSED
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING, severity_of
 
 SHOWN_PER_FILE = 100
 """Limit of findings of one code shown for one file; all are counted."""
@@ -122,6 +123,12 @@ class NodeStart(NamedTuple):
     sets_aside: list[str] | None
     deletes: list[str]
     deleted_files: int
+
+
+def effect_of(finding: Finding) -> str:
+    """Returns the effect on a node's start (`Kind.start`); the reason in its details may be another one."""
+    effect, reason = KINDS[finding.code].start, finding.details.get("reason")
+    return reason if effect and reason in (REFUSED, OFFLINE) else effect
 
 
 class Report:

@@ -27,7 +27,7 @@ from kseg.stores import trees
 from kseg.verification.directories.internal_topics import LogExtent, judge_commits
 from kseg.verification.directories.rules import topic_partition
 from kseg.verification.directories.topic_ids import judge_topic_id
-from kseg.verification.report import Finding, NodeStart, Report
+from kseg.verification.report import Finding, NodeStart, Report, effect_of
 from kseg.verification.settings import CheckSettings
 
 _RESERVED_IDS = 100
@@ -259,7 +259,7 @@ class _Start:
         self._of: defaultdict[str, list[Finding]] = defaultdict(list)
         for finding in report.effects.values():
             if _root_of(finding.file, node) is not None:
-                self._of[KINDS[finding.code].start].append(finding)
+                self._of[effect_of(finding)].append(finding)
 
     def predicted(self) -> NodeStart:
         node = self._node

@@ -6,8 +6,10 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 
 import os
 
+from kseg.findings.kind import OFFLINE, REFUSED
 from kseg.logdir.log_directory import is_moved
 from kseg.logdir.partition_state import BrokerState
+from kseg.sidefiles.identifiers import ZERO
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores.regular_files import first_bytes
@@ -39,7 +41,11 @@ class TopicIdRule(Rule):
         try:
             for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
                 if isinstance(found, SideFileProblem):
-                    self.report.add("bad-partition-metadata", path, found.message, found.position, found.length)
+                    # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
+                    stops = found.code == "missing-field" or (found.code == "bad-value" and ZERO not in found.message)
+                    details = {"reason": REFUSED if stops else OFFLINE}
+                    place = found.position, found.length
+                    self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
         except OSError as error:
             self.report.add("bad-partition-metadata", path, str(error.strerror))
         if not isinstance(found, PartitionMetadata):

@@ -7,6 +7,7 @@ import pytest
 
 from kseg.segment.survey import QUICK
 from verification.log_directories import OTHER_ID, REAL, Checked, check_node, copied, edited, kraft, second
+from verification.partitions import spans
 
 OFFSETS, MORE_OFFSETS, STATES = "__consumer_offsets-0", "__consumer_offsets-1", "__transaction_state-0"
 
@@ -130,6 +131,22 @@ def test_an_unreadable_directory_goes_offline(node: tuple[Path, Path], which: in
     assert starts(found) == [starts_on]
 
 
+@pytest.mark.parametrize(
+    ("text", "starts_on"),
+    [
+        ("version: 0", False), ("", False), ("version: 0\ntopic_id: x", False), ("version: x\ntopic_id: x", False),
+        ("version: 0\n\n", True), (f"version: x\ntopic_id: {OTHER_ID}", True),
+        (f"version: 0\ntopic_id: {'A' * 22}", True),
+    ],
+)  # fmt: skip
+def test_a_partition_metadata_that_no_broker_reads(node: tuple[Path, Path], text: str, starts_on: bool) -> None:
+    """It takes the log directory offline; what its reader does not foresee ends the node."""
+    (node[1] / MORE_OFFSETS / "partition.metadata").write_text(text)
+    found = check_node(*node)
+    assert "bad-partition-metadata" in found.codes
+    assert starts(found) == [starts_on]
+
+
 def test_no_meta_properties_in_one_of_two(node: tuple[Path, Path]) -> None:
     (node[1] / "meta.properties").unlink()
     assert starts(check_node(*node)) == [False]
@@ -203,6 +220,21 @@ def test_metadata_that_lack_most_topics(tmp_path: Path) -> None:
     assert "unknown-topic" not in found.codes
     assert "lacks 2 of the 3 topics" in found.one("metadata-lost").message
     assert found.report.starts[0].sets_aside == [str(logs / name) for name in ("a-0", "b-0", "b-1")]
+
+
+def test_damaged_metadata_do_not_tell_what_is_assigned(tmp_path: Path) -> None:
+    logs = kraft(tmp_path, OFFSETS)
+    metadata = logs / "__cluster_metadata-0"
+    for path in metadata.glob("*.checkpoint"):
+        path.unlink()
+    data = bytearray((metadata / f"{0:020}.log").read_bytes())
+    at = data.index(b"__consumer_offsets") + 60  # the record of the topic has been read, those of its partitions not
+    end = next(position + size for position, size in spans(bytes(data)) if position + size > at)
+    data[end + 70] ^= 1
+    (metadata / f"{0:020}.log").write_bytes(data)
+    found = check_node(logs)
+    assert not {"unknown-topic", "unassigned-replica", "unknown-node"} & set(found.codes)
+    assert found.report.starts[0].sets_aside is None
 
 
 @pytest.mark.parametrize("number", [0, 1])

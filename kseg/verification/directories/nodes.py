@@ -186,12 +186,15 @@ class _Node:
 
     def _twice(self) -> Iterator[tuple[str, str, str]]:
         seen: dict[tuple[str, int, bool], str] = {}
+        strays = frozenset(self.strays() or ())
         for directory in self.directories:
             for name in directory.directories:
                 place = topic_partition(name)
                 if place is None or place[0] == METADATA_TOPIC or name.endswith(("-delete", "-stray")):
                     continue
                 path = os.path.join(directory.path, name)
+                if path in strays:
+                    continue  # renamed before nodes compare their log directories
                 before = seen.setdefault((*place, is_moved(name)), path)
                 if os.path.dirname(before) != os.path.dirname(path):
                     yield "broker-would-not-start", path, f"{before} and {path} are the same partition"

@@ -94,6 +94,15 @@ def test_a_partition_in_two_directories(node: tuple[Path, Path], with_server: bo
     assert starts(found) == [False]
 
 
+def test_a_partition_in_two_directories_that_is_set_aside(node: tuple[Path, Path]) -> None:
+    for logs in node:
+        shutil.copytree(REAL / "dplain-0", logs / "dplain-0")
+    found = check_node(*node)
+    assert "broker-would-not-start" not in found.codes
+    assert found.report.starts[0].starts
+    assert found.report.starts[0].sets_aside == [str(logs / "dplain-0") for logs in node]
+
+
 def test_a_copy_on_its_way_to_another_directory(node: tuple[Path, Path]) -> None:
     a, b = node
     shutil.copytree(a / OFFSETS, b / f"{OFFSETS}.0123456789abcdef0123456789abcdef-future")

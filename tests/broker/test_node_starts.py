@@ -1,0 +1,107 @@
+"""Real nodes as the judges of what verify predicts for the start on several log directories."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.client import Client
+from broker.nodes import KraftNode
+from kseg.logdir.server_properties import read_server_properties
+from kseg.segment.survey import FULL
+from kseg.verification.check import Check
+from kseg.verification.report import NodeStart
+from kseg.verification.settings import CheckSettings
+from verification.log_directories import NOW_MS, OTHER_ID, REAL, edited
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+
+class TwoDirectories(KraftNode):
+    """A node with a second log directory."""
+
+    @property
+    def second(self) -> Path:
+        return self.folder / "second"
+
+    def settings(self) -> str:
+        return super().settings() + f"log.dirs={{logs}},{self.second}\n"
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoDirectories]:
+    """A node that has run and has the partition made-0, and in its second log directory an unknown one."""
+    with Client(tmp_path_factory.mktemp("client")) as client:
+        node = TwoDirectories(tmp_path_factory.mktemp("node") / "node", client)
+        node.second.mkdir()
+        shutil.copy(node.logs / "meta.properties", node.second)
+        edited(node.second, directory_id=OTHER_ID)
+        try:
+            node.start()
+            client.ask("create", node.address, "made", 1, "retention.ms=-1")
+            node.stop()
+            shutil.copytree(REAL / "dplain-0", node.second / "dplain-0")
+            yield node
+        finally:
+            node.kill()
+
+
+@pytest.fixture
+def node(stopped: TwoDirectories, tmp_path: Path) -> Iterator[TwoDirectories]:
+    """The node, whose log directories are put back afterwards."""
+    kept = [(path, shutil.copytree(path, tmp_path / path.name)) for path in (stopped.logs, stopped.second)]
+    yield stopped
+    stopped.kill()
+    for path, copy in kept:
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(copy, path)
+
+
+def predicted(node: TwoDirectories) -> NodeStart:
+    server = read_server_properties(str(node.properties))
+    check = Check(server.log_dirs, CheckSettings(FULL, NOW_MS, server=server), lambda _: None, single_process=True)
+    for path in server.log_dirs:
+        check.judge(path)
+    (start,) = check.finish().starts
+    return start
+
+
+def doubled(node: TwoDirectories) -> None:
+    """Copies a partition of the node into its other log directory."""
+    one, other = sorted((node.logs, node.second), key=lambda logs: not (logs / "made-0").exists())
+    shutil.copytree(one / "made-0", other / "made-0")
+
+
+REFUSED: dict[str, Callable[[TwoDirectories], object]] = {
+    "Invalid cluster.id": lambda node: edited(node.second, cluster_id="BBBBBBBBQACBBBBBBBBBBA"),
+    "Stored node id 9": lambda node: edited(node.second, node_id="9"),
+    "Duplicate directory ID": lambda node: shutil.copy(node.logs / "meta.properties", node.second),
+    "Invalid reserved directory ID": lambda node: edited(node.second, directory_id="AAAAAAAAAAAAAAAAAAAAPw"),
+    "Duplicate log directories": doubled,
+    "Found unexpected metadata location": lambda node: (node.second / "__cluster_metadata-0").mkdir(),
+    "No `meta.properties` found": lambda node: shutil.rmtree(node.second),
+    "Encountered I/O error in metadata log directory": lambda node: edited(node.logs, version="2"),
+    "NullPointerException": lambda node: (node.second / "dplain-0" / "partition.metadata").write_text("version: 0"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_node_that_does_not_start(node: TwoDirectories, words: str) -> None:
+    REFUSED[words](node)
+    assert predicted(node).starts is False
+    assert words in node.start_in_vain()
+
+
+def test_a_node_that_goes_on_without_a_log_directory(node: TwoDirectories) -> None:
+    edited(node.second, version="2")
+    assert predicted(node).starts is True
+    node.start()
+
+
+def test_a_partition_that_a_start_sets_aside(node: TwoDirectories) -> None:
+    start = predicted(node)
+    assert (start.starts, start.sets_aside) == (True, [str(node.second / "dplain-0")])
+    node.start()
+    assert not (node.second / "dplain-0").exists()
+    assert list(node.second.glob("dplain-0.*-stray"))

@@ -5,7 +5,6 @@ A plan changes nothing before `Plan.apply`. The driver of the commands makes and
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import Paths, paths_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.paths import is_partition
+from kseg.changes.driver.paths import places_at
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording, Reporter
 from kseg.changes.driver.run import MakePlanner, Outcome, check_unchanged, run
@@ -24,8 +23,6 @@ from kseg.output.changes.reporter import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.segment.files import own_partitions
-from kseg.stores import trees
 
 Run = Callable[[bool, Reporter], Outcome]
 """Runs a command: dry or not, reporting to a reporter."""
@@ -179,11 +176,7 @@ def selected(paths: Sequence[str], topics: tuple[str, ...] | None, is_dry: bool)
     """
     if topics is None or not topics:
         return paths if topics is None else ()
-    places = dict[str, list[str]]()
-    for path in paths:
-        with suppress(KsegError):
-            is_single = not trees.isdir(path) or is_partition(path)
-            places[path] = [path] if is_single else own_partitions(path)
+    places = places_at(paths)
     if is_dry:
         check_topics(chain.from_iterable(places.values()), topics)
     return [

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain
 
 import click
 
+from kseg.changes.driver.paths import places_at
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.driver.run import MakePlanner, Outcome, run
 from kseg.changes.plan import Plan
 from kseg.cli.archives import report_problems
-from kseg.errors import RequestError
+from kseg.errors import PathError, RequestError
+from kseg.logdir.topic_selection import unknown_topics
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, ChangeSummaryPrinter
 from kseg.output.notices import Notices
@@ -78,6 +81,7 @@ def _run_change(
     counts_only: bool,
 ) -> Outcome:
     notices = presentation.notices()
+    _check_topics(paths, notices)
     with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
         keeps, is_quiet = change.keeping.keeps, presentation.quiet
         printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps, is_quiet)
@@ -97,6 +101,16 @@ def _run_change(
     if summary_printer is not None:
         summary_printer.total()
     return outcome
+
+
+def _check_topics(paths: Sequence[str], notices: Notices) -> None:
+    """Raises PathError if one of several names given as --topic is that of no topic; warns of globs without a match."""
+    topics = click.get_current_context().params.get("topics") or ()
+    names, globs = unknown_topics(chain.from_iterable(places_at(paths).values()), topics) if topics else ([], [])
+    if names:
+        raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
+    for glob in globs if len(globs) < len(topics) else ():
+        notices.warning(f"no topic matches --topic {glob}")
 
 
 def write_new(

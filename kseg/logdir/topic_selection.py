@@ -163,15 +163,22 @@ def is_of_topics(place: str, globs: Collection[str]) -> bool:
     return topic is not None and any(fnmatchcase(topic, glob) for glob in globs)
 
 
+def unknown_topics(places: Iterable[str], globs: Collection[str]) -> tuple[list[str], list[str]]:
+    """Returns the names, and the globs with wildcards, that match the topic of no partition or segment."""
+    topics = {topic for topic in map(topic_of_place, places) if topic is not None}
+    unknown = [glob for glob in globs if not any(fnmatchcase(topic, glob) for topic in topics)]
+    return [each for each in unknown if not _WILDCARDS & set(each)], [
+        each for each in unknown if _WILDCARDS & set(each)
+    ]
+
+
 def check_topics(places: Iterable[str], globs: Collection[str]) -> None:
     """Raises RequestError if a name without wildcards is that of no partition or segment; for a glob that matches none,
     warns of it (SelectionWarning)."""
-    topics = {topic for topic in map(topic_of_place, places) if topic is not None}
-    unknown = [glob for glob in globs if not any(fnmatchcase(topic, glob) for topic in topics)]
-    for name in unknown:
-        if not _WILDCARDS & set(name):
-            raise RequestError(f"topics: there is no partition of topic {name!r}")
-    for glob in unknown:
+    names, others = unknown_topics(places, globs)
+    if names:
+        raise RequestError(f"topics: there is no partition of topic {names[0]!r}")
+    for glob in others:
         warnings.warn(f"topics: no topic matches {glob!r}", SelectionWarning, stacklevel=3)
 
 

@@ -91,6 +91,15 @@ def test_a_name_of_no_topic_is_refused(logs: Path, kseg: Kseg, words: tuple[str,
     assert changed(logs, before) == set()
 
 
+@pytest.mark.parametrize("words", CHANGING, ids=" ".join)
+def test_one_of_several_names_is_refused(logs: Path, kseg: Kseg, words: tuple[str, ...]) -> None:
+    before = content(logs)
+    done = kseg(*words, "--topic", "orders", "--topic", "none", logs)
+    assert (done.status, "no partition of a topic that --topic names: none" in done.err) == (3, True)
+    assert changed(logs, before) == set()
+    assert "no topic matches --topic nope*" in kseg(*words, "-n", "--topic", "orders", "--topic", "nope*", logs).err
+
+
 def test_replicas_are_compared_for_only_these_topics(logs: Path, kseg: Kseg, tmp_path: Path) -> None:
     shutil.copytree(logs, tmp_path / "replica")
     done = kseg("verify", "--against", tmp_path / "replica", "--topic", "audit-*", "--format", "json", logs)

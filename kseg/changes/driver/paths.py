@@ -1,7 +1,7 @@
 """The PATHs of changing commands: partitions or log directories, their locks, and changes that were interrupted."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from kseg.changes import quarantine, shutdown_marker
@@ -57,6 +57,16 @@ def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Fail
         with failures.of(path):
             found += partitions_of_topics(path, globs) if globs and not is_partition(path) else [path]
     return found
+
+
+def places_at(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Returns the partitions and segments at each path, without paths that cannot be read."""
+    places = dict[str, list[str]]()
+    for path in paths:
+        with suppress(KsegError):
+            is_single = not trees.isdir(path) or is_partition(path)
+            places[path] = [path] if is_single else own_partitions(path)
+    return places
 
 
 def without_same_outputs(paths: Sequence[str], output: str | None, failures: Failures) -> list[str]:

@@ -10,6 +10,7 @@ from kseg.cli.options import ByteCount, CommandFunction, with_options
 from kseg.output.notices import Notices
 from kseg.segment.paths import places_of
 from kseg.stores import trees
+from kseg.stores.archives.members import REDPANDA_SEGMENT
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 
@@ -50,8 +51,11 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
 
 def report_problems(notices: Notices) -> bool:
     """Reports the problems of the mounted archives. Returns whether there are any."""
-    found = list(trees.problems())
-    for path, problem in found:
+    has_unread = False
+    for path, problem in trees.problems():
         where = "" if problem.position is None else f" at position {problem.position}"
-        notices.error(f"{path}: {problem.code}{where}: {problem.message}")
-    return bool(found)
+        (notices.warning if problem.code == REDPANDA_SEGMENT else notices.error)(
+            f"{path}: {problem.code}{where}: {problem.message}"
+        )
+        has_unread |= problem.code != REDPANDA_SEGMENT
+    return has_unread

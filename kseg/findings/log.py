@@ -271,6 +271,13 @@ LOG_KINDS: dict[str, Kind] = {
         "unsupported way.",
         needs=DECISION,
     ),
+    "redpanda-segment": Kind(
+        WARNING,
+        "A segment was written by Redpanda, not by Kafka.",
+        "Its batches are checked as Kafka's, with the checksums of their headers: a wrong one is a crc-mismatch. No "
+        "broker of Kafka reads it; kseg convert --output DIR writes a segment of Kafka.",
+        needs=DECISION,
+    ),
     "segment-too-large": Kind(
         ERROR,
         "A segment has more than 2,147,483,647 bytes.",

@@ -13,8 +13,8 @@ HEAD_BYTES = 1 << 16
 """Number of bytes read of a file; bzip2 may need all of them to yield its first output."""
 _TEXT_BYTES = 512
 
-_NEVER_PACKED = (b"", b"\0")
-"""First bytes of the offsets of batches up to 2^56."""
+_NEVER_PACKED = (b"", bytes(4))
+"""First bytes of the offsets of batches up to 2^32."""
 
 # Compiled on first use.
 _SEGMENT_NAME = (
@@ -26,9 +26,9 @@ _TEXT = rb"[\t\n\r\x1b -~\x80-\xff]+"
 
 def packing_of(head: bytes) -> str | None:
     """Returns how a file that begins with these bytes is packed: gzip, zstd, lz4, xz, bzip2, tar or zip; else None."""
-    from kseg.stores.archives.forms import form_of  # the first byte decides for most files
+    from kseg.stores.archives.forms import form_of  # the first bytes decide for most files
 
-    return None if head[:1] in _NEVER_PACKED else form_of(head)
+    return None if head[:4] in _NEVER_PACKED else form_of(head)
 
 
 def refuse_empty_pack(path: str) -> None:

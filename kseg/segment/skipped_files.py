@@ -13,6 +13,7 @@ from kseg.segment.files import (
     regular_and_other_names,
 )
 from kseg.stores import trees
+from kseg.stores.redpanda import is_redpanda_name
 from kseg.stores.source import open_source
 
 DEPTH = 4
@@ -42,9 +43,12 @@ def is_log_directory(path: str) -> bool:
 
 
 def hint(path: str) -> str:
-    """Returns an addition to an error about an unknown directory: the log directories in it, or ""."""
-    inside = log_directories_in(path)
-    return f"; log directories in it: {some(inside)}" if inside else ""
+    """Returns an addition to an error about an unknown directory: the log directories, or segments of Redpanda, in it;
+    "" if there are none."""
+    if inside := log_directories_in(path):
+        return f"; log directories in it: {some(inside)}"
+    found = sorted(filter(is_redpanda_name, regular_and_other_names(path)[0]))
+    return f"; segments of Redpanda in it, which are read one by one: {some(found)}" if found else ""
 
 
 def skipped_files(directory: str, is_packed_only: bool = False) -> list[str]:

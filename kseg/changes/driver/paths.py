@@ -22,7 +22,8 @@ from kseg.stores.no_follow import resolved_to_change
 from kseg.stores.stored_object import is_url, shown
 
 NEVER_CHANGED = (
-    "packed files, archives and object stores are never changed: give --output DIR to write the result there"
+    "packed files, archives, segments of Redpanda and object stores are never changed: give --output DIR to write the "
+    "result there"
 )
 
 

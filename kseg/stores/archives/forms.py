@@ -5,6 +5,8 @@ _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD, b"\x04\x22\x4d\x18": LZ
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".zstd", ".lz4", ".zip")
 ARCHIVE_SUFFIXES = (*PACKED_SUFFIXES, ".tar", ".tgz", ".txz", ".tbz2")
 TAR, ZIP = "tar", "zip"
+REDPANDA = "redpanda"
+"""A segment of Redpanda is read as if it were packed (`kseg.stores.redpanda`)."""
 ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 BLOCK_BYTES = 512
 """Size of a block of a tar file, and of its headers."""
@@ -17,10 +19,20 @@ _SKIPPABLE = b"\x2a\x4d\x18"
 
 
 def form_of(head: bytes) -> str | None:
-    """Returns how a file with these first bytes is packed: a compression, TAR or ZIP; None if it is not packed."""
+    """Returns how a file with these first bytes is packed: a compression, TAR, ZIP or REDPANDA; None if it is not."""
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP_MAGIC)):
         return ZIP
-    return TAR if is_tar_header(head[:BLOCK_BYTES]) else packing_name(head)
+    if is_tar_header(head[:BLOCK_BYTES]):
+        return TAR
+    return packing_name(head) or (REDPANDA if _is_redpanda(head) else None)
+
+
+def _is_redpanda(head: bytes) -> bool:
+    if head[:4] == bytes(4) or not 0 < int.from_bytes(head[16:17]) < 64:
+        return False  # a Kafka segment begins with zeros
+    from kseg.stores.redpanda import is_header
+
+    return is_header(head)
 
 
 def is_skippable(head: bytes) -> bool:

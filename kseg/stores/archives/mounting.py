@@ -97,7 +97,7 @@ def packed_segment_at(path: str) -> Iterator[Tree | None]:
 
     Raises KsegError if the spool cannot hold it, OSError.
     """
-    tree = _opened(open_extent(path), current_spool())
+    tree = _opened(open_extent(path), current_spool(), path)
     node = None if tree is None else tree.node("")
     if tree is None or node is None or node.kind != FILE:
         if tree is not None:
@@ -166,7 +166,7 @@ def _opened_file(path: str, spool: Spool) -> Tree | None:
         extent = open_extent(os.path.realpath(path))
     except PermissionError:
         return None  # the command reports it
-    tree = _opened(extent, spool)
+    tree = _opened(extent, spool, path)
     if tree is not None and not path.endswith(ARCHIVE_SUFFIXES) and _is_empty(tree):
         tree.close()
         return None  # a damaged segment that begins like a packed file
@@ -179,18 +179,27 @@ def _is_empty(tree: Tree) -> bool:
     return node is None or not (node.size if node.kind == FILE else any(tree.nodes("")))
 
 
-def _opened(extent: Extent, spool: Spool) -> Tree | None:
+def _opened(extent: Extent, spool: Spool, path: str = "") -> Tree | None:
     """Returns the tree of a packed file or archive; closes the extent if it is neither."""
     tree = None
+    name = os.path.basename(path)
     try:
-        if form_of(_head(extent)) is not None:
+        if form_of(_head(extent)) is not None or _is_redpanda(name):
             from kseg.stores.archives.opening import opened  # imports modules for each format
 
-            tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool)
+            tree = opened(extent, os.fstat(extent.descriptor).st_uid, spool, name)
     finally:
         if tree is None:
             extent.close()
     return tree
+
+
+def _is_redpanda(name: str) -> bool:
+    if "-v" not in name:
+        return False
+    from kseg.stores.redpanda import is_redpanda_name
+
+    return is_redpanda_name(name)
 
 
 def _standard_input(spool: Spool) -> Tree | None:

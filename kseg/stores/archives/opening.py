@@ -11,14 +11,15 @@ from threading import Lock
 
 from kseg.errors import PathError
 from kseg.stores.archives import tar_file, zip_file
-from kseg.stores.archives.forms import HEAD_BYTES, TAR, ZIP, form_of, packing_name
-from kseg.stores.archives.members import DAMAGED, FILE, Member, Members
+from kseg.stores.archives.forms import HEAD_BYTES, REDPANDA, TAR, ZIP, form_of, packing_name
+from kseg.stores.archives.members import DAMAGED, FILE, REDPANDA_SEGMENT, Member, Members
 from kseg.stores.archives.proving import KEPT_BYTES, WINDOW_BYTES, ProvingUnpacker
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import unpacked
 from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.unpacked_stream import UnpackedStream
 from kseg.stores.extent import Extent
+from kseg.stores.redpanda import as_kafka_segment, is_redpanda_name
 from kseg.stores.source import FileBytes, Source
 from kseg.stores.trees import ArchiveProblem, Node, Tree
 from kseg.stores.unreadable import read_around
@@ -257,12 +258,21 @@ class ZipTree(_Archive):
         super().close()
 
 
-def opened(extent: Extent, owner: int, spool: Spool) -> Tree | None:
+def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | None:
     """Returns the tree of a packed file or archive, which then owns ``extent``; None if it is neither.
+
+    A segment of Redpanda, known by its first header or its ``name``, is a packed file with a problem that names it.
 
     Raises KsegError if the spool cannot hold it, OSError.
     """
     head = extent.pread(HEAD_BYTES, 0)
+    form = form_of(head)
+    if form == REDPANDA or (form is None and is_redpanda_name(name)):
+        made = spool.add(as_kafka_segment(extent, name))
+        made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
+        extent.close()
+        text = "its batches are read as Kafka's, which have the same positions, records and checksums"
+        return PackedFile(made, owner, [ArchiveProblem(REDPANDA_SEGMENT, None, text)])
     if packing_name(head) is None:
         return _archive(extent, head, owner, spool)
     problems: list[ArchiveProblem] = []

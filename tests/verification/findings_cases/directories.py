@@ -1,15 +1,17 @@
 """Log directories and partitions as wholes: names, checkpoints, topic ids, leftovers, and what a cleaner would meet."""
 
 import shutil
+import struct
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from kseg.kernel.scan.checksums import crc32c
 from verification.findings_cases.bases import LOGS, SHORT, log_directory, metadata, name, short, short_batches
 from verification.findings_cases.case import Made, Section, Told
 from verification.findings_cases.log import quarantine
 from verification.log_directories import OTHER_ID, checkpoint, edited
-from verification.made import tar_of
+from verification.made import batch_of, tar_of
 from verification.partitions import TESTDATA, changed
 
 CASES = case = Section()
@@ -87,6 +89,16 @@ def damaged_archive(folder: Path) -> Made:
     data[at : at + 100] = b"x" * 100
     (folder / "backup.tar").write_bytes(data)
     return Made("backup.tar", SHORT, [Told("damaged-archive", "backup.tar", at)])
+
+
+@case
+def redpanda_segment(folder: Path) -> Made:
+    """A batch made by hand under the header that Redpanda writes."""
+    kafka = batch_of(range(3))
+    base, length, _, _, crc, *rest = struct.unpack_from(">qiibIhiqqqhii", kafka)
+    header = struct.pack("<iqbIhiqqqhii", length + 12, base, 1, crc, *rest)
+    (folder / "0-1-v1.log").write_bytes(struct.pack("<I", crc32c(header, 0)) + header + kafka[61:])
+    return Made("0-1-v1.log", "", [Told("redpanda-segment", "0-1-v1.log")])
 
 
 @case

@@ -1,0 +1,119 @@
+"""Presents segments of Redpanda as Kafka's: only the headers of their batches differ, which have the same size.
+
+    at  field      type                              Kafka's
+     0  headerCrc  uint32  CRC-32C of bytes 4 to 60  0  baseOffset int64
+     4  size       int32   of the batch              8  length     int32
+     8  baseOffset int64                            12  epoch      int32  presented as the term
+    16  type       int8    1 is data                16  magic      int8
+    17  crc        uint32  Kafka's                  17  crc        uint32
+
+From byte 17 on the fields are Kafka's, but in little endian. A file is called BASE-TERM-v1.log; zeros may follow the
+last batch, because files are preallocated. Source: the on-disk format of Redpanda 24 (model/record.h, storage/).
+
+A batch whose header checksum is wrong gets a wrong CRC of Kafka's, and reaches to the next right header.
+"""
+
+import re
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from kseg.kernel.scan.checksums import crc32c
+from kseg.kernel.scan.plausibility import continues
+from kseg.stores.extent import Extent
+from kseg.stores.unreadable import read_around
+
+_HEADER = Struct("<IiqbIhiqqqhii")
+_KAFKA_HEADER = Struct(">qiibIhiqqqhii")
+HEADER_BYTES = _HEADER.size
+_OVERHEAD = 12
+_NAME = re.compile(r"[0-9]+-([0-9]+)-v[0-9]+\.log")
+_MAY_BE_HEADER = re.compile(rb"(?s)(?=.{7}[\x00-\x0f].{6}\x00\x00[\x01-\x3f])")
+"""A size below 256 MiB, a base offset below 2^48, one of the types of batches."""
+_PIECE_BYTES = 1 << 20
+_INT32_MAX = (1 << 31) - 1
+
+
+class _Header(NamedTuple):
+    header_crc: int
+    size: int
+    base_offset: int
+    type: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    def as_kafka(self, base_offset: int, size: int, term: int, crc: int) -> bytes:
+        return _KAFKA_HEADER.pack(base_offset, size - _OVERHEAD, term, 2, crc, *self[5:])
+
+
+_NO_RECORDS = _Header._make([0] * 7 + [-1] * 5 + [0])
+
+
+def is_header(data: bytes, position: int = 0) -> bool:
+    """Whether a batch header with the right checksum is at the position."""
+    head = data[position : position + HEADER_BYTES]
+    if len(head) < HEADER_BYTES or int.from_bytes(head[4:8], "little", signed=True) < HEADER_BYTES:
+        return False
+    return crc32c(head[4:], 0) == int.from_bytes(head[:4], "little")
+
+
+def is_redpanda_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
+def as_kafka_segment(extent: Extent, name: str) -> Iterator[bytes]:
+    """Yields the bytes of a segment with headers of Kafka: as many, each batch at its position. Raises OSError."""
+    named = _NAME.fullmatch(name)
+    term = min(int(named[1]), _INT32_MAX) if named else -1
+    size = extent.current_size()
+    position, next_offset = 0, int(name.partition("-")[0]) if named else 0
+    while position < size:
+        head = read_around(extent, position, min(position + HEADER_BYTES, size))
+        header = _Header._make(_HEADER.unpack(head)) if len(head) == HEADER_BYTES else None
+        if header is not None and is_header(head):
+            end = min(position + header.size, size)
+            yield header.as_kafka(header.base_offset, header.size, term, header.crc)
+            next_offset = header.base_offset + max(header.last_offset_delta, 0) + 1
+        else:
+            end = _next_header(extent, position + 1, size)
+            if _is_zero(extent, position, end):
+                yield head[: end - position]
+            else:
+                # The last one is cut off: it is larger than the rest of the file.
+                yield _broken(header, next_offset, end - position + (end == size), term)[: end - position]
+        for start in range(position + HEADER_BYTES, end, _PIECE_BYTES):
+            yield read_around(extent, start, min(start + _PIECE_BYTES, end))
+        position = end
+
+
+def _broken(header: _Header | None, base_offset: int, size: int, term: int) -> bytes:
+    """Returns the header of a batch of ``size`` bytes whose own is damaged or cut off: with its fields if they make
+    sense, and a wrong CRC."""
+    size = min(max(size, HEADER_BYTES), _INT32_MAX)
+    if header is not None:
+        found = header.as_kafka(base_offset, size, term, header.crc ^ 1)
+        if continues(found, base_offset - 1):
+            return found
+    return _NO_RECORDS.as_kafka(base_offset, size, term, 1)
+
+
+def _is_zero(extent: Extent, start: int, end: int) -> bool:
+    pieces = range(start, end, _PIECE_BYTES)
+    return not any(any(read_around(extent, at, min(at + _PIECE_BYTES, end))) for at in pieces)
+
+
+def _next_header(extent: Extent, start: int, size: int) -> int:
+    """Returns the position of the next right header, ``size`` if there is none."""
+    for at in range(start, size, _PIECE_BYTES):
+        window = read_around(extent, at, min(at + _PIECE_BYTES + HEADER_BYTES - 1, size))
+        for match in _MAY_BE_HEADER.finditer(window, 0, _PIECE_BYTES):
+            if is_header(window, match.start()):
+                return at + match.start()
+    return size

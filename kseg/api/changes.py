@@ -117,7 +117,7 @@ def recover(
     """
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
     from kseg.recovery.planner import RecoveryPlanner
-    from kseg.verification.repair_targets import damage_check
+    from kseg.verification.repairs import recovery_checks
 
     _check(change, ChangeArguments)
     if mode not in (BROKER, SALVAGE):
@@ -130,7 +130,7 @@ def recover(
         mode, replica, drop_undecodable, dropped, full, rebuild_epochs, topic_id, _era(change.get("era")),
         index_interval_bytes, change.get("now"), topics=_topics(change) or (),
     )  # fmt: skip
-    return _plan(path, "recover", partial(RecoveryPlanner, options, is_damaged=damage_check()), change)
+    return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=recovery_checks), change)
 
 
 @checked

@@ -26,6 +26,7 @@ from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.sidefiles.identifiers import ZERO, is_uuid
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.no_follow import resolved
+from kseg.verification.repairs import recovery_checks
 
 _SALVAGE_OPTIONS = {
     "from_replica": "--from-replica",
@@ -141,12 +142,7 @@ def command(
         new_cluster=remote.new_cluster,
         resets_epochs=remote.resets_epochs,
     )
-    is_damaged = None
-    if options.is_salvage:
-        from kseg.verification.repair_targets import damage_check  # mode broker starts without it
-
-        is_damaged = damage_check(options.server)
-    make_planner = partial(RecoveryPlanner, options, is_damaged=is_damaged)
+    make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))
     try:
         if options.topic_id or options.name:
             check_one_topic(paths, "the paths are of several topics")

@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Messages, Reporter
@@ -14,6 +15,7 @@ from kseg.changes.root_files import Known
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.logdir.compacted_topics import CompactedTopics
 from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.partition import Recovery, plan_partition
@@ -24,6 +26,7 @@ from kseg.recovery.messages import RecoveryMessages
 from kseg.recovery.node_files import node_file_problems
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.overrides import Overrides
+from kseg.recovery.refusal import BrokerRefusesError
 from kseg.recovery.root import CHECKPOINTS, Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
 from kseg.runtime.progress import Progress
@@ -31,6 +34,7 @@ from kseg.runtime.threads import usable_cores
 from kseg.segment.files import METADATA_TOPIC, own_partitions
 from kseg.segment.paths import segment_bytes
 from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS
+from kseg.stores import trees
 
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
@@ -42,11 +46,20 @@ WriteRecords = Callable[[Iterable[str], bool, Messages], None]
 """Writes the records of broken batches in partition directories somewhere, or in a dry run only counts them."""
 
 
+class Checks(Protocol):
+    """Checks of partitions and log directories, which other packages make."""
+
+    def is_damaged(self, partition: str) -> bool:
+        """Whether a partition is damaged; a salvage leaves others as they are."""
+
+    def metadata_refusal(self, directory: str) -> str:
+        """Returns why a node does not start on the cluster's metadata in a log directory, "" if it does."""
+
+
 class RecoveryPlanner(Planner):
     """Makes the plans of `kseg recover`. ``write_records`` is called before anything is changed.
 
-    ``is_damaged``: tells whether a partition is damaged; a salvage leaves others as they are. None: all count as
-    damaged.
+    ``make_checks``: returns checks, for runs that need them; None: all partitions count as damaged.
     """
 
     root_names = CHECKPOINTS
@@ -58,14 +71,14 @@ class RecoveryPlanner(Planner):
         change: ChangeOptions,
         reporter: Reporter,
         write_records: WriteRecords | None = None,
-        is_damaged: Callable[[str], bool] | None = None,
+        make_checks: Callable[[], Checks] | None = None,
     ) -> None:
         super().__init__(reporter)
         self.command = f"recover --mode {options.mode}" if options.from_replica is None else "recover --from-replica"
         self.reads_all_files = options.is_salvage
         self._options, self._is_dry, self._write_records = options, change.is_dry, write_records
-        self._is_damaged = is_damaged
-        if options.is_salvage and is_damaged is not None:
+        self._make_checks = make_checks
+        if options.is_salvage and make_checks is not None:
             self.left_alone = []
         self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
@@ -111,6 +124,8 @@ class RecoveryPlanner(Planner):
             raise RequestError(f"--drop-batch: {directory} is a log directory: name the partition of the batch")
         if self._options.topic_id or self._options.name:
             check_one_topic(paths, f"{directory} holds several topics: name the partitions of one")
+        if not self._options.is_salvage:
+            self._refuse_metadata(directory)
         epochs = EPOCHS_REPAIRED if self._options.rebuilds_epochs else EPOCHS_KEPT
         ids = self._topic_ids(directory)
         tasks: list[tuple[str, BrokerStart]] = []
@@ -209,13 +224,23 @@ class RecoveryPlanner(Planner):
             return self._reported(found)
         return self._reported(plan_partition(directory, start))
 
+    @cached_property
+    def _checks(self) -> Checks | None:
+        return None if self._make_checks is None else self._make_checks()
+
+    def _refuse_metadata(self, directory: str) -> None:
+        """Raises BrokerRefusesError if a node does not start on the cluster's metadata."""
+        if trees.isdir(os.path.join(directory, METADATA_PARTITION)) and self._checks is not None:
+            if why := self._checks.metadata_refusal(directory):
+                raise BrokerRefusesError(why)
+
     def _leaves_alone(self, found: "Salvage") -> bool:
         """Whether a partition is not damaged; then it is added to `left_alone`."""
-        if self.left_alone is None or self._is_damaged is None:
+        if self.left_alone is None or self._checks is None:
             return False
         if found.changes_log or found.log_start is not None or self._changes_more:
             return False
-        if found.plan and self._is_damaged(found.directory):
+        if found.plan and self._checks.is_damaged(found.directory):
             return False
         self.left_alone.append(found.directory)
         return True

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 
 from kseg.changes.driver.planner import ChangeOptions
@@ -22,6 +22,7 @@ from kseg.logdir.waiting_groups import GroupOffsets, group_offsets
 from kseg.recovery.options import BROKER, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner
 from kseg.segment.files import (
+    BOOTSTRAP,
     LOG_DIRECTORY_FILES,
     METADATA_TOPIC,
     OWN_PREFIX,
@@ -31,10 +32,11 @@ from kseg.segment.files import (
     list_partitions,
     parse_partition_name,
 )
-from kseg.segment.survey import FULL
+from kseg.segment.survey import FULL, QUICK
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directory_tree import judge_task, tasks_of
+from kseg.verification.directories.snapshots import is_newest, judge_snapshot
 from kseg.verification.report import Finding, Report
 from kseg.verification.settings import CheckSettings
 
@@ -201,7 +203,9 @@ def _removed_records(path: str, options: Options) -> int:
     )
     recording = Recording()
     with suppress(KsegError, OSError):  # then the command fails, and removes nothing
-        run([path], partial(RecoveryPlanner, recover, is_damaged=damage_check()), ChangeOptions(is_dry=True), recording)
+        run(
+            [path], partial(RecoveryPlanner, recover, make_checks=RecoveryChecks), ChangeOptions(is_dry=True), recording
+        )
     return sum(
         removed.records or 0
         for plan in recording.plans
@@ -211,22 +215,41 @@ def _removed_records(path: str, options: Options) -> int:
     )
 
 
-def damage_check(server: ServerProperties | None = None) -> Callable[[str], bool]:
-    """Returns a function that tells whether a check finds something in a partition that salvage repairs."""
-    roots: dict[str, LogDirectory | None] = {}
-    settings = CheckSettings(FULL, int(time.time() * 1000), server=server)
-    buffers = Buffers(settings.max_batch_bytes)
+class RecoveryChecks:
+    """Checks of `verify` that decide what a recovery changes."""
 
-    def is_damaged(partition: str) -> bool:
-        root = os.path.dirname(os.path.abspath(partition))
-        if root not in roots:
-            roots[root] = directory_around(partition)
-        found: list[Finding] = []
-        (task,) = tasks_of(roots[root], [partition])
-        outcome = judge_task(task, settings, Report(found.append), lambda _: None, buffers)
-        return outcome.failure is not None or any(
+    def __init__(self, server: ServerProperties | None = None) -> None:
+        self._settings = CheckSettings(FULL, int(time.time() * 1000), server=server)
+        self._buffers = Buffers(self._settings.max_batch_bytes)
+        self._roots: dict[str, LogDirectory | None] = {}
+
+    def is_damaged(self, partition: str) -> bool:
+        """Whether a check of a partition finds something that salvage repairs, or fails."""
+        found, failure = self._judged(partition, self._settings)
+        return failure is not None or any(
             finding.severity != INFO and KINDS[finding.code].repair not in ("", FROM_REPLICA, DROP_UNDECODABLE)
             for finding in found
         )
 
-    return is_damaged
+    def metadata_refusal(self, directory: str) -> str:
+        """Returns why a node does not start on the cluster's metadata in a log directory, "" if it does."""
+        found, _ = self._judged(os.path.join(directory, METADATA_PARTITION), replace(self._settings, level=QUICK))
+        bootstrap = os.path.join(directory, BOOTSTRAP)
+        if trees.lexists(bootstrap):
+            judge_snapshot(bootstrap, Report(found.append), FULL)
+        for finding in found:
+            if finding.code == "broker-would-not-start" or (
+                finding.code == "bad-metadata-snapshot" and is_newest(finding.file)
+            ):
+                return f"{finding.file}: {finding.message}: {KINDS[finding.code].means}"
+        return ""
+
+    def _judged(self, partition: str, settings: CheckSettings) -> tuple[list[Finding], str | None]:
+        """Returns the findings of a partition, and why it could not be checked."""
+        root = os.path.dirname(os.path.abspath(partition))
+        if root not in self._roots:
+            self._roots[root] = directory_around(partition)
+        found: list[Finding] = []
+        (task,) = tasks_of(self._roots[root], [partition])
+        outcome = judge_task(task, settings, Report(found.append), lambda _: None, self._buffers)
+        return found, outcome.failure

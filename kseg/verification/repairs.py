@@ -18,7 +18,8 @@ from kseg.shell import named_path
 from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:
-    from kseg.verification.repair_targets import Options, RepairTarget, RepairTargets
+    from kseg.logdir.server_properties import ServerProperties
+    from kseg.verification.repair_targets import Options, RecoveryChecks, RepairTarget, RepairTargets
 
 MAX_STEPS, MAX_PATHS = 10, 1000
 """Limit of commands that differ only in their partition; more are joined to commands with up to so many PATHs."""
@@ -55,6 +56,13 @@ class _Wanted:
     @property
     def argv(self) -> list[str]:
         return _argv(self.verb, self.options, self.target.path)
+
+
+def recovery_checks(server: "ServerProperties | None" = None) -> "RecoveryChecks":
+    """Returns the checks that decide what a recovery changes; most recoveries start without them."""
+    from kseg.verification.repair_targets import RecoveryChecks
+
+    return RecoveryChecks(server)
 
 
 class Repairs:

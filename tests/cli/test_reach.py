@@ -118,6 +118,45 @@ def test_what_salvage_restores_is_not_called_lost(which: int, kseg: Kseg, logs: 
     assert judged(kseg, logs) == ([], [])
 
 
+METADATA = "__cluster_metadata-0"
+
+
+def damaged_bootstrap(logs: Path) -> None:
+    path = logs / "bootstrap.checkpoint"
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+def damaged_snapshot(logs: Path) -> None:
+    shutil.copy(logs / "bootstrap.checkpoint", logs / METADATA / f"{10:020}-{1:010}.checkpoint")
+    with (logs / METADATA / f"{10:020}-{1:010}.checkpoint").open("r+b") as stream:
+        stream.truncate(100)
+
+
+def cut_start(logs: Path) -> None:
+    """A log that starts above 0, without a snapshot of what was before."""
+    (log,) = (logs / METADATA).glob("*.log")
+    data = log.read_bytes()
+    at = 12 + int.from_bytes(data[8:12], "big")
+    first = int.from_bytes(data[at : at + 8], "big")
+    for path in (logs / METADATA).iterdir():
+        if path.suffix != "" and path.name != "partition.metadata":
+            path.unlink()
+    (logs / METADATA / f"{first:020}.log").write_bytes(data[at:])
+
+
+@pytest.mark.parametrize("damage", [damaged_bootstrap, damaged_snapshot, cut_start])
+def test_nothing_changes_where_the_node_would_not_start(damage: Callable[[Path], None], kseg: Kseg, logs: Path) -> None:
+    (logs / ".kafka_cleanshutdown").touch()
+    assert kseg("recover", "--dry-run", logs).status <= 1
+    damage(logs)
+    before = contents(logs)
+    for options in (["--dry-run"], []):
+        outcome = kseg("recover", *options, logs)
+        assert (outcome.status, outcome.out) == (3, b"")
+        assert "start" in outcome.err
+    assert contents(logs) == before
+
+
 def test_batches_that_must_go_are_counted_and_called_intact(kseg: Kseg, logs: Path) -> None:
     """A segment of another partition, whose offsets are taken."""
     log = next((logs / "lz-2").glob("*.log"))

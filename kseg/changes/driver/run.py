@@ -14,7 +14,7 @@ from kseg.changes.driver.paths import (
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
-from kseg.changes.lock import directories_to_lock
+from kseg.changes.lock import directories_to_lock, is_held_elsewhere
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
@@ -83,6 +83,12 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
         raise PathError(f"{shown(path)}: {NEVER_CHANGED}")
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
+    if options.is_dry and options.output is None:
+        for directory in filter(is_held_elsewhere, to_lock):
+            reporter.warning(
+                f"{directory}: a running broker, or another kseg, holds the log directory: its files may change "
+                "meanwhile, and without --dry-run the command is refused"
+            )
     partitions = [] if is_single else list_partitions(real)
     warn_of_skipped_files(real, False, reporter.warning, is_single and planner.reads_all_files)
     for partition in partitions:

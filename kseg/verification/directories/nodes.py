@@ -9,10 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from kseg.errors import KsegError
 from kseg.findings.kind import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
 from kseg.findings.table import KINDS
-from kseg.formats.suffixes import CHECKPOINT
 from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
@@ -26,6 +24,7 @@ from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.verification.directories.internal_topics import LogExtent, judge_commits
 from kseg.verification.directories.rules import topic_partition
+from kseg.verification.directories.snapshots import is_newest
 from kseg.verification.directories.topic_ids import judge_topic_id
 from kseg.verification.report import Finding, NodeStart, Report, effect_of
 from kseg.verification.settings import CheckSettings
@@ -285,7 +284,7 @@ class _Start:
     def _obstacles(self) -> Iterator[str]:
         node = self._node
         for finding in self._of[REFUSED]:
-            if finding.code != "bad-metadata-snapshot" or _is_newest(finding.file):
+            if finding.code != "bad-metadata-snapshot" or is_newest(finding.file):
                 yield _sentence(finding)
         offline = {_root_of(finding.file, node): finding for finding in self._of[OFFLINE]}
         for root, finding in offline.items():
@@ -325,15 +324,6 @@ class _Start:
 def _root_of(file: str, node: _Node) -> str | None:
     """Returns the directory of the node that holds a file."""
     return next((root for root in node.roots if file == root or file.startswith(root.rstrip("/") + "/")), None)
-
-
-def _is_newest(snapshot: str) -> bool:
-    """Whether no snapshot follows this one."""
-    try:
-        names = [name for name in trees.listdir(os.path.dirname(snapshot) or ".") if name.endswith(CHECKPOINT)]
-    except (KsegError, OSError):
-        return True
-    return os.path.basename(snapshot) >= max(names, default="")
 
 
 def _sentence(finding: Finding) -> str:

@@ -5,6 +5,8 @@
 Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
 """
 
+import os
+
 from kseg.errors import KsegError
 from kseg.formats.control import parse_control
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
@@ -14,6 +16,7 @@ from kseg.segment.files import BOOTSTRAP, SegmentFile
 from kseg.segment.items import Damage, Record
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP
+from kseg.stores import trees
 from kseg.stores.source import open_source
 from kseg.verification.report import Report
 
@@ -61,3 +64,12 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
             )
             return False
     return True
+
+
+def is_newest(snapshot: str) -> bool:
+    """Whether no snapshot follows this one."""
+    try:
+        names = [name for name in trees.listdir(os.path.dirname(snapshot) or ".") if name.endswith(CHECKPOINT)]
+    except (KsegError, OSError):
+        return True
+    return os.path.basename(snapshot) >= max(names, default="")

@@ -99,8 +99,11 @@ def test_nothing_is_changed_while_a_broker_holds_the_lock(logs: Path) -> None:
     ) as broker:
         assert broker.stdout is not None
         assert broker.stdout.readline() == "held\n"
-        outcome = run([str(logs)], Cutting, ChangeOptions(), Recording())
+        outcome, dry = run([str(logs)], Cutting, ChangeOptions(), Recording()), Recording()
+        assert run([str(logs)], Cutting, ChangeOptions(is_dry=True), dry).exit_status == 1
         broker.communicate("\n")
+    assert "a running broker, or another kseg, holds the log directory" in dry.warnings[0]
+    assert dry.plans
     assert outcome.exit_status == 3
     assert "holds the log directory" in str(outcome.errors[str(logs)])
     assert files(logs).keys() - before.keys() <= {".lock"}

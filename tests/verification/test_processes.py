@@ -273,7 +273,7 @@ run(["verify", *sys.argv[1:]])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_an_interrupted_check_tells_what_it_has_found(tmp_path: Path, form: str, jobs: str) -> None:
     logs = damaged(tmp_path, 9)
-    command = [sys.executable, "-c", INTERRUPTED, "--jobs", jobs, "--format", form, str(logs)]
+    command = [sys.executable, "-c", INTERRUPTED, "--jobs", jobs, "--severity", "info", "--format", form, str(logs)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=TESTDATA.parent)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr

@@ -15,13 +15,17 @@ def shown_bytes(count: int) -> str:
     return f"{count} B" if unit == 0 else f"{size:.1f} {_UNITS[unit]}"
 
 
-def shown_time(ms: int) -> str:
+MINUTES, SECONDS, MILLISECONDS = 16, 19, 23
+"""Columns of a time without its zone."""
+
+
+def shown_time(ms: int, precision: int = MILLISECONDS) -> str:
     """Returns milliseconds since the epoch as UTC, or the number itself if it is outside the calendar."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
         return str(ms)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+    return f"{f'{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}'[:precision]}Z"
 
 
 def plural(count: int, one: str, many: str) -> str:

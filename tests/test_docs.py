@@ -1,5 +1,6 @@
 """The manual and the README against the commands: nothing is undocumented, and what is shown is what happens."""
 
+import os
 import re
 import shlex
 import shutil
@@ -93,12 +94,14 @@ def test_a_page_names_no_option_that_is_gone() -> None:
 
 def examples(page: str) -> list[list[str]]:
     """The arguments of ``kseg`` in each line of a page that shows a command, pipelines cut into their parts."""
-    text = (ROOT / "man" / page).read_text("utf-8").replace(r"\(aq", "'")
+    text = (ROOT / "man" / page).read_text("utf-8").replace(r"\(aq", "'").replace(r"\(dq", '"')
     lines = re.findall(r"^\.D[l1] (.*)$", text, re.MULTILINE)
     words = (shlex.split(part) for line in lines for part in re.split(r"[|<>]", line))
     return [found[1:] for found in words if found[:1] == ["kseg"]]
 
 
+MANUALS = sorted(path.name for path in (ROOT / "man").glob("*.[1-9]"))
+VIEWER = ["mandoc", "-Tutf8", "-Owidth=400"] if shutil.which("mandoc") else ["man", "-l"] if shutil.which("man") else []
 PAGES = [("kseg.1", main), *((f"kseg-{name}.1", command) for name, command in commands())]
 
 
@@ -207,18 +210,40 @@ def test_files_that_the_documents_name_are_there() -> None:
 
 
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc: apt-get install mandoc")
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "man").glob("*.[1-9]")))
+@pytest.mark.parametrize("page", MANUALS)
 def test_mandoc_has_nothing_to_say_about_a_page(page: str) -> None:
     done = subprocess.run(["mandoc", "-Tlint", "-Wwarning", f"man/{page}"], cwd=ROOT, capture_output=True, check=False)
     assert done.stdout == b""
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "man").glob("*.[1-9]")))
+@pytest.mark.parametrize("page", MANUALS)
 def test_each_quoted_word_has_quotes_of_its_own(page: str) -> None:
     """``.Ql a , b`` prints one pair of quotes around both, ``.Fl a or`` a dash before the word."""
     text = (ROOT / "man" / page).read_text("utf-8")
     wrong = r"^.*\bQl [^\"\n]* [,;] \S.*|^.*\bQl .* (?:No|Ql) .*|^.*\bFl \S+ [a-z(].*"
     assert re.findall(wrong, text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("page", MANUALS)
+def test_no_example_loses_its_double_quotes(page: str) -> None:
+    """A double quote at the start of a word quotes for mdoc, and is not printed."""
+    text = (ROOT / "man" / page).read_text("utf-8")
+    shown = re.findall(r"^\.D[l1] (.*)$", text, re.MULTILINE)
+    assert [line for line in shown if '"' in line] == [], r"write \(dq"
+    if VIEWER:
+        environment = os.environ | {"MANWIDTH": "400", "MANPAGER": "cat", "LC_ALL": "C.UTF-8"}
+        words = [*VIEWER, str(ROOT / "man" / page)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+        rendered = " ".join(done.stdout.split())
+        lines = [line.replace(r"\(dq", '"').replace(r"\(aq", "'") for line in shown if r"\(dq" in line]
+        assert [line for line in lines if line not in rendered] == []
+
+
+def test_kseg_1_leads_to_all_pages() -> None:
+    _, _, related = (ROOT / "man/kseg.1").read_text("utf-8").partition(".Sh SEE ALSO\n")
+    assert re.findall(r"^\.Xr (\S+) (\d)", related, re.MULTILINE) == sorted(
+        (tuple(page.rsplit(".", 1)) for page in MANUALS if page != "kseg.1"), key=lambda each: (each[1], each[0])
+    )
 
 
 def test_the_picture_shows_what_happens() -> None:

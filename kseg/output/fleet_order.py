@@ -9,7 +9,7 @@ MAX_SEPARATE_PARTITIONS = 10
 """Partitions that are summarized one by one; more have a line each."""
 _SORT_KEYS = {
     "name": "path", "size": "bytes", "segments": "files", "batches": "batches", "records": "records",
-    "damage": "damagedBytes", "oldest": "leastTimestamp", "newest": "maxTimestamp", "cleaner": "cleaner",
+    "damage": "damagedBytes", "oldest": "leastBaseTimestamp", "newest": "maxTimestamp", "cleaner": "cleaner",
     "errors": "errors",
 }  # fmt: skip
 SUMMARY_FIELDS, CENSUS_FIELDS = tuple(_SORT_KEYS)[:-1], tuple(_SORT_KEYS)

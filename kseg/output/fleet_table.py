@@ -8,7 +8,7 @@ from kseg.output.columns import Column, Columns
 from kseg.output.fleet_order import path_text, sorted_rows
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, display_width
-from kseg.quantities import plural, shown_bytes, shown_time
+from kseg.quantities import MINUTES, plural, shown_bytes, shown_time
 
 FLEET_WIDTH = 200
 """Width of the table in a pipe."""
@@ -48,7 +48,8 @@ class FleetTable:
         chosen = [column for column in _COLUMNS if is_census or column.title not in _OF_CENSUS]
         shown = [_cells(row) for row in rows if id(row) not in self._unlisted]
         total: dict[str, Any] = {name: sum(row.get(name, 0) for row in rows) for name in (*_SUMMED, *_FINDINGS)}
-        last = _cells({**total, "path": "", "forms": [], "leastTimestamp": None, "maxTimestamp": None, "cleaner": None})
+        no_times = {"leastBaseTimestamp": None, "maxTimestamp": None}
+        last = _cells({**total, **no_times, "path": "", "forms": [], "cleaner": None})
         last |= {"PARTITION": plural(len(rows), "partition", "partitions")}
         last |= dict.fromkeys(("OLDEST", "NEWEST", "FORMATS", "CLEANER"), "")
         widths = {
@@ -96,14 +97,14 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
         "DAMAGED": shown_bytes(row["damagedBytes"]) if row["damagedBytes"] else "-",
         "ERRORS": _number(row, "errors"),
         "WARNINGS": _number(row, "warnings"),
-        "OLDEST": _day(row["leastTimestamp"]),
-        "NEWEST": _day(row["maxTimestamp"]),
+        "OLDEST": _minute(row["leastBaseTimestamp"]),
+        "NEWEST": _minute(row["maxTimestamp"]),
         "CLEANER": "-" if row["cleaner"] is None else on_one_line(row["cleaner"]["state"]),
     }
 
 
-def _day(timestamp: int | None) -> str:
-    return "-" if timestamp is None else shown_time(timestamp)[:16]
+def _minute(timestamp: int | None) -> str:
+    return "-" if timestamp is None else shown_time(timestamp, MINUTES)
 
 
 def _number(row: dict[str, Any], name: str) -> str:

@@ -46,6 +46,8 @@ PARTS = {
     ),
     "distribution": "total: int, count: int, least: int, median: number, largest: int",
     "cardinality": "count: int, isExact: flag",
+    "headerKey": "key: any, keySize: int, count: int, bytes: int",
+    "sizeAt": "bytes: int, offset: int?",
     "whatIf": (
         "compression: text, level: int?, batches: int, sampledBatches: int, bytesBefore: int, bytesAfter: int, "
         "bytesSaved: int, isExact: flag, error: number?, bytesUntouched: int, "
@@ -163,9 +165,13 @@ DUMP = [
         "summary",
         "path: bytes, files: int, bytes: int, batches: int, records: int, controlRecords: int, forms: []form, "
         "batchSize: distribution?, recordsPerBatch: distribution?, keySize: distribution?, valueSize: distribution?, "
-        "nullKeys: int, nullValues: int, tombstones: int, distinctKeys: cardinality, headers: int, "
-        "recordsWithHeaders: int, firstOffset: int?, lastOffset: int?, gaps: int, missingOffsets: int, "
-        "offsetsNotRising: int, leastTimestamp: int?, maxTimestamp: int?, recordsWithTimestamp: int, "
+        "nullKeys: int, nullValues: int, tombstones: int, emptyKeys: int, emptyValues: int, distinctKeys: cardinality, "
+        "headers: int, recordsWithHeaders: int, keyBytes: int, valueBytes: int, headerBytes: int, framingBytes: int, "
+        "batchHeaderBytes: int, headerKeys: []headerKey, distinctHeaderKeys: cardinality, otherHeaders: int, "
+        "otherHeaderBytes: int, largestKeys: []sizeAt, largestRecords: []sizeAt, "
+        "firstOffset: int?, lastOffset: int?, gaps: int, missingOffsets: int, "
+        "offsetsNotRising: int, leastTimestamp: int?, maxTimestamp: int?, leastBaseTimestamp: int?, "
+        "recordsWithTimestamp: int, recordsPerHour: number?, "
         "logAppendTimeBatches: int, producers: cardinality, batchesWithProducer: int, transactionalBatches: int, "
         "commits: int, aborts: int, controlBatches: int, headerOnlyBatches: int, deleteHorizonBatches: int, "
         "damagedRanges: int, damagedBytes: int, damage: {}int, problems: {}int, whatIf?: whatIf, "
@@ -195,7 +201,7 @@ VERIFY = [
     (
         "partition",
         "path: bytes, files: int, bytes: int, batches: int, records: int, forms: []formCount, damagedBytes: int, "
-        "leastTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?",
+        "leastBaseTimestamp: int?, maxTimestamp: int?, errors: int, warnings: int, cleaner: cleaner?",
     ),
     ("explanation", "code: text, severity: severity, sentence: text, means: text, repair: text?, needs: needs?"),
 ]

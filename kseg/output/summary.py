@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.compressing import Target
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import bytes_value, encode, name_value
 from kseg.formats.rows import Rows, Scratch
 from kseg.output.paint import Paint
 from kseg.output.printer import Printer, Style
@@ -22,6 +22,9 @@ from kseg.segment.summary import Cardinality, Distribution, Form, LogSummary
 if TYPE_CHECKING:
     from kseg.output.fleet_table import FleetTable
 
+
+MAX_HEADER_KEYS = 100
+"""Header keys that JSON lists."""
 
 BacklogOf = Callable[[str, str], dict[str, Any] | None]
 """Returns the backlog of the log cleaner in a partition directory, as JSON; None if the partition is not compacted. The
@@ -165,6 +168,7 @@ def summary_object(summary: LogSummary, path: str, savings: Sequence[Saving] = (
     count = summary.counters()
     first, last = (count["first_offset"], count["last_offset"]) if count["has_offset"] else (None, None)
     has_time = count["with_timestamp"] > 0
+    shares, names, rate = summary.shares(), summary.header_keys(), summary.records_per_hour()
     found: dict[str, Any] = {
         "type": "summary",
         "path": name_value(path),
@@ -181,9 +185,25 @@ def summary_object(summary: LogSummary, path: str, savings: Sequence[Saving] = (
         "nullKeys": count["null_keys"],
         "nullValues": count["null_values"],
         "tombstones": count["tombstones"],
+        "emptyKeys": count["empty_keys"],
+        "emptyValues": count["empty_values"],
         "distinctKeys": _cardinality_object(summary.distinct_keys()),
         "headers": count["headers"],
         "recordsWithHeaders": count["with_headers"],
+        "keyBytes": shares.keys,
+        "valueBytes": shares.values,
+        "headerBytes": shares.headers,
+        "framingBytes": shares.framing,
+        "batchHeaderBytes": shares.batch_headers,
+        "headerKeys": [
+            {"key": bytes_value(each.key), "keySize": each.size, "count": each.count, "bytes": each.bytes}
+            for each in names[:MAX_HEADER_KEYS]
+        ],
+        "distinctHeaderKeys": _cardinality_object(Cardinality(len(names), not count["other_headers"])),
+        "otherHeaders": count["other_headers"],
+        "otherHeaderBytes": count["other_header_bytes"],
+        "largestKeys": [{"bytes": size, "offset": offset} for size, offset in summary.largest(of_records=False)],
+        "largestRecords": [{"bytes": size, "offset": offset} for size, offset in summary.largest(of_records=True)],
         "firstOffset": first,
         "lastOffset": last,
         "gaps": count["gaps"],
@@ -191,7 +211,9 @@ def summary_object(summary: LogSummary, path: str, savings: Sequence[Saving] = (
         "offsetsNotRising": count["steps_back"],
         "leastTimestamp": count["least_timestamp"] if has_time else None,
         "maxTimestamp": count["largest_timestamp"] if has_time else None,
+        "leastBaseTimestamp": count["least_base_timestamp"] if count["with_base_timestamp"] else None,
         "recordsWithTimestamp": count["with_timestamp"],
+        "recordsPerHour": None if rate is None else round(rate, 1),
         "logAppendTimeBatches": count["log_append_time"],
         "producers": _cardinality_object(summary.distinct_producers()),
         "batchesWithProducer": count["with_producer"],

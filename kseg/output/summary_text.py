@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint
-from kseg.quantities import shown_bytes, shown_time
+from kseg.output.paint import Paint, clipped
+from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.segment.recompression import Saving
 from kseg.segment.summary import Distribution, Form, LogSummary
 from kseg.segment.times import show_span
 
 _LABEL_WIDTH = 20
+_SHOWN, _LARGEST = 3, 2
+"""Header keys that are shown; keys and records."""
+_KEY_WIDTH = _LABEL_WIDTH - 3
 
 
 class Fact(NamedTuple):
@@ -53,7 +56,8 @@ def summary_facts(summary: LogSummary) -> tuple[list[Fact], list[Fact]]:
     counted.append(Fact("records", f"{count['records']:,}", per_batch))
     if count["control_records"]:
         counted.append(Fact("control records", f"{count['control_records']:,}"))
-    facts = _content_facts(summary, count) + _offset_facts(count) + _producer_facts(summary, count)
+    facts = _content_facts(summary, count) + _share_facts(summary) + _header_facts(summary, count)
+    facts += _offset_facts(summary, count) + _producer_facts(summary, count)
     for name, label in (
         ("control", "control batches"), ("header_only", "header-only batches"),
         ("with_delete_horizon", "with delete horizon"),
@@ -107,13 +111,55 @@ def _content_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
     values = summary.distribution("value_sizes")
     if values is not None:
         facts.append(Fact("values", f"{values.count:,}", _sizes(values, shown_bytes)))
-    for name, label in (("null_keys", "null keys"), ("tombstones", "tombstones"), ("headers", "headers")):
+    for name, label in (("null_keys", "null keys"), ("empty_keys", "empty keys")):
         if count[name]:
             facts.append(Fact(label, f"{count[name]:,}"))
+    if count["null_values"] or count["empty_values"]:
+        tombstones = f"{count['tombstones']:,} of them tombstones" if count["null_values"] else ""
+        facts.append(Fact("null values", f"{count['null_values']:,}", tombstones))
+        facts.append(Fact("empty values", f"{count['empty_values']:,}"))
+    for label, of_records in (("largest keys", False), ("largest records", True)):
+        for size, offset in summary.largest(of_records)[:_LARGEST]:
+            facts.append(Fact(label, shown_bytes(size), "" if offset is None else f"at offset {offset}"))
+            label = ""
     return facts
 
 
-def _offset_facts(count: dict[str, int]) -> list[Fact]:
+def _share_facts(summary: LogSummary) -> list[Fact]:
+    """Returns what the decompressed bytes are."""
+    shares = summary.shares()
+    if not shares.total:
+        return []
+    facts = [Fact("decompressed", shown_bytes(shares.total), "of which are")]
+    for label, size, what in (
+        ("keys", shares.keys, ""), ("values", shares.values, ""), ("headers", shares.headers, "keys and values"),
+        ("framing", shares.framing, "lengths, times, control records"),
+        ("batch headers", shares.batch_headers, ""),
+    ):  # fmt: skip
+        if size:
+            facts.append(Fact(f"  {label}", shown_bytes(size), f"{size / shares.total:6.1%}  {what}".rstrip()))
+    return facts
+
+
+def _header_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
+    """Returns the commonest header keys."""
+    names = summary.header_keys()
+    if not names:
+        return []
+    keys = plural(len(names), "different key", "different keys")
+    facts = [Fact("headers", f"{count['headers']:,}", f"in {count['with_headers']:,} records; {keys}")]
+    for name in names[:_SHOWN]:
+        key = clipped(on_one_line(name.key.decode(errors="surrogateescape")), _KEY_WIDTH)
+        facts.append(Fact(f"  {key}", f"{name.count:,}", shown_bytes(name.bytes)))
+    if count["other_headers"]:
+        size = shown_bytes(count["other_header_bytes"])
+        facts.append(
+            Fact("  uncounted keys", f"{count['other_headers']:,}", f"{size}; beyond the first {len(names):,}")
+        )
+    return facts
+
+
+def _offset_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
     facts = []
     if count["has_offset"]:
         facts.append(Fact("offsets", f"{count['first_offset']} to {count['last_offset']}"))
@@ -124,7 +170,10 @@ def _offset_facts(count: dict[str, int]) -> list[Fact]:
     if count["with_timestamp"]:
         first, last = count["least_timestamp"], count["largest_timestamp"]
         facts.append(Fact("times", f"{shown_time(first)} to {shown_time(last)}"))
-        facts.append(Fact("", show_span(last - first)))
+        rate = summary.records_per_hour()
+        facts.append(
+            Fact("", show_span(last - first), "" if rate is None else f"{rate:,.{int(rate < 10)}f} records an hour")
+        )
     return facts
 
 

@@ -17,7 +17,7 @@ from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped, display_width
 from kseg.output.printer import Printer, Style, all_rows
 from kseg.output.sink import Sink
-from kseg.quantities import plural, shown_bytes, shown_time
+from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
@@ -30,6 +30,8 @@ FIRST_ROWS = 200
 SLACK = 4
 """Terminal columns reserved for growing numbers."""
 MIN_WIDE_WIDTH = 120
+MIN_SECONDS_WIDTH = 64
+"""A narrower table has times without seconds."""
 _PREVIEW_BYTES = 2048
 
 
@@ -189,8 +191,10 @@ class TablePrinter(Printer):
         return found
 
     def _time(self, ms: int) -> str:
-        """Returns the time, in seconds precision if the line is short."""
-        return shown_time(ms) if self._width >= MIN_WIDE_WIDTH else shown_time(ms)[:19]
+        """Returns the time, less precise if the line is short."""
+        if self._width >= MIN_WIDE_WIDTH:
+            return shown_time(ms)
+        return shown_time(ms, MINUTES if self._width < MIN_SECONDS_WIDTH else SECONDS)
 
     def _records(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None) -> None:
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)

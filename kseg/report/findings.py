@@ -1,7 +1,8 @@
 """The report of ``kseg verify``: collects the findings, and makes the page at the end."""
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
@@ -30,6 +31,8 @@ MAX_FINDINGS = 50_000
 """Limit of findings that are part of the page; all are counted."""
 MAX_STEPS = 50
 """Limit of commands that are listed as next steps."""
+MAX_PLACES = 5
+"""Limit of places that are named in one step."""
 HEX_BEFORE, HEX_BYTES = 32, 160
 """Least number of bytes shown before a finding's position, if the file has them, and number of all bytes shown."""
 _SEVERITIES = (ERROR, WARNING, INFO)
@@ -217,7 +220,9 @@ def _next_steps(report: Report) -> list[NextStep]:
     steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MAX_STEPS]]
     if len(report.steps) > MAX_STEPS:
         steps.append(NextStep("", f"{len(report.steps) - MAX_STEPS} more commands, in the table of findings"))
-    needed: dict[str, set[str]] = defaultdict(set)
-    for need in report.needs:
-        needed[NEEDED.get(need.needs, "a decision")].update(need.codes)
-    return steps + [NextStep("", f"{need} is needed for {', '.join(sorted(codes))}") for need, codes in needed.items()]
+    for (name, codes), needs in groupby(report.needs, key=lambda need: (need.needs, need.codes)):
+        places = [on_one_line(need.path) for need in needs]
+        more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
+        reason = f"{NEEDED.get(name, 'a decision')} is needed for {', '.join(codes)} in "
+        steps.append(NextStep("", reason + ", ".join(places[:MAX_PLACES]) + more))
+    return steps

@@ -32,6 +32,7 @@ _COUNTERS = {name: index for index, name in enumerate(tally.COUNTERS)}
 _FORM_COLUMNS = len(tally.FORM_COLUMNS)
 _RECORDS, _PACKED, _UNPACKED = map(tally.FORM_COLUMNS.index, ("records", "packed", "unpacked"))
 _BUCKETS = 4
+_HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,35 @@ class Cardinality:
     is_exact: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HeaderKey:
+    """A header key, cut after 64 bytes if ``size`` is larger; ``bytes``: of the keys and values of all its headers."""
+
+    key: bytes
+    size: int
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ByteShares:
+    """The decompressed bytes of all intact batches by what they are.
+
+    ``framing``: everything else within the records, such as lengths and times, and control records;
+    ``batch_headers``: of format v2.
+    """
+
+    keys: int
+    values: int
+    headers: int
+    framing: int
+    batch_headers: int
+
+    @property
+    def total(self) -> int:
+        return self.keys + self.values + self.headers + self.framing + self.batch_headers
+
+
 class LogSummary:
     """Counts the items of any number of segments: `add_file`, then `add_run` and `add_damage` in any order.
 
@@ -85,7 +115,7 @@ class LogSummary:
         self.damage: Counter[str] = Counter()
         self.problems: Counter[str] = Counter()
         self._scratch = scratch or Scratch()
-        self._tally = int64s(_TALLY_WIDTH)
+        self._tally = sparse_int64s(_TALLY_WIDTH)
         self._keys = _distinct(KEYS_TABLE)
         self._producers = _distinct(PRODUCERS_TABLE)
 
@@ -140,8 +170,9 @@ class LogSummary:
                     payloads.append(rows.payload)
                     unpacked += len(rows.payload)
                 tally.add_rows(
-                    rows.payload, rows.rows, rows.count, self._tally, self._keys, batch.is_control, not is_07
-                )
+                    rows.payload, rows.rows, rows.headers, rows.count, self._tally, self._keys, batch.is_control,
+                    not is_07,
+                )  # fmt: skip
                 records += rows.count
         except UndecodableError as error:
             self.problems[error.problem] += 1
@@ -178,6 +209,33 @@ class LogSummary:
             return None
         buckets = self._tally[at + _BUCKETS : at + _SIZE_WIDTH]
         return Distribution(count, total, least, min(max(_median(buckets, count), least), largest), largest)
+
+    def shares(self) -> ByteShares:
+        keys, values = (
+            0 if found is None else found.total for found in map(self.distribution, ("key_sizes", "value_sizes"))
+        )
+        headers, forms = self.counters()["header_bytes"], self.forms()
+        framing = sum(form.unpacked for form in forms) - keys - values - headers
+        return ByteShares(keys, values, headers, max(framing, 0), sum(form.bytes - form.packed for form in forms))
+
+    def header_keys(self) -> list[HeaderKey]:
+        """Returns the header keys, the commonest first; after many different ones, new ones are only counted."""
+        found = [HeaderKey(*row) for row in tally.header_keys(self._tally)]
+        return sorted(found, key=lambda each: (-each.count, -each.bytes, each.key))
+
+    def largest(self, of_records: bool) -> list[tuple[int, int | None]]:
+        """Returns size and offset (None in format 0.7) of the largest records or keys, the largest first.
+
+        The size of a record is that of its key, value and headers.
+        """
+        return [(size, None if at < 0 else at) for size, at in tally.largest_of(self._tally, of_records)]
+
+    def records_per_hour(self) -> float | None:
+        """Returns the average between the least and the largest timestamp, None if these are not two."""
+        count = self.counters()
+        span = count["largest_timestamp"] - count["least_timestamp"]
+        timed = count["with_timestamp"] - count["control_records"]
+        return max(timed, 0) * _HOUR_MS / span if span > 0 else None
 
     def distinct_keys(self) -> Cardinality:
         return _cardinality(self._keys)

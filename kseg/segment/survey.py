@@ -56,7 +56,8 @@ class HeaderRows:
 class BatchProblem:
     """A problem of the records of the batch at ``position``, which has a valid checksum; ``code`` as in Problem.
 
-    ``unread``, in the first problem of a batch: the records that its header claims beyond those that were read.
+    ``unread``, in the first problem of a batch: the records that its header claims beyond those that were read, without
+    control records.
     """
 
     code: str
@@ -204,7 +205,9 @@ class Opener:
         if seen.has_null_key:
             rows[at + BATCH_STATE] |= NULL_KEYS
         offset = batch.last_offset if batch.base_offset is None else batch.base_offset
-        unread = batch.header.record_count - seen.count if isinstance(batch, RecordBatch) else 0
+        unread = (
+            batch.header.record_count - seen.count if isinstance(batch, RecordBatch) and not batch.is_control else 0
+        )
         return [
             BatchProblem(code, batch.position, batch.size, offset, text, 0 if i else max(unread, 0))
             for i, (code, text) in enumerate(seen.problems)

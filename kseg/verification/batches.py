@@ -6,7 +6,7 @@ from kseg.findings.table import DECISION, ERROR, INFO, severity_of
 from kseg.formats.compression import LARGEST_EXPANSION
 from kseg.formats.record_batch import ABORT, HEADER_BYTES
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.headers import CODEC, MAGIC_V2, MIN_RECORD_BYTES, TRANSACTIONAL
+from kseg.kernel.layout.headers import CODEC, CONTROL, MAGIC_V2, MIN_RECORD_BYTES, TRANSACTIONAL
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
@@ -345,7 +345,7 @@ def _impossible_records(headers: HeaderRows) -> int:
     values = (headers.rows[column : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist() for column in columns)
     excess = 0
     for magic, state, attributes, size, count in zip(*values, strict=True):
-        if magic == MAGIC_V2 and state & CRC_RIGHT:
+        if magic == MAGIC_V2 and state & CRC_RIGHT and not attributes & CONTROL:
             expansion = 1 if not attributes & CODEC else LARGEST_EXPANSION
             excess += max(0, count - (size - HEADER_BYTES) * expansion // MIN_RECORD_BYTES)
     return excess

@@ -56,7 +56,7 @@ class Census(Rule):
             "records": sum(segment.records for segment in segments),
             "forms": self._form_objects(),
             "damagedBytes": self._damaged_bytes,
-            "leastTimestamp": min((s.least_timestamp for s in segments if s.least_timestamp >= 0), default=None),
+            "leastBaseTimestamp": min((s.least_timestamp for s in segments if s.least_timestamp >= 0), default=None),
             "maxTimestamp": max((s.largest_timestamp for s in segments if s.largest_timestamp >= 0), default=None),
             "errors": totals.errors - self._before[0],
             "warnings": totals.warnings - self._before[1],

@@ -9,6 +9,7 @@ from cli.command import TESTDATA, Kseg
 
 ROUNDS = TESTDATA / "log-directories/4.3.1-rounds/clean"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
+TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
 COMPACTED = TESTDATA / "compaction/4.3.1/before/e-idem-0"
 
 
@@ -44,15 +45,19 @@ def test_verify_prints_a_line_for_each_partition(kseg: Kseg, few: Path) -> None:
 @pytest.mark.parametrize("level", ["quick", "full", "deep"])
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_verify_and_summaries_count_the_same(kseg: Kseg, few: Path, level: str, jobs: int) -> None:
+    shutil.copytree(TRANSACTIONS, few / TRANSACTIONS.name)
     rows = kseg("verify", "--level", level, "--jobs", jobs, "--sort", "name", "--format", "json", few).objects
     found = [row for row in rows if row["type"] == "partition"]
     assert rows[-1]["type"] == "summary"
     summaries = kseg("dump", "--summary", "--format", "json", few).objects
     assert [row["path"] for row in found] == [row["path"] for row in summaries]
+    assert any(summary["controlRecords"] for summary in summaries)
     for row, summary in zip(found, summaries, strict=True):
-        for name in ("files", "bytes", "batches", "damagedBytes", "maxTimestamp", "cleaner"):
+        for name in (
+            "files", "bytes", "batches", "records", "damagedBytes", "leastBaseTimestamp", "maxTimestamp", "cleaner"
+        ):  # fmt: skip
             assert row[name] == summary[name], name
-        assert row["leastTimestamp"] >= summary["leastTimestamp"], "headers have that of the first record only"
+        assert row["leastBaseTimestamp"] >= summary["leastTimestamp"], "headers have that of the first record only"
         counted = [(form["format"], form["compression"], form["batches"], form["bytes"]) for form in summary["forms"]]
         assert [tuple(form.values()) for form in row["forms"]] == counted
 

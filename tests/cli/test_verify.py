@@ -271,7 +271,7 @@ def test_on_a_terminal_findings_stand_below_their_file() -> None:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal_output(DAMAGED, "--color", "always")).replace("\r\n", "\n")
     lines = plain.splitlines()
     assert lines[0] == f"{DAMAGED}/{LAST}"
-    assert lines[1].startswith("├── error bad-length at byte 7129, 305 bytes")
+    assert lines[1].startswith("└── error bad-length at byte 7129, 305 bytes")
     assert max(map(len, lines[1:])) <= 80
     assert plain.count(LAST) == 1
 

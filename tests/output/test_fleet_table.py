@@ -13,7 +13,7 @@ def summary(
     form = {"format": "v2", "compression": codec, "batches": size, "bytes": size}
     return {
         "path": path, "bytes": size, "files": 2, "batches": size, "records": 10 * size, "forms": [form],
-        "damagedBytes": damaged, "leastTimestamp": oldest, "maxTimestamp": oldest,
+        "damagedBytes": damaged, "leastBaseTimestamp": oldest, "maxTimestamp": oldest,
         "cleaner": None if dirty is None else {"state": f"dirty {dirty}%", "dirtyBytes": dirty},
     }  # fmt: skip
 

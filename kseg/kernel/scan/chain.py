@@ -48,9 +48,10 @@ class Chain(EventLog):
     offsets of a preceding batch whose own offsets are wrong, so a gap of that size is not reported. Counts of valid
     batches: ``v0``, ``v1``, ``v2``, ``transactional``, ``control``, ``with_producer``, ``compressed``, ``with_horizon``
     (a delete horizon), ``sparse`` (fewer records than offsets; compressed v0 and v1 messages count only if they were
-    opened). ``records``: in those batches; such a message that was not opened counts as one. ``batches`` counts all
-    batches, ``missing`` the offsets in all gaps. ``largest_timestamp_offset`` is the last offset of the batch that has
-    the ``largest_timestamp``. ``least_timestamp``: of base timestamps that are no delete horizons, and of v1 messages.
+    opened). ``records``: in those batches, without control records; such a message that was not opened counts as one.
+    ``batches`` counts all batches, ``missing`` the offsets in all gaps. ``largest_timestamp_offset`` is the last offset
+    of the batch that has the ``largest_timestamp``. ``least_timestamp``: of base timestamps that are no delete
+    horizons, and of v1 messages.
     """
 
     def __init__(self, base_offset=None, latest_ms=NO_TIME_LIMIT, limit=0, rows=None):
@@ -76,7 +77,8 @@ def count_batch(row: cython.pointer[cython.const[cython.longlong]], at: cython.P
     count: cython.longlong = row[at + BATCH_COUNT]
     largest: cython.longlong = row[at + BATCH_MAX_TIMESTAMP]
     if count > 0:
-        chain.records += count
+        if magic != MAGIC_V2 or not attributes & CONTROL:
+            chain.records += count
     elif count < 0 and magic != MAGIC_V2:  # a compressed message that was not opened
         chain.records += 1
     if magic == 0:

@@ -30,6 +30,14 @@ cdef enum:
     ABORTS = 23
     COMMITS = 24
     OTHER_CONTROL = 25
+    EMPTY_KEYS = 26
+    EMPTY_VALUES = 27
+    HEADER_BYTES = 28
+    WITH_BASE_TIMESTAMP = 29
+    LEAST_BASE_TIMESTAMP = 30
+    OTHER_HEADERS = 31
+    OTHER_HEADER_BYTES = 32
+    HEADER_KEYS_HELD = 33
     FORM_ROW = 40
     FORM_WIDTH = 5
     FORM_BATCHES = 0
@@ -47,18 +55,44 @@ cdef enum:
     SIZE_LARGEST = 3
     SIZE_BUCKETS = 4
     SIZE_WIDTH = 2048
-    FORMS = 32
-    SIZES = 192
-    TALLY_WIDTH = 8384
+    LARGEST_SHOWN = 5
+    LARGEST_WIDTH = 2
+    LARGEST_SIZE = 0
+    LARGEST_OFFSET = 1
+    NAME_HASH = 0
+    NAME_COUNT = 1
+    NAME_BYTES = 2
+    NAME_SIZE = 3
+    NAME_WORDS = 4
+    NAME_WIDTH = 12
+    NAME_SLOTS = 2048
+    NAME_CAP = 1024
+    NAME_SHOWN = 64
+    FORMS = 40
+    SIZES = 200
+    LARGEST_KEYS = 8392
+    LARGEST_RECORDS = 8402
+    NAMES = 8412
+    TALLY_WIDTH = 32988
 
 cdef void count_size(long long* tally, Py_ssize_t which, long long size) noexcept nogil
+cdef void put_largest(long long* tally, Py_ssize_t at, long long size, long long offset) noexcept nogil
 cdef void count_record(
     const unsigned char* p, long long* tally, long long* keys, Py_ssize_t key, long long key_size,
-    long long value_size, long long headers
+    long long value_size, long long header_bytes, long long offset
+) noexcept nogil
+cdef bint is_name(
+    const unsigned char* p, Py_ssize_t key, long long size, const long long* tally, Py_ssize_t at
+) noexcept nogil
+cdef void count_name(
+    const unsigned char* p, Py_ssize_t key, long long size, long long total, long long* tally
+) noexcept nogil
+cdef long long count_headers(
+    const unsigned char* p, const long long* headers, Py_ssize_t first, long long count, long long* tally
 ) noexcept nogil
 cdef void count_rows(
-    const unsigned char* p, const long long* rows, long long count, long long* tally, long long* keys, bint is_control,
-    bint has_offsets
+    const unsigned char* p, const long long* rows, const long long* headers, long long count, long long* tally,
+    long long* keys, bint is_control, bint has_offsets
 ) noexcept nogil
 cdef void count_batch(
     const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers

@@ -3,6 +3,11 @@
 The caller provides an int64 buffer, ``tally``, of TALLY_WIDTH columns:
 
     0.. COUNTERS, one column each    FORMS, FORM_WIDTH columns for each format and codec    SIZES, DISTRIBUTIONS
+    LARGEST_KEYS, LARGEST_RECORDS: sizes and offsets of the LARGEST_SHOWN largest
+    NAMES, a hash table of header keys: NAME_SLOTS rows of NAME_WIDTH columns, of which at most NAME_CAP are used
+
+A row of NAMES has the first NAME_SHOWN bytes of the key as big-endian words, zeros behind them. The headers with other
+keys than the first NAME_CAP are only counted.
 
 The columns of a distribution are SIZE_COUNT, SIZE_SUM, SIZE_LEAST, SIZE_LARGEST and its buckets. Each size below 64 has
 a bucket of its own. Above, a bucket covers 1/32 of a power of two, so the error of a quantile is at most 1/64.
@@ -23,6 +28,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V07_MIN_BYTES,
     V1_HEADER_BYTES,
     V1_TIMESTAMP,
+    V2_BASE_TIMESTAMP,
     V2_COUNT,
     V2_FLAGS,
     V2_HEADER_BYTES,
@@ -39,8 +45,12 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE_SIZE,
     HEADER_WIDTH,
     ROW_HEADER_COUNT,
+    ROW_HEADERS,
     ROW_KEY,
     ROW_KEY_SIZE,
     ROW_OFFSET,
@@ -66,10 +76,12 @@ COUNTERS = (
     "batches", "records", "control_records", "null_keys", "null_values", "tombstones", "with_headers", "headers",
     "with_timestamp", "least_timestamp", "largest_timestamp", "has_offset", "first_offset", "last_offset", "gaps",
     "missing_offsets", "steps_back", "transactional", "control", "header_only", "with_producer", "log_append_time",
-    "with_delete_horizon", "aborts", "commits", "other_control",
+    "with_delete_horizon", "aborts", "commits", "other_control", "empty_keys", "empty_values", "header_bytes",
+    "with_base_timestamp", "least_base_timestamp", "other_headers", "other_header_bytes", "header_keys_held",
 )  # fmt: skip
-"""Names of the first columns of a tally. ``gaps``: ranges of missing offsets (none is counted after a negative offset);
-``steps_back``: records whose offset is not larger than the previous one."""
+"""Names of the first columns of a tally. ``header_bytes``: of keys and values. ``least_base_timestamp``: of the headers
+of v1 and v2, but delete horizons. ``other_headers``: those without a row in NAMES. ``gaps``: ranges of missing offsets
+(none is counted after a negative offset); ``steps_back``: records whose offset is not larger than the previous one."""
 
 FORM_COLUMNS = ("batches", "records", "bytes", "packed", "unpacked")
 """Columns for each format (v0, v1, v2, 0.7) and codec. ``bytes``: size of the batches in the file; ``packed``: size of
@@ -89,6 +101,36 @@ LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 def layout() -> tuple[int, int, int, int]:
     """Returns the first columns of FORMS and SIZES, the width of a distribution, and the width of a tally."""
     return FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH
+
+
+def largest_of(tally: cython.longlong[::1], of_records: bool) -> list[tuple[int, int]]:
+    """Returns size and offset of the largest records or keys, the largest first; the offset is -1 in format 0.7.
+
+    The size of a record is that of its key, value and headers. Raises ValueError if the buffer is too short.
+    """
+    if len(tally) < TALLY_WIDTH:
+        raise ValueError("a buffer is too short")
+    first = LARGEST_RECORDS if of_records else LARGEST_KEYS
+    columns = range(first, first + LARGEST_SHOWN * LARGEST_WIDTH, LARGEST_WIDTH)
+    return [(tally[at], tally[at + LARGEST_OFFSET]) for at in columns if tally[at]]
+
+
+def header_keys(tally: cython.longlong[::1]) -> list[tuple[bytes, int, int, int]]:
+    """Returns the first 64 bytes of each header key, its size, the number of its headers, and the bytes of these.
+
+    Raises ValueError if the buffer is too short.
+    """
+    found = []
+    if len(tally) < TALLY_WIDTH:
+        raise ValueError("a buffer is too short")
+    for slot in range(NAME_SLOTS):
+        at = NAMES + slot * NAME_WIDTH
+        if tally[at + NAME_COUNT]:
+            words = [tally[at + NAME_WORDS + i] & 0xFFFFFFFFFFFFFFFF for i in range(NAME_SHOWN // 8)]
+            shown = b"".join([word.to_bytes(8, "big") for word in words])
+            size = tally[at + NAME_SIZE]
+            found.append((shown[:size], size, tally[at + NAME_COUNT], tally[at + NAME_BYTES]))
+    return found
 
 
 def count_size(tally, which, size):
@@ -127,23 +169,119 @@ def count_offset(tally: cython.pointer[cython.longlong], offset: cython.longlong
     tally[LAST_OFFSET] = offset
 
 
-def count_record(p, tally, keys, key, key_size, value_size, headers):
+def put_largest(tally, at, size, offset):
+    """Inserts a size that is larger than the last of the sizes at column ``at``."""
+    end: cython.Py_ssize_t = at + (LARGEST_SHOWN - 1) * LARGEST_WIDTH
+    while end > at and tally[end - LARGEST_WIDTH] < size:
+        tally[end] = tally[end - LARGEST_WIDTH]
+        tally[end + LARGEST_OFFSET] = tally[end - LARGEST_WIDTH + LARGEST_OFFSET]
+        end -= LARGEST_WIDTH
+    tally[end] = size
+    tally[end + LARGEST_OFFSET] = offset
+
+
+def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset):
     """Counts a record that is not a control record; the size of a null key or value is -1."""
+    size: cython.longlong = header_bytes
     tally[RECORDS] += 1
     if key_size < 0:
         tally[NULL_KEYS] += 1
     else:
+        size += key_size
         count_size(tally, KEY_SIZES, key_size)
         add_hash(keys, hash_of(p, key, key_size))
+        if key_size == 0:
+            tally[EMPTY_KEYS] += 1
+        if key_size > tally[LARGEST_KEYS + (LARGEST_SHOWN - 1) * LARGEST_WIDTH]:
+            put_largest(tally, LARGEST_KEYS, key_size, offset)
     if value_size < 0:
         tally[NULL_VALUES] += 1
         if key_size >= 0:
             tally[TOMBSTONES] += 1
     else:
+        size += value_size
         count_size(tally, VALUE_SIZES, value_size)
-    if headers > 0:
-        tally[WITH_HEADERS] += 1
-        tally[HEADERS] += headers
+        if value_size == 0:
+            tally[EMPTY_VALUES] += 1
+    if size > tally[LARGEST_RECORDS + (LARGEST_SHOWN - 1) * LARGEST_WIDTH]:
+        put_largest(tally, LARGEST_RECORDS, size, offset)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def word_at(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, left: cython.longlong
+) -> cython.longlong:
+    """The next 8 of ``left`` bytes as one big-endian word; zeros follow the last byte."""
+    word: cython.ulonglong = 0
+    k: cython.longlong
+    if left >= 8:
+        return be64(p, i)
+    for k in range(left):
+        word |= cython.cast(cython.ulonglong, p[i + k]) << (56 - 8 * k)
+    if cython.compiled:
+        return cython.cast(cython.longlong, word)
+    return word - (1 << 64) if word >> 63 else word
+
+
+def is_name(p, key, size, tally, at):
+    """Whether the row of NAMES at column ``at`` has this size and these first bytes."""
+    k: cython.longlong = 0
+    if tally[at + NAME_SIZE] != size:
+        return False
+    while k < size and k < NAME_SHOWN:
+        if tally[at + NAME_WORDS + (k >> 3)] != word_at(p, key + k, size - k):
+            return False
+        k += 8
+    return True
+
+
+def count_name(p, key, size, total, tally):
+    """Counts a header of ``total`` bytes by its key."""
+    h: cython.ulonglong = hash_of(p, key, size)
+    hashed: cython.longlong = cython.cast(cython.longlong, h >> 1)
+    slot: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h & (NAME_SLOTS - 1))
+    at: cython.Py_ssize_t = NAMES + slot * NAME_WIDTH
+    k: cython.longlong = 0
+    while tally[at + NAME_COUNT]:
+        if tally[at + NAME_HASH] == hashed and is_name(p, key, size, tally, at):
+            tally[at + NAME_COUNT] += 1
+            tally[at + NAME_BYTES] += total
+            return
+        slot = (slot + 1) & (NAME_SLOTS - 1)
+        at = NAMES + slot * NAME_WIDTH
+    if tally[HEADER_KEYS_HELD] >= NAME_CAP:
+        tally[OTHER_HEADERS] += 1
+        tally[OTHER_HEADER_BYTES] += total
+        return
+    tally[HEADER_KEYS_HELD] += 1
+    tally[at + NAME_HASH] = hashed
+    tally[at + NAME_COUNT] = 1
+    tally[at + NAME_BYTES] = total
+    tally[at + NAME_SIZE] = size
+    while k < size and k < NAME_SHOWN:
+        tally[at + NAME_WORDS + (k >> 3)] = word_at(p, key + k, size - k)
+        k += 8
+
+
+def count_headers(p, headers, first, count, tally):
+    """Counts ``count`` headers of a record from row ``first`` on. Returns the bytes of their keys and values."""
+    at: cython.Py_ssize_t = first * HEADER_WIDTH
+    size: cython.longlong
+    total: cython.longlong = 0
+    for _ in range(count):
+        size = headers[at + HEADER_KEY_SIZE]
+        if headers[at + HEADER_VALUE_SIZE] > 0:
+            size += headers[at + HEADER_VALUE_SIZE]
+        count_name(p, headers[at + HEADER_KEY], headers[at + HEADER_KEY_SIZE], size, tally)
+        total += size
+        at += HEADER_WIDTH
+    tally[WITH_HEADERS] += 1
+    tally[HEADERS] += count
+    tally[HEADER_BYTES] += total
+    return total
 
 
 @cython.cfunc
@@ -160,24 +298,40 @@ def count_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.lo
     tally[WITH_TIMESTAMP] += 1
 
 
-def count_rows(p, rows, count, tally, keys, is_control, has_offsets):
+def count_rows(p, rows, headers, count, tally, keys, is_control, has_offsets):
     i: cython.longlong
     row: cython.Py_ssize_t
     kind: cython.int
+    in_headers: cython.longlong
     for i in range(count):
         row = i * ROW_WIDTH
         if has_offsets:
             count_offset(tally, rows[row + ROW_OFFSET])
         count_timestamp(tally, rows[row + ROW_TIMESTAMP])
         if not is_control:
+            in_headers = 0
+            if rows[row + ROW_HEADER_COUNT] > 0:
+                in_headers = count_headers(p, headers, rows[row + ROW_HEADERS], rows[row + ROW_HEADER_COUNT], tally)
             count_record(
-                p, tally, keys, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], rows[row + ROW_VALUE_SIZE],
-                rows[row + ROW_HEADER_COUNT],
+                p, tally, keys, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], rows[row + ROW_VALUE_SIZE], in_headers,
+                rows[row + ROW_OFFSET] if has_offsets else -1,
             )  # fmt: skip
             continue
         tally[CONTROL_RECORDS] += 1
         kind = be16(p, rows[row + ROW_KEY] + 2) if rows[row + ROW_KEY_SIZE] >= 4 else -1
         tally[ABORTS + kind if kind == 0 or kind == 1 else OTHER_CONTROL] += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def count_base_timestamp(tally: cython.pointer[cython.longlong], timestamp: cython.longlong) -> cython.void:
+    if timestamp < 0:
+        return
+    if tally[WITH_BASE_TIMESTAMP] == 0 or timestamp < tally[LEAST_BASE_TIMESTAMP]:
+        tally[LEAST_BASE_TIMESTAMP] = timestamp
+    tally[WITH_BASE_TIMESTAMP] += 1
 
 
 def count_batch(p, at, size, magic, tally, producers):
@@ -193,8 +347,10 @@ def count_batch(p, at, size, magic, tally, producers):
     elif magic < MAGIC_V2:
         codec = p[at + LEGACY_FLAGS] & CODEC
         form = magic
-        if magic == 1 and p[at + LEGACY_FLAGS] & LOG_APPEND_BIT:
-            tally[LOG_APPEND_TIME] += 1
+        if magic == 1:
+            if p[at + LEGACY_FLAGS] & LOG_APPEND_BIT:
+                tally[LOG_APPEND_TIME] += 1
+            count_base_timestamp(tally, be64(p, at + V1_TIMESTAMP))
     else:
         form = 2
         attributes = p[at + V2_FLAGS]
@@ -209,6 +365,8 @@ def count_batch(p, at, size, magic, tally, producers):
             tally[WITH_DELETE_HORIZON] += 1
         if be32(p, at + V2_COUNT) == 0:
             tally[HEADER_ONLY] += 1
+        elif be32(p, at + V2_COUNT) > 0 and not attributes & DELETE_HORIZON:
+            count_base_timestamp(tally, be64(p, at + V2_BASE_TIMESTAMP))
         producer = be64(p, at + V2_PRODUCER_ID)
         if producer >= 0:
             tally[WITH_PRODUCER] += 1
@@ -248,7 +406,7 @@ def count_message(p, at, size, magic, tally, producers, keys):
     count_offset(tally, be64(p, at))
     if magic == 1:
         count_timestamp(tally, be64(p, at + V1_TIMESTAMP))
-    count_record(p, tally, keys, at + key, key_size, value_size, 0)
+    count_record(p, tally, keys, at + key, key_size, value_size, 0, be64(p, at))
     count_plain(tally, magic, 1, size)
     return DONE
 
@@ -266,7 +424,7 @@ def count_frame(p, frames, row, v07, tally, producers, keys, table):
         if magic and p[at + V07_ATTRIBUTES] & V07_CODEC:
             return NOT_PLAIN
         count_batch(p, at, size, MAGIC_07, tally, producers)
-        count_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0)
+        count_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0, -1)
         count_plain(tally, FORM_07, 1, size)
         return DONE
     if magic < MAGIC_V2:
@@ -284,7 +442,9 @@ def count_frame(p, frames, row, v07, tally, producers, keys, table):
         return NOT_PLAIN
     count_batch(p, at, size, magic, tally, producers)
     if header.count > 0:
-        count_rows(p, table.rows, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True)
+        count_rows(
+            p, table.rows, table.headers, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True
+        )  # fmt: skip
     count_plain(tally, 2, table.row_count, size - V2_HEADER_BYTES)
     return DONE
 
@@ -348,23 +508,27 @@ def add_batch(
 def add_rows(
     payload: cython.const[cython.uchar][::1],
     rows: cython.const[cython.longlong][::1],
+    headers: cython.const[cython.longlong][::1],
     count: cython.Py_ssize_t,
     tally: cython.longlong[::1],
     keys: cython.longlong[::1],
     is_control: cython.bint,
     has_offsets: cython.bint,
 ) -> None:
-    """Counts records from their rows over ``payload``; offsets are counted only if ``has_offsets`` (not in 0.7)."""
+    """Counts records from their rows over ``payload``; offsets are counted only if ``has_offsets`` (not in 0.7).
+
+    Raises ValueError if a buffer is too short.
+    """
     if count <= 0 or len(payload) == 0:
         return
     check_buffers(tally, keys)
-    if count * ROW_WIDTH > len(rows):
+    if count * ROW_WIDTH > len(rows) or len(headers) == 0:
         raise ValueError("a buffer is too short")
     p = bytes_in(payload)
-    row = int64s_in(rows)
+    row, header = int64s_in(rows), int64s_in(headers)
     counted, known = int64s_out(tally), int64s_out(keys)
     with cython.nogil:
-        count_rows(p, row, count, counted, known, is_control, has_offsets)
+        count_rows(p, row, header, count, counted, known, is_control, has_offsets)
 
 
 def add_size(tally: cython.longlong[::1], which: cython.Py_ssize_t, size: cython.longlong) -> None:

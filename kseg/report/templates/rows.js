@@ -38,6 +38,62 @@ const summary = () => {
       "formats and codecs",
     ),
   );
+  const kinds = [
+    ["keyBytes", "Keys"],
+    ["valueBytes", "Values"],
+    ["headerBytes", "Headers"],
+    ["framingBytes", "Framing of records"],
+    ["batchHeaderBytes", "Batch headers"],
+  ].map(([field, label]) => [field, label, rows.reduce((sum, row) => sum + row[field], 0)]);
+  const decompressed = (row) => kinds.reduce((sum, [field]) => sum + row[field], 0);
+  section(
+    "bytes",
+    "Decompressed bytes",
+    bytes(rows.reduce((sum, row) => sum + decompressed(row), 0)),
+    stack(kinds.map(([, label, size]) => [label, size, bytes(size)])),
+    table(
+      [
+        ["path", "Partition", base],
+        ...kinds.map(([field, label]) => [field, label, bytes, 1]),
+        ["nullValues", "Null values", number, 1],
+        ["emptyValues", "Empty values", number, 1],
+        ["recordsPerHour", "Records an hour", (v) => number(v === null || v < 10 ? v : Math.round(v)), 1],
+      ],
+      [...rows].sort((a, b) => decompressed(b) - decompressed(a)),
+      "decompressed bytes",
+    ),
+  );
+  const listed = (field) => rows.flatMap((row) => row[field].map((each) => ({ ...each, path: row.path })));
+  tableSection(
+    "header-keys",
+    "Header keys",
+    null,
+    [
+      ["path", "Partition", base],
+      ["key", "Key", name],
+      ["count", "Headers", number, 1],
+      ["bytes", "Bytes", bytes, 1],
+    ],
+    listed("headerKeys").sort((a, b) => b.bytes - a.bytes),
+    "header keys",
+  );
+  const untold = rows.reduce((sum, row) => sum + row.otherHeaders, 0);
+  if (untold) app.append(el("p", "note", `${number(untold)} headers with further keys were only counted.`));
+  const largestOf = (field, title) =>
+    tableSection(
+      field,
+      title,
+      null,
+      [
+        ["path", "Partition", base],
+        ["offset", "Offset", number, 1],
+        ["bytes", "Size", bytes, 1],
+      ],
+      listed(field).sort((a, b) => b.bytes - a.bytes),
+      title.toLowerCase(),
+    );
+  largestOf("largestRecords", "Largest records");
+  largestOf("largestKeys", "Largest keys");
   const tries = rows.flatMap((row) =>
     row.whatIf ? [row.whatIfs ?? row.whatIf].flat().map((each) => ({ ...each, path: row.path })) : [],
   );
@@ -90,7 +146,7 @@ const summary = () => {
         ["records", "Records", number, 1],
         [(row) => formats(row), "Formats", name, "wide"],
         [(row) => harm(row), "Damage", (v, row) => (v ? pill("error", harmText(row)) : "–"), 1],
-        ["leastTimestamp", "Oldest", minute],
+        ["leastBaseTimestamp", "Oldest", minute],
         ["maxTimestamp", "Newest", minute],
         [(row) => row.cleaner?.state ?? null, "Cleaner", (v) => (v === null ? "–" : name(v)), "wide"],
         [(row) => ratio(row), "Ratio", (v) => (v === null ? "–" : v.toFixed(2)), 1],

@@ -53,7 +53,7 @@ const duration = (ms) => {
     }
   return `${seconds} s`;
 };
-const minute = (ms) => time(ms).slice(0, 16);
+const minute = (ms) => time(ms).replace(/^(.{10} ..:..).*Z$/, "$1Z");
 const el = (tag, className, ...children) => {
   const made = document.createElement(tag);
   if (className) made.className = className;
@@ -87,11 +87,13 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-copy]");
   if (button) copyText(button.dataset.copy, button);
 });
+// A line breaks between the words of a command, not within an option.
+const words = (text) => text.split(/( )/).map((word) => (word === " " ? word : el("span", "", word)));
 const command = (text) => {
   const button = el("button", "", "Copy");
   button.type = "button";
   button.dataset.copy = text;
-  return el("div", "copy", el("code", "", text), button);
+  return el("div", "copy", el("code", "", ...words(text)), button);
 };
 
 // Paper has all next steps.

@@ -45,7 +45,9 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                         "bad-metadata-snapshot", path, problems[0].message, item.position, item.size, item.base_offset
                     )
                     return False
-                totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
+                totals.records += (
+                    0 if item.is_control else item.header.record_count if isinstance(item, RecordBatch) else 1
+                )
                 records = list(item) if item.is_control else []
                 if first is None and records:
                     first = records[0]

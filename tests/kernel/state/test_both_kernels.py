@@ -302,13 +302,17 @@ def tallies(chance: Random) -> object:
             data[4] = chance.randrange(2)
             data[21:23] = bytes([0, chance.choice((0, 1, 4, 8, 16, 32, 64))])[: max(length - 21, 0)]
             found.append(tried(tally.add_batch, bytes(data[:length]), magic, counted, seen))
-    payload, rows, _, count = laid_out(chance, [chance.choice((-5, 0, 1, 2, 3, 9, 1 << 62)) for _ in range(6)])
+    payload, rows, heads, count = laid_out(chance, [chance.choice((-5, 0, 1, 2, 3, 9, 1 << 62)) for _ in range(6)])
     for is_control in (False, True):
         for has_offsets in (False, True):
-            found.append(tried(tally.add_rows, payload, rows, count, counted, seen, is_control, has_offsets))
-    found += [tried(tally.add_rows, payload, rows[:-1], count, counted, seen, False, True)]
-    found += [tried(tally.add_rows, payload, rows, count, counted[:-1], seen, False, True)]
-    found += [tried(tally.add_rows, b"", rows, count, counted, seen, False, True)]
+            found.append(tried(tally.add_rows, payload, rows, heads, count, counted, seen, is_control, has_offsets))
+    found += [tried(tally.add_rows, payload, rows[:-1], heads, count, counted, seen, False, True)]
+    found += [tried(tally.add_rows, payload, rows, heads[:0], count, counted, seen, False, True)]
+    found += [tried(tally.add_rows, payload, rows, heads, count, counted[:-1], seen, False, True)]
+    found += [tried(tally.add_rows, b"", rows, heads, count, counted, seen, False, True)]
+    for of_records in (False, True):
+        found += [tried(tally.largest_of, buffer, of_records) for buffer in (counted, counted[:-1])]
+    found += [tried(tally.header_keys, buffer) for buffer in (counted, counted[:-1])]
     for which in (-1, 0, 3, 4):
         found.append(
             tried(tally.add_size, counted, which, chance.choice((-1, 0, 1, 31, 32, 63, 64, 65, 127, 128, 1 << 40)))

@@ -46,6 +46,49 @@ def test_records_of_plain_batches_are_counted():
     assert sizes["batch_sizes"][1] == len(data)
 
 
+def tallied(data, row_count=64, headers=4096):
+    counted = int64s(TALLY_WIDTH)
+    found = frames(data)
+    seen = [fresh_distinct(), fresh_distinct()]
+    buffers = counted, *seen, int64s(10 * row_count), int64s(4 * headers)
+    assert tally.add_frames(data, found, 0, len(found) // 4, False, *buffers) == len(found) // 4
+    return counted, dict(zip(tally.COUNTERS, counted, strict=False))
+
+
+def test_header_keys_are_counted_with_their_bytes():
+    long = b"x" * 63 + "é".encode() * 40
+    heads = [(b"trace", b"12345678"), (b"", None), (long, b""), (b"trace", b"")]
+    data = batch([record(0, key=b"k", value=b"", headers=heads), record(1, value=b"", headers=heads[:1])], 7)
+    counted, count = tallied(data)
+    assert sorted(tally.header_keys(counted)) == [
+        (b"", 0, 1, 0), (b"trace", 5, 3, 31), (long[:64], len(long), 1, len(long)),
+    ]  # fmt: skip
+    assert (count["headers"], count["with_headers"], count["header_bytes"]) == (5, 2, 31 + len(long))
+    assert (count["empty_values"], count["empty_keys"], count["header_keys_held"]) == (2, 0, 3)
+    assert tally.largest_of(counted, True) == [(1 + 18 + len(long), 7), (13, 8)]
+
+
+def test_header_keys_beyond_the_cap_are_only_counted():
+    heads = [(b"%d" % number, b"v") for number in range(1030)]
+    counted, count = tallied(batch([record(i, headers=heads) for i in range(2)]))
+    assert sorted(name for name, _, _, _ in tally.header_keys(counted)) == sorted(key for key, _ in heads[:1024])
+    assert {number for _, _, number, _ in tally.header_keys(counted)} == {2}
+    assert (count["header_keys_held"], count["other_headers"], count["other_header_bytes"]) == (1024, 12, 60)
+
+
+def test_the_largest_keys_and_records_keep_their_offsets():
+    sizes = [3, 9, 1, 9, 7, 2, 8, 0]
+    counted, _ = tallied(batch([record(i, key=b"k" * size, value=b"vv") for i, size in enumerate(sizes)], 100))
+    assert tally.largest_of(counted, False) == [(9, 101), (9, 103), (8, 106), (7, 104), (3, 100)]
+    assert tally.largest_of(counted, True) == [(11, 101), (11, 103), (10, 106), (9, 104), (5, 100)]
+
+
+def test_the_least_base_timestamp_is_that_of_headers_without_horizon():
+    for attributes, expected in ((0, (1, 1000)), (64, (0, 0))):
+        _, count = tallied(batch([record(0, 5), record(1, -9)], attributes=attributes))
+        assert (count["with_base_timestamp"], count["least_base_timestamp"]) == expected
+
+
 def test_control_records_are_told_by_type_and_are_no_data():
     markers = [record(0, key=b"\0\0\0" + bytes([kind]), value=b"\0" * 6) for kind in (0, 1, 2)]
     _, counted, sizes, keys, _ = count(b"".join(batch([marker], 3, attributes=48) for marker in markers))

@@ -284,7 +284,7 @@ METADATA: tuple[Symptom, ...] = (
             r"because they are in the failed log directory",
             r"KafkaStorageException",
             r"LogDirFailureChannel",
-            r"Error while [a-z ]+ for \S+ in (?:log )?dir ",
+            r"Error while [a-z][\w ]* (?:for|to) \S+ in (?:log )?dir ",
             r"The (?:log for|memory mapped buffer for log of) \S+ is already closed",
             r"are offline due to failure on log directory",
             r"is not a readable log directory",

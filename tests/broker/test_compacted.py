@@ -73,7 +73,7 @@ class Judged:
 def compact(partition: Path, pair: Pair, release: str) -> None:
     command = [sys.executable, "-m", "kseg", "compact", "--quiet", "--min-cleanable-ratio", "0", str(partition)]
     command += ["--segment-bytes", "32768", "--index-interval-bytes", "1024", "--delete-retention-ms", "86400000000"]
-    command += ["--era", release]
+    command += ["--era", release, "--drop-null-keys"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert checkpoint(partition.parent, partition.name), pair
     shutil.rmtree(partition / ".kseg-quarantine", ignore_errors=True)

@@ -56,6 +56,7 @@ def options_of(pair: Pair) -> dict[str, Any]:
     return {
         "checkpoint": pair.checkpoint, "segment_bytes": 32768, "interval_bytes": 1024, "includes_active": False,
         "delete_retention_ms": pair.retention_ms, "now_ms": pair.now_ms, "memory_bytes": 1 << 20,
+        "drops_null_keys": "null" in pair.name,
     }  # fmt: skip
 
 

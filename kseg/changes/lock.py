@@ -90,8 +90,6 @@ class HeldLock:
                     fcntl.lockf(self.descriptor, fcntl.LOCK_UN, 1, 1)
 
 
-_FLOCK = {"linux": ("hhqqi4x", 0), "darwin": ("qqihh", 3)}
-"""By system the layout of struct flock, and the number of the field l_type; all other fields are 0 for a whole file."""
 _UNLOCKED = HeldLock()
 _held = dict[tuple[int, int], HeldLock]()
 """The locks of this process, by device and inode of the lock file, which stays open."""
@@ -107,30 +105,6 @@ def _forget_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
-
-
-def is_held_elsewhere(log_directory: str) -> bool:
-    """Whether another process holds the lock of a log directory; False if unknown. Takes no lock, creates no file."""
-    if sys.platform not in _FLOCK:
-        return False
-    import fcntl
-
-    layout, kind_at = _FLOCK[sys.platform]
-    path, request = os.path.join(log_directory, LOCK_NAME), [0] * 5
-    request[kind_at] = fcntl.F_WRLCK
-    try:
-        with _mutex:
-            status = status_of(path)
-            if (status.st_dev, status.st_ino) in _held:
-                return False
-            descriptor = open_file(path, os.O_RDONLY)
-            try:
-                found = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(layout, *request))
-            finally:
-                os.close(descriptor)
-    except OSError:
-        return False
-    return bool(struct.unpack(layout, found)[kind_at] != fcntl.F_UNLCK)
 
 
 @contextmanager

@@ -189,19 +189,25 @@ class Repairs:
 
     def needs(self) -> list[Need]:
         """Returns the findings that no command alone repairs, by need and path."""
-        needs = [need for need in self._needs.values() if self._from_replica(need) is None]
+        needs = [need for need in self._needs.values() if self._repairing(need) is None]
         return sorted(needs, key=lambda need: (need.needs, need.path))
 
-    def _from_replica(self, need: Need) -> _Wanted | None:
-        """Returns the command that already fills the partition from another replica, if the need is a replica."""
-        wanted = self._wanted.get((need.path, "recover")) if need.needs == REPLICA else None
-        return wanted if wanted is not None and "--from-replica" in wanted.options else None
+    def _repairing(self, need: Need) -> _Wanted | None:
+        """Returns the named command that also supplies a need: it fills the partition from another replica, or does
+        what a plain recovery would do, which removes nothing."""
+        wanted = self._wanted.get((need.path, "recover"))
+        if wanted is None:
+            return None
+        if need.needs == REPLICA:
+            return wanted if "--from-replica" in wanted.options else None
+        is_done = need.needs == DECISION and not need.removed and (need.argv or [])[1:-1] == ["recover"]
+        return wanted if is_done else None
 
     def steps(self) -> list[RepairStep]:
         """Returns the commands to run, in order."""
         for need in self._needs.values():
-            if (filling := self._from_replica(need)) is not None:
-                filling.add({}, need.codes)
+            if (repairing := self._repairing(need)) is not None:
+                repairing.add({}, need.codes)
         wanted = sorted(_without_lesser(self._loadable()), key=_step_order)
         return list(_joined(wanted))
 

@@ -185,6 +185,16 @@ def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
     assert "kseg recover --from-replica" in KINDS[code].means
 
 
+def test_what_a_named_command_does_anyway_needs_nothing_more(logs: Path) -> None:
+    """A salvage moves the high watermark back, too."""
+    repairs = Repairs()
+    repairs.with_repair(found("truncated-batch", logs / "a-0"))
+    repairs.with_repair(found("high-watermark-beyond-end", logs / "a-0")._replace(file=str(logs / "a-0")))
+    repairs.with_repair(found("gap-truncated", logs / "a-0"))
+    assert commands(repairs) == [[*SALVAGE, str(logs / "a-0")]]
+    assert [need.codes for need in repairs.needs()] == [["gap-truncated"]]
+
+
 def test_needs_name_the_command_that_each_code_has(logs: Path) -> None:
     repairs, errors = Repairs(), io.StringIO()
     for code in ("undecodable-records", "high-watermark-beyond-end", "gap-unexplained", "bad-metadata-snapshot"):

@@ -14,7 +14,7 @@ from kseg.changes.driver.paths import (
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
-from kseg.changes.lock import directories_to_lock, is_held_elsewhere
+from kseg.changes.lock import directories_to_lock, is_locked
 from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
@@ -84,7 +84,7 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
     is_single = is_partition(real)
     to_lock = directories_to_lock(path, real, is_single) if options.takes_lock else []
     if options.is_dry and options.output is None:
-        for directory in filter(is_held_elsewhere, to_lock):
+        for directory in filter(is_locked, to_lock):
             reporter.warning(
                 f"{directory}: a running broker, or another kseg, holds the log directory: its files may change "
                 "meanwhile, and without --dry-run the command is refused"

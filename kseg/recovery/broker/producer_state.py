@@ -127,8 +127,10 @@ class ProducerStateManager:
         """Removes snapshots outside (log_start, end] and loads the newest one left, unless the state is that at
         ``end``."""
         for offset in sorted(self.offsets):
-            if offset > end or offset <= log_start:
-                self.delete_snapshot(offset, "is outside the log")
+            if offset <= log_start:
+                self.delete_snapshot(offset, f"is not above offset {log_start}, where the log starts")
+            elif offset > end:
+                self.delete_snapshot(offset, f"is above offset {end}, from where on the producer state is built anew")
         if end != self.end_offset:
             self._load(log_start)
             return
@@ -239,7 +241,7 @@ class ProducerStateManager:
         """Clears the state and removes all snapshots (truncateFullyAndStartAt)."""
         self.state = ProducerStates(as_broker=True)
         for taken in sorted(self.offsets):
-            self.delete_snapshot(taken, "is outside the log")
+            self.delete_snapshot(taken, f"belongs to the old log: the new one starts at offset {offset}")
         self.snapshot_offset, self.end_offset = 0, offset
 
 

@@ -28,6 +28,6 @@ def shown_time(ms: int, precision: int = MILLISECONDS) -> str:
     return f"{f'{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03d}'[:precision]}Z"
 
 
-def plural(count: int, one: str, many: str) -> str:
-    """Returns the number with the singular or plural noun."""
-    return f"{count} {one if count == 1 else many}"
+def plural(count: int, one: str, many: str, form: str = "") -> str:
+    """Returns the number with the singular or plural noun. ``form``: "," separates thousands."""
+    return f"{count:{form}} {one if count == 1 else many}"

@@ -65,7 +65,7 @@ _FILTERS = (
         "--time",
         "times",
         type=TimeRange(),
-        help="Only records with timestamps in FROM..TO, as -2h.. or yesterday.",
+        help="Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone.",
     ),
     click.option("--key", type=KeyBytes(), help="Only records with this key: text, base64:... or hex:...."),
     click.option(

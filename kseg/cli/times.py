@@ -48,5 +48,5 @@ class TimePoint(click.ParamType):  # type: ignore[type-arg]
 
 
 now_option = click.option(
-    "--now", "now_ms", type=TimePoint(), help="Use this time as the current time, as 2026-01-31 or -2h."
+    "--now", "now_ms", type=TimePoint(), help="Use this time as the current time, as 2026-01-31 (local) or -2h."
 )

@@ -7,6 +7,7 @@ from kseg.formats.json_values import encode, name_value
 from kseg.logdir.transaction_verdicts import HANGING, Judged, Prepared, abort_command, why_hanging
 from kseg.logdir.waiting_groups import GroupOffset
 from kseg.output.notices import COPIED_INDENT, on_one_line
+from kseg.quantities import plural
 from kseg.segment.times import show_span
 from kseg.shell import shell_line
 
@@ -60,7 +61,7 @@ def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> 
         before = f", {stable.offset - group.offset} offsets before it" if group.offset < stable.offset else ""
         yield f"waiting: {on_one_line(group.group)} at {group.offset}{before}"
     if stable.groups and len(stable.groups) > _SHOWN_GROUPS:
-        yield f"waiting: {len(stable.groups) - _SHOWN_GROUPS} more groups"
+        yield f"waiting: {plural(len(stable.groups) - _SHOWN_GROUPS, 'more group', 'more groups')}"
     for each in judged:
         if each.verdict == HANGING:
             yield f"producer {each.transaction.producer_id}: {why_hanging(each.state, each.age_ms)}"

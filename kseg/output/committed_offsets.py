@@ -18,7 +18,7 @@ from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped, display_width
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
-from kseg.quantities import shown_time
+from kseg.quantities import plural, shown_time
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
@@ -242,7 +242,11 @@ class CommittedOffsetsPrinter(Printer):
     def _footer(self, found: list[CommittedOffset]) -> Iterator[str]:
         groups = len({offset.group for offset in found})
         partitions = len({(offset.topic, offset.partition) for offset in found})
-        yield self._paint(f"{len(found):,} committed offsets: {groups:,} groups, {partitions:,} partitions", bold=True)
+        offsets = plural(len(found), "committed offset", "committed offsets", ",")
+        of_groups, of_partitions = (
+            plural(groups, "group", "groups", ","), plural(partitions, "partition", "partitions", ",")
+        )  # fmt: skip
+        yield self._paint(f"{offsets}: {of_groups}, {of_partitions}", bold=True)
         if outside := sum(map(self._is_outside, found)):
             yield self._paint(f"outside of the log, from its start to its end: {outside:,}", "red")
         if self._pending:

@@ -67,7 +67,7 @@ def summary_facts(summary: LogSummary) -> tuple[list[Fact], list[Fact]]:
     for code, times in sorted(summary.problems.items()):
         facts.append(Fact(code, f"{times:,}", "batches; their records are not counted above", "red"))
     if summary.damaged_ranges:
-        shown = f"{summary.damaged_ranges:,} ranges, {shown_bytes(summary.damaged_bytes)}"
+        shown = f"{plural(summary.damaged_ranges, 'range', 'ranges', ',')}, {shown_bytes(summary.damaged_bytes)}"
         kinds = ", ".join(f"{code} {times:,}" for code, times in sorted(summary.damage.items()))
         facts += [Fact("damage", shown, color="red"), Fact("", kinds, color="red")]
     else:
@@ -147,7 +147,11 @@ def _header_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
     if not names:
         return []
     keys = plural(len(names), "different key", "different keys")
-    facts = [Fact("headers", f"{count['headers']:,}", f"in {count['with_headers']:,} records; {keys}")]
+    facts = [
+        Fact(
+            "headers", f"{count['headers']:,}", f"in {plural(count['with_headers'], 'record', 'records', ',')}; {keys}"
+        )
+    ]
     for name in names[:_SHOWN]:
         key = clipped(on_one_line(name.key.decode(errors="surrogateescape")), _KEY_WIDTH)
         facts.append(Fact(f"  {key}", f"{name.count:,}", shown_bytes(name.bytes)))
@@ -163,7 +167,7 @@ def _offset_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
     facts = []
     if count["has_offset"]:
         facts.append(Fact("offsets", f"{count['first_offset']} to {count['last_offset']}"))
-        gaps = f"in {count['gaps']:,} gaps" if count["gaps"] else ""
+        gaps = f"in {plural(count['gaps'], 'gap', 'gaps', ',')}" if count["gaps"] else ""
         facts.append(Fact("missing offsets", f"{count['missing_offsets']:,}", gaps))
     if count["steps_back"]:
         facts.append(Fact("offsets not rising", f"{count['steps_back']:,}"))
@@ -182,9 +186,9 @@ def _producer_facts(summary: LogSummary, count: dict[str, int]) -> list[Fact]:
         return []
     producers = summary.distinct_producers()
     number = f"{producers.count:,}" if producers.is_exact else f"~{producers.count:,}"
-    facts = [Fact("producers", number, f"with ids, in {count['with_producer']:,} batches")]
+    facts = [Fact("producers", number, f"with ids, in {plural(count['with_producer'], 'batch', 'batches', ',')}")]
     if count["transactional"]:
-        ends = f"{count['commits']:,} commits, {count['aborts']:,} aborts"
+        ends = f"commits: {count['commits']:,}, aborts: {count['aborts']:,}"
         facts.append(Fact("transactional", f"{count['transactional']:,}", f"batches; {ends}"))
     return facts
 

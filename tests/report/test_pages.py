@@ -65,6 +65,22 @@ def test_a_directory_without_a_strip_says_why(kseg: Kseg, tmp_path: Path) -> Non
     assert set(notes.values()) == {"segments are drawn for local directories only"}
 
 
+def test_a_step_names_the_place_that_needs_another_replica(kseg: Kseg, tmp_path: Path) -> None:
+    path = TESTDATA / "kafka-4.3.1/compacted/e-plain-0"
+    kseg("verify", "--format", "html", "-o", tmp_path / "report.html", path)
+    text = html.unescape((tmp_path / "report.html").read_text())
+    assert f"another replica is needed for gap-unexplained in {path}" in text
+
+
+@needs_browser
+def test_the_summary_shows_what_the_bytes_are(kseg: Kseg, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    kseg("dump", "--summary", "--format", "html", "-o", out, TESTDATA / "kafka-4.3.1/clients")
+    shown = dom_of(out)
+    assert [title for title in ("Decompressed bytes", "Header keys", "Largest records") if title not in shown] == []
+    assert re.search(r'class="time"[^>]*>\d{4}-\d\d-\d\d \d\d:\d\dZ<', shown)
+
+
 def test_a_finding_has_its_bytes_and_repair(page: Path, tmp_path: Path) -> None:
     data = data_of(page.read_text())
     found = next(row for row in data["findings"] if row["code"] == "crc-mismatch")

@@ -87,7 +87,8 @@ class TextFindings(FindingsPrinter):
         for step in report.steps[:NEXT_STEPS]:
             notices.warning(f"next, for {_some(step.codes)}:", shell_line(step.argv))
         if len(report.steps) > NEXT_STEPS:
-            notices.warning(f"next: {len(report.steps) - NEXT_STEPS} more repairs; --format json lists all")
+            more = plural(len(report.steps) - NEXT_STEPS, "more repair", "more repairs")
+            notices.warning(f"next: {more}; --format json lists all")
         if report.needs:
             notices.warning("needed from outside:")
             _show_needs(report.needs, notices)
@@ -124,7 +125,8 @@ def _show_needs(needs: list[Need], notices: Notices) -> None:
                 removes = f", which removes {plural(need.removed, 'record', 'records')}" if need.removed else ""
                 notices.warning(f"one way{removes}:", shell_line(need.argv))
         if len(of_name) > NEXT_STEPS:
-            notices.warning(f"{NEEDED[name]}: {len(of_name) - NEXT_STEPS} more places")
+            more = plural(len(of_name) - NEXT_STEPS, "more place", "more places")
+            notices.warning(f"{NEEDED[name]}: {more}")
 
 
 def _abort_lines(finding: Finding) -> str:

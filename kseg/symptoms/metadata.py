@@ -110,7 +110,7 @@ METADATA: tuple[Symptom, ...] = (
             ),
             NextCommand("kseg convert --to jsonl {partition}", "exports the records before they are deleted"),
         ),
-        ("stray-directory", "no-partition-metadata", "topic-id-mismatch", "unknown-topic"),
+        ("stray-directory", "no-partition-metadata", "topic-id-mismatch", "unknown-topic", "unassigned-replica"),
     ),
     Symptom(
         "topic-deleted",

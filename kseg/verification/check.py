@@ -102,7 +102,7 @@ class Check:
     def finish(self) -> Report:
         """Checks the log directories of each node together, shows the remaining findings, and decides on the commands
         that repair them."""
-        if self.report.directories and not self.report.was_interrupted:
+        if (self.report.directories or self.report.absent) and not self.report.was_interrupted:
             from kseg.verification.directories.nodes import judge_nodes  # segments need none of this
 
             self.attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))

@@ -56,10 +56,15 @@ class CheckedDirectory(NamedTuple):
 def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report) -> None:
     """Checks the log directories in ``report.directories`` by node, and adds the start of each node to
     ``report.starts``; ``paths``: those that the user named."""
-    named = {path.rstrip("/") or path for path in paths}
-    for group in _groups(report.directories, named, settings.server):
-        is_of_server = settings.server is not None and group[0].directory.path in named
-        node = _Node(group, settings.server, report.absent) if is_of_server else _Node(group)
+    named = {os.path.realpath(path) for path in paths}
+    found = {os.path.realpath(one.directory.path): one for one in report.directories}
+    together = [one for path, one in found.items() if path in named]
+    nodes = [_Node([one]) for path, one in found.items() if path not in named]
+    if settings.server is not None:
+        nodes += [_Node(together, settings.server, report.absent)] if together or report.absent else []
+    else:
+        nodes += map(_Node, _groups(together))
+    for node in nodes:
         for code, path, text in [*node.contradictions(), *node.lost_metadata()]:
             report.add(code, path, text)
         node.judge_topics(report)
@@ -72,8 +77,11 @@ def judge_nodes(paths: Collection[str], settings: CheckSettings, report: Report)
 def judge_absent(path: str, settings: CheckSettings, report: Report) -> bool:
     """Reports a log directory of server.properties that is missing or empty. Returns whether it is."""
     server = settings.server
-    if server is None or path not in server.log_dirs or (trees.isdir(path) and os.listdir(path)):
-        return False
+    try:
+        if server is None or path not in server.log_dirs or (trees.isdir(path) and trees.listdir(path)):
+            return False
+    except (KsegError, OSError):
+        return False  # reported by its check
     report.absent.append(path)
     if trees.lexists(path) and not trees.isdir(path):
         report.add("bad-meta-properties", os.path.join(path, META_PROPERTIES), "the log directory is a file")
@@ -83,28 +91,21 @@ def judge_absent(path: str, settings: CheckSettings, report: Report) -> bool:
     return True
 
 
-def _groups(
-    found: list[CheckedDirectory], named: Collection[str], server: ServerProperties | None
-) -> Iterator[list[CheckedDirectory]]:
-    """Yields the directories of each node.
+def _groups(together: list[CheckedDirectory]) -> list[list[CheckedDirectory]]:
+    """Returns the directories of each node among those that the user named.
 
-    Named directories are one node's, unless several have a metadata log or are replicas of each other: then each node
-    has the directories with its ids. The directories of ``server`` are always one node's.
+    They are one node's, unless several have a metadata log or are replicas of each other: then each node has the
+    directories with its ids.
     """
-    together = [one for one in found if one.directory.path in named]
-    yield from ([one] for one in found if one.directory.path not in named)
     heads = [one for one in together if one.has_metadata]
-    if server is not None or (len(heads) < 2 and not _are_replicas(together)):
-        if together:
-            yield together
-        return
+    if len(heads) < 2 and not _are_replicas(together):
+        return [together] if together else []
     groups = {id(one): [one] for one in heads}
     for one in together:
-        if one.has_metadata:
-            continue
-        same = [head for head in heads if head.ids == one.ids]
-        groups.setdefault(id(same[0] if len(same) == 1 else one), []).append(one)
-    yield from groups.values()
+        if not one.has_metadata:
+            same = [head for head in heads if head.ids == one.ids]
+            groups.setdefault(id(same[0] if len(same) == 1 else one), []).append(one)
+    return list(groups.values())
 
 
 def _are_replicas(found: list[CheckedDirectory]) -> bool:
@@ -134,8 +135,8 @@ class _Node:
         """The id of the node."""
         if self.server is not None and self.server.node_id is not None:
             return self.server.node_id
-        first = self.metadata or self.directories[0]
-        return first.meta.number if first.meta is not None else None
+        first = self.metadata or next(iter(self.directories), None)
+        return None if first is None or first.meta is None else first.meta.number
 
     def contradictions(self) -> Iterator[tuple[str, str, str]]:
         """Yields (code, path, sentence) for what keeps the node from starting on all these directories."""

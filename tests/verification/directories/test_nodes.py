@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kseg.output.findings.totals import start_text
 from kseg.segment.survey import QUICK
 from verification.log_directories import OTHER_ID, REAL, Checked, check_node, copied, edited, kraft, second
 from verification.partitions import spans
@@ -129,6 +130,34 @@ def test_a_log_directory_that_is_not_there(
     found = check_node(server=f"node.id=1\nlog.dirs={node[0]},{absent},{node[1]}")
     assert found.one("bad-meta-properties").file.startswith(str(absent))
     assert starts(found) == [starts_on]
+
+
+def test_no_log_directory_is_there(tmp_path: Path) -> None:
+    found = check_node(server=f"node.id=1\nlog.dirs={tmp_path}/a,{tmp_path}/b")
+    assert found.serious == ["bad-meta-properties"] * 2
+    (start,) = found.report.starts
+    assert (start.starts, start.sets_aside) == (False, [])
+    assert start_text(start).startswith(f"node of {tmp_path}/a, {tmp_path}/b: does not start, because {tmp_path}/a: ")
+
+
+def test_paths_are_compared_by_what_they_name(node: tuple[Path, Path]) -> None:
+    edited(node[1], node_id="9")
+    assert check_node(f"{node[0]}/", f"{node[1]}/").serious == ["node-identity-mismatch"]
+    assert starts(check_node(node[0], f"{node[0]}/")) == [True]
+
+
+def test_the_line_about_a_start(node: tuple[Path, Path]) -> None:
+    logs = edited(node[0], node_id="99")
+    (logs / ".kafka_cleanshutdown").unlink()
+    (start,) = check_node(logs).report.starts
+    recovered, aside = f"recovers 1 partition ({OFFSETS})", f"sets aside as -stray 1 partition ({OFFSETS})"
+    assert start_text(start) == f"node of {logs}: starts; {recovered}; {aside}"
+    more = start._replace(starts=False, because=list("abcde"), recovers=[], sets_aside=None, deleted_files=3)
+    assert start_text(more) == (
+        f"node of {logs}: does not start, because a; b; c; 2 more reasons; "
+        "which it sets aside as -stray is not known; deletes 3 files (.deleted)"
+    )
+    assert start_text(more._replace(starts=None, because=["x"])).startswith(f"node of {logs}: start not judged: x; ")
 
 
 @pytest.mark.parametrize(("which", "starts_on"), [(0, False), (1, True)])

@@ -382,3 +382,19 @@ def test_mode_broker_changes_nothing_where_one_partition_is_refused(kseg: Kseg, 
     done = kseg("recover", "--full", root)
     assert (done.status, f"{other}/leader-epoch-checkpoint" in done.err) == (3, True)
     assert files(root) == before
+
+
+def test_a_salvage_accepts_that_a_whole_segment_is_missing(kseg: Kseg, tmp_path: Path) -> None:
+    clean = TESTDATA / "log-directories/4.3.1-rounds/clean/txn-5"
+    partition = Path(shutil.copytree(clean, tmp_path / "txn-5"))
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    for path in partition.glob(f"{0:020}.*"):
+        path.write_bytes(b"")
+    assert "gap-unexplained" in kseg("verify", partition).out.decode()
+    assert kseg("recover", "--mode", "salvage", partition).status == 0
+    assert "gap-unexplained" not in kseg("verify", partition).out.decode()
+    assert kseg("undo", "--purge", partition).status == 0
+    found = kseg("verify", "--format", "json", partition).of_type("finding")
+    assert [row["severity"] for row in found if row["code"].startswith("gap-")] == ["info"]
+    again = kseg("recover", "--mode", "salvage", "--dry-run", partition)
+    assert (again.status, again.out) == (0, b"")

@@ -104,7 +104,11 @@ class ParallelPrinter:
         self._submit(lambda printer: printer.damage(damage), 0)
 
     def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
-        self._submit(lambda printer: printer.unproven(batch, spans), batch.size)
+        def task(printer: Printer) -> None:
+            batch.scratch = printer.scratch  # that of the reader is for one thread
+            printer.unproven(batch, spans)
+
+        self._submit(task, batch.size)
 
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
         self._submit(lambda printer: printer.trailing(damage, is_reported), 0)

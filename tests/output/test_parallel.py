@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 
 from cleaner.building import BatchFields, NewRecord, build_record_batch
+from kernel.rendering import batch, record
 from kseg.decoders import decoder
 from kseg.formats.rows import Scratch
 from kseg.kernel import COMPILED
@@ -66,6 +67,8 @@ def dump(printer, path):
             for item in reader.runs():
                 if isinstance(item, Damage):
                     printer.damage(item)
+                    if batch := reader.broken_batch(item):
+                        printer.unproven(batch)
                 else:
                     printer.run(reader, item)
             printer.finish()
@@ -89,6 +92,26 @@ def test_threads_print_the_same_as_one(segment, form, jobs):
     dump(printer, segment)
     assert together.data == alone.data * 2
     assert printer.errors == 2 * serial.errors == 4
+
+
+@pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])
+def test_threads_share_no_rows_of_broken_batches(form, tmp_path):
+    """Each second batch has a wrong length, so that many threads read records of damaged ranges at once."""
+    whole = bytearray()
+    for number in range(60):
+        value = b"%d" % number * 20
+        data = bytearray(batch([record(i, value=value) for i in range(1000)], number * 1000))
+        data[10] ^= number % 2
+        whole += data
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(whole)
+    alone, together = Memory(), Memory()
+    dump(form(alone, STYLE, Scratch()), path)
+    printer = parallel(form, together, 4)
+    dump(printer, path)
+    assert printer._threads
+    assert together.data == alone.data
+    assert alone.data.count(b"proven") == 30_000
 
 
 @pytest.mark.parametrize("form", [KafkaTextPrinter, JsonLinesPrinter])

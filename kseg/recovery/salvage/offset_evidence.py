@@ -53,6 +53,7 @@ class OffsetEvidence:
         self._workspace = workspace
         self._scratch = Scratch()
         self._by_mark: dict[_Mark, int] | None = None
+        self._transactional: dict[int, bool] = {}
 
     @cached_property
     def remembered(self) -> frozenset[tuple[int, int]]:
@@ -81,18 +82,28 @@ class OffsetEvidence:
                 return found
         return None
 
+    def transactional(self) -> dict[int, bool]:
+        """Returns for each producer of the snapshots whether it writes transactions: a marker was seen, or one is open.
+        Producers of which the snapshots disagree are missing."""
+        return self._transactional if self._producers is not None else {}
+
     @property
     def _producers(self) -> dict[_Mark, int]:
         if self._by_mark is None:
-            self._by_mark, several = {}, set[_Mark]()
+            self._by_mark, several, mixed = {}, set[_Mark](), set[int]()
             for name in self._snapshots():
                 items = list(read_producer_snapshot(self._workspace.read(name)))
                 for entry in () if problems_of(items) else entries_of(items):
                     mark = _Mark(*entry[:3], entry.offset_delta, entry.timestamp)
                     if entry.has_batch and self._by_mark.setdefault(mark, entry.last_offset) != entry.last_offset:
                         several.add(mark)
+                    is_transactional = max(entry.coordinator_epoch, entry.current_txn_first_offset) >= 0
+                    if self._transactional.setdefault(entry.producer_id, is_transactional) != is_transactional:
+                        mixed.add(entry.producer_id)
             for mark in several:
                 del self._by_mark[mark]
+            for producer_id in mixed:
+                del self._transactional[producer_id]
         return self._by_mark
 
     def _snapshots(self) -> list[str]:

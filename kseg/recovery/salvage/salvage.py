@@ -297,7 +297,7 @@ class SalvageLoad(PartitionLoad):
                 self._load_parts(draft)
                 yield from draft.layout().headers()
 
-        return transaction_conflicts(headers)
+        return transaction_conflicts(headers, self._evidence.transactional())
 
     def _offsets_in_replica(self, _prints: set[bytes]) -> dict[bytes, int]:
         """Returns the first offsets of batches in another replica; nothing, because there is none."""

@@ -1,12 +1,12 @@
 """Finds producers that write outside of their own open transaction; a broker does not start on such a log.
 
 ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not transactional
-while its producer has a transaction open. A producer is either transactional or not, so the kind of batch of which it
-has fewer is left out; markers are transactional. For equal numbers the kind that is rarer in the log is left out, then
-the kind with fewer records.
+while its producer has a transaction open. A producer is either transactional or not: the producer snapshots say which,
+else the kind of batch of which it has fewer is left out; markers are transactional. For equal numbers the kind that is
+rarer in the log is left out, then the kind with fewer records.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -39,9 +39,11 @@ class _Producer:
     open_firsts: list[int] = field(default_factory=list)
 
 
-def transaction_conflicts(headers: Callable[[], Iterable[HeaderRows]]) -> dict[int, Rejection]:
+def transaction_conflicts(
+    headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
+) -> dict[int, Rejection]:
     """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
-    rising."""
+    rising; ``known``: whether producers are transactional."""
     producers, log = dict[int, _Producer](), _Producer()
     for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
         producer = producers.setdefault(producer_id, _Producer())
@@ -57,7 +59,7 @@ def transaction_conflicts(headers: Callable[[], Iterable[HeaderRows]]) -> dict[i
             producer.open_firsts.append(first)
         elif producer.open_firsts:
             text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
-            if _is_transactional(producer, log):
+            if (known or {}).get(producer_id, _is_transactional(producer, log)):
                 found[first] = Rejection(_CODE, text)
             else:
                 found.update({first: Rejection(_CODE, text) for first in producer.open_firsts})

@@ -10,8 +10,9 @@ from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.rejected_batches import Dropping
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.sidefiles.producer_snapshot import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import read, write
-from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches
+from recovery.partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches
 from recovery.salvage.test_salvage import errors_of
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
@@ -148,6 +149,21 @@ def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tm
     partition = make(tmp_path / "a-0", {0: [wrong, other, *more]})
     salvage(partition)
     assert kept(partition) == [[other, *more]]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("counts", [(40, 2), (2, 40)])
+def test_of_two_batches_the_one_of_the_kind_in_a_snapshot_stays(
+    counts: tuple[int, int], is_known: bool, tmp_path: Path
+) -> None:
+    """Without a snapshot the one with more records."""
+    batch = real_batches(0)[0]
+    wrong, other = of_producer(batch, counts[0], 0, 0, True), of_producer(batch, counts[1], counts[0], counts[0])
+    partition = make(tmp_path / "a-0", {0: [wrong, other]})
+    entry = ProducerStateEntry(7, 0, 41, 41, counts[1] - 1, NOW_MS, -1, -1)
+    (partition / f"{42:020}.snapshot").write_bytes(build_producer_snapshot([entry] * is_known))
+    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert kept(partition) == [[wrong if not is_known and counts[0] > counts[1] else other]]
 
 
 def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:

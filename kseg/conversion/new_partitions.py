@@ -72,7 +72,8 @@ def convert_to_new(
             if source.directory is not None and not is_dry:
                 complete(folder, source.directory, rewritten.carried)
             if not is_dry:
-                accepted = all_accepted(source.directory) if source.directory is not None else []
+                place = source.directory or os.path.dirname(resolved(source.path)) or "."
+                accepted = [] if source.path == STANDARD_INPUT else all_accepted(place)
                 record(folder, [*accepted, *known_gaps(rewritten.converted.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:

@@ -112,6 +112,16 @@ def test_lossy_says_what_is_lost_and_why_offsets_are_missing(kseg: Kseg, tmp_pat
     assert "gap-salvaged" in [row.get("code") for row in checked.objects]
 
 
+def test_accepted_gaps_stay_accepted_in_converted_copies(kseg: Kseg, tmp_path: Path) -> None:
+    partition = Path(shutil.copytree(DAMAGED, tmp_path / "dplain-0"))
+    assert kseg("recover", "--mode", "salvage", partition).status == 0
+    for number, path in enumerate((partition, max(partition.glob("*.log")))):
+        new = tmp_path / f"new-{number}"
+        assert kseg("convert", "--codec", "gzip", "--output", new, path).status == 0
+        found = kseg("verify", "--format", "json", new / "dplain-0").of_type("finding")
+        assert [row["severity"] for row in found if row["code"].startswith("gap-")] == ["info"]
+
+
 def test_damage_is_refused_or_skipped_and_told(kseg: Kseg, tmp_path: Path) -> None:
     refused = kseg("convert", "--codec", "zstd", "--output", tmp_path / "new", DAMAGED)
     assert (refused.status, (tmp_path / "new").exists()) == (3, False)

@@ -26,7 +26,7 @@ class CleanerRules(Release):
     @property
     def kept_end(self) -> int:
         """NO_END, RANGE_END or HIGH_WATERMARK."""
-        if self.release < (4, 1):
+        if self.release < (4, 0):
             return NO_END
         return RANGE_END if self.release < (4, 4) else HIGH_WATERMARK
 

@@ -9,7 +9,7 @@ from kseg.releases.recovery import era_of
 @pytest.mark.parametrize(
     ("rule", "last_without", "first_with"),
     [
-        ("kept_end", (4, 0), (4, 1)),
+        ("kept_end", (3, 9), (4, 0)),
         ("has_horizons", (3, 0), (3, 1)),
         ("heeds_high_watermark", (3, 0), (3, 1)),
         ("limits_records", (4, 3), (4, 4)),
@@ -21,7 +21,7 @@ def test_a_rule_begins_with_its_release(rule: str, last_without: tuple[int, int]
 
 
 def test_the_kept_end_is_the_high_watermark_since_4_4() -> None:
-    found = [CleanerRules(release).kept_end for release in ((4, 0), (4, 3), (4, 4))]
+    found = [CleanerRules(release).kept_end for release in ((3, 9), (4, 3), (4, 4))]
     assert found == [NO_END, RANGE_END, HIGH_WATERMARK]
 
 

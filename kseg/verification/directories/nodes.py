@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from kseg.errors import KsegError
 from kseg.findings.kind import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
 from kseg.findings.table import KINDS
 from kseg.logdir.cluster_metadata import TopicSettings

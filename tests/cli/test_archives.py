@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import shutil
@@ -114,6 +115,14 @@ def rows(done: Outcome, *left_out: str) -> list[dict[str, Any]]:
     return [{key: row[key] for key in row if key not in ("file", *left_out)} for row in done.objects]
 
 
+PLACES = ("repair", "next", "message", "nodes")
+"""What names the place of the files."""
+
+
+def nodes(done: Outcome) -> list[dict[str, Any]]:
+    return done.objects[-1]["nodes"]
+
+
 @pytest.mark.parametrize("packing", PACKED)
 @pytest.mark.parametrize("name", ["usual", "odd"])
 def test_a_packed_segment_is_read_as_if_it_were_not(packing: str, name: str, tmp_path: Path, kseg: Kseg) -> None:
@@ -154,7 +163,8 @@ def test_a_log_directory_in_an_archive_gives_the_rows_of_the_files(form: str, tm
         row["file"].replace(str(LOGS), f"{path}/backup/of/logs") for row in plain.objects
     ]
     before, after = (kseg("verify", "--level", "deep", "--format", "json", place) for place in (LOGS, path))
-    assert rows(after, "repair", "next", "message") == rows(before, "repair", "next", "message")
+    assert nodes(after) == json.loads(json.dumps(nodes(before)).replace(str(LOGS), f"{path}/backup/of/logs"))
+    assert rows(after, *PLACES) == rows(before, *PLACES)
     assert os.listdir(tmp_path) == ["backup"]
 
 

@@ -52,7 +52,10 @@ def test_a_log_directory_gives_the_rows_of_the_files(store: Store, kseg: Kseg) -
 def test_findings_are_those_of_the_files(store: Store, kseg: Kseg) -> None:
     flags = ("verify", "--level", "deep", "--format", "json")
     plain, found = kseg(*flags, LOGS), kseg(*flags, "s3://bucket/backup/logs")
-    assert rows(found, "repair", "next", "message") == rows(plain, "repair", "next", "message")
+    places = ("repair", "next", "message", "nodes")
+    assert rows(found, *places) == rows(plain, *places)
+    nodes = json.dumps(plain.objects[-1]["nodes"]).replace(str(LOGS), "s3://bucket/backup/logs")
+    assert found.objects[-1]["nodes"] == json.loads(nodes)
     assert kseg("verify", "s3://bucket/backup/logs/dplain-0").status == 0
     same = kseg("verify", "--format", "json", "--against", "s3://bucket/backup/logs/dplain-0", PARTITION)
     assert [(row["same"], row["different"]) for row in same.of_type("comparison")] == [(150, 0)]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.segment.files import segment_stem
+from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
@@ -47,16 +48,21 @@ def outlook_of(partition: "Partition") -> Outlook:
 
 def _outlook(partition: "Partition") -> Outlook:
     from kseg.recovery.broker.start import BrokerStart
-    from kseg.recovery.salvage.salvage import plan_salvage  # few partitions are damaged
+    from kseg.recovery.salvage.salvage import forecast_salvage  # few partitions are damaged
 
     segments = partition.segments
     if partition.directory is None or partition.is_live or any(segment.file.is_07 for segment in segments):
         return NOTHING_RESTORED
-    if not partition.is_whole and segments[0].file.name.partition(".")[0] != segment_stem(segments[0].base_offset or 0):
+    if not partition.is_whole and not _is_taken(segments[0]):
         return _outlook_of_file(partition, segments[0])
     start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.jobs)
-    found = plan_salvage(partition.directory, start, is_compacted=lambda: bool(partition.is_compacted))
-    return Outlook(found.next_offset, found.holes, len(found.cuts) > len(found.intact))
+    return Outlook(*forecast_salvage(partition.directory, start, partition.buffers.scratch))
+
+
+def _is_taken(segment: "CheckedSegment") -> bool:
+    """Whether a salvage of its directory takes a file for a segment under its own name."""
+    name = segment.file.name
+    return name.partition(".")[0] == segment_stem(segment.base_offset or 0) and not name.endswith(PACKED_SUFFIXES)
 
 
 def _outlook_of_file(partition: "Partition", segment: "CheckedSegment") -> Outlook:

@@ -88,7 +88,9 @@ def intact_in(path: str, ranges: Sequence[Damage], scratch: Scratch) -> list[Los
     if not ranges:
         return []
     with open_source(path) as source:
-        return [_intact_in(source, range_, scratch) for range_ in ranges]
+        proven_end = 0 if source.proven is None else source.proven.end
+        behind = source.behind_proven() if min(range_.position for range_ in ranges) >= proven_end else source
+        return [_intact_in(behind, range_, scratch) for range_ in ranges]
 
 
 def _intact_in(source: Source, range_: Damage, scratch: Scratch) -> Loss:

@@ -40,6 +40,7 @@ from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import HeaderRows
+from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.source import open_source
@@ -58,8 +59,7 @@ class Salvage:
     removed batches whose offsets may be right. ``is_compacted``: the log was compacted; then the plan's gaps include
     offsets that the cleaner removed where bytes are damaged, but no others that it removed. ``remains``: problems of
     batches that are kept; ``unrepaired``: sentences about other problems that remain; ``not_dropped``: offsets to drop
-    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log;
-    ``holes``: all ranges of missing offsets, whatever their reason.
+    that no intact batch has; ``log_start``: the new log start offset if the recorded one is beyond the end of the log.
     """
 
     directory: str
@@ -75,7 +75,6 @@ class Salvage:
     remains: list[Remaining] = field(default_factory=list)
     unrepaired: str = ""
     log_start: int | None = None
-    holes: list[tuple[int, int]] = field(default_factory=list)
     not_dropped: list[int] = field(default_factory=list)
 
     @property
@@ -101,6 +100,16 @@ def plan_salvage(
             start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, rejected
         )
     )
+
+
+def forecast_salvage(directory: str, start: BrokerStart, scratch: Scratch) -> tuple[int, list[tuple[int, int]], bool]:
+    """Decides only which batches each segment gets; of most intact batches it reads the headers. Raises as
+    `plan_salvage`.
+
+    Returns the offset after the last batch, the missing offsets before it, and whether damaged bytes are cut out.
+    """
+    start = replace(start, interval_bytes=DEFAULT_INTERVAL_BYTES)  # no index is built
+    return SalvageLoad(start.workspace(directory), start, scratch, lambda: False, KEEP_ALL, Rejected()).forecast()
 
 
 def run_salvage(make_load: "Callable[[Rejected], SalvageLoad]") -> Salvage:
@@ -208,6 +217,17 @@ class SalvageLoad(PartitionLoad):
         found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)
         return found
 
+    def forecast(self) -> tuple[int, list[tuple[int, int]], bool]:
+        """Returns the result of `forecast_salvage`, instead of `run`."""
+        drafts, self._others = self._assembled()
+        self._relocate(drafts)
+        segments = self._without_stranded_end(drafts)
+        for draft in (*drafts, *self._others):
+            self._recorded(draft)
+        holes = _gaps_of([draft for draft in drafts if draft in segments or draft.is_changed], False)
+        next_offset = max((draft.next_offset for draft in segments), default=0)
+        return next_offset, holes, len(self._result.cuts) > len(self._result.intact)
+
     def _handle_leftovers(self) -> list[str]:
         """Leftovers of a cleaning are treated like any other file with batches."""
         remove_broker_leftovers(self.workspace, self._source_names)
@@ -254,9 +274,13 @@ class SalvageLoad(PartitionLoad):
         self._foreign = {os.path.basename(one.path): one for one in foreign}
         return assemble(self._sources, self._scan_file, self.epochs)
 
-    def _arrange(self, drafts: list[SegmentDraft]) -> None:
+    def _relocate(self, drafts: list[SegmentDraft]) -> None:
         """Decides which batches each segment gets."""
         Relocation(drafts, self._others, self._load_parts, self._offsets_in_replica, self._evidence).run()
+
+    def _arrange(self, drafts: list[SegmentDraft]) -> None:
+        """Decides which batches each segment gets, and their epochs."""
+        self._relocate(drafts)
         for draft in drafts:
             kept = draft.contents  # damage to a batch may have hit its epoch, too
             if kept.epochs_fall or (draft.is_changed and (kept.has_epochs or draft.extra or not kept.path)):
@@ -412,7 +436,7 @@ class SalvageLoad(PartitionLoad):
     def _add_gaps(self, drafts: list[SegmentDraft]) -> None:
         """Adds the gaps to the plan: offsets that are missing afterwards, except those that the cleaner removed between
         unchanged batches, up to the offset that keys prove it has reached."""
-        gaps = self._result.holes = _gaps_of(drafts, False)
+        gaps = _gaps_of(drafts, False)
         is_sparse = any(draft.contents.is_sparse for draft in drafts)
         if gaps and (is_sparse or self._may_be_compacted()):
             is_sparse, cleaned = True, set(_gaps_of(drafts, True))

@@ -74,9 +74,9 @@ def scan_segment(
 ) -> SegmentContents:
     """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are in misplaced
     runs; ``next_base``: base offset of the next segment, None for the last."""
-    scan = _Scan(source, base, next_base, scratch, evidence)
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
     reader = SegmentReader(source, False, base or 0, scratch=scratch, scan_options=SegmentSurvey.scan_options(level))
+    scan = _Scan(source, base, next_base, scratch, evidence)
     for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
         if isinstance(item, Damage):
             scan.damage(item)
@@ -115,6 +115,8 @@ class _Scan:
         self, source: Source, base: int | None, next_base: int | None, scratch: Scratch, evidence: OffsetEvidence | None
     ) -> None:
         self._source, self._compressed = source, CompressedMessages(source, scratch)
+        self._behind = source.behind_proven()
+        """For damaged bytes and what is next to them."""
         self._scratch, self._evidence = scratch, evidence
         self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
@@ -142,7 +144,7 @@ class _Scan:
         self.contents.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
-        head = with_right_header(self._source, damage)
+        head = with_right_header(self._behind, damage)
         if head is None:
             self._cut_range(damage)
         else:
@@ -154,12 +156,12 @@ class _Scan:
         If a batch has lost a few bytes, the leading zeros of the next batch seem to be part of it.
         """
         for position in range(damage.position - 1, max(damage.position - _MAX_SHARED_BYTES, 0) - 1, -1):
-            head = bytes(self._source.buffer[position : min(position + _V2_BYTES, damage.end)])
+            head = bytes(self._behind.buffer[position : min(position + _V2_BYTES, damage.end)])
             if len(head) < _OLD_BYTES or head[ENTRY_MAGIC] > MAGIC_V2:
                 continue
             end = position + be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD
             least = position + (_V2_BYTES if head[ENTRY_MAGIC] == MAGIC_V2 else _OLD_BYTES)
-            if least <= end <= damage.end and crc_holds(self._source.buffer, position, end):
+            if least <= end <= damage.end and crc_holds(self._behind.buffer, position, end):
                 first, last = offsets_of(head)
                 if head[ENTRY_MAGIC] < MAGIC_V2 and head[LEGACY_FLAGS] & CODEC:
                     first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
@@ -176,7 +178,7 @@ class _Scan:
 
     def _add_repaired(self, position: int, size: int, head: bytes, why: str) -> None:
         """Adds a batch whose checksum is right."""
-        whole = head + bytes(self._source.buffer[position + len(head) : position + min(size, _V2_BYTES)])
+        whole = head + bytes(self._behind.buffer[position + len(head) : position + min(size, _V2_BYTES)])
         first, last = offsets_of(whole)
         if whole[ENTRY_MAGIC] < MAGIC_V2 and whole[LEGACY_FLAGS] & CODEC:
             first, last = self._compressed.offsets(position, size, whole[ENTRY_MAGIC], head)
@@ -366,14 +368,14 @@ class _Scan:
 
     def _may_be_swallowed(self, part: SalvagedBatches) -> bool:
         """Whether the zeros of an offset may belong to damage before it; then the offset proves nothing."""
-        return part.first == 0 and self._is_behind_damage and self._source.buffer[part.start - 1] == 0
+        return part.first == 0 and self._is_behind_damage and self._behind.buffer[part.start - 1] == 0
 
     def _handle_broken(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
         """Handles a batch with a problem."""
         at = row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
         if not rows[at + BATCH_STATE] & CRC_RIGHT or not 0 <= rows[at + BATCH_MAGIC] <= MAGIC_V2:
-            head = with_right_magic(self._source, position, size)
+            head = with_right_magic(self._behind, position, size)
             if head is None:
                 length = (
                     size if self._is_contiguous(rows, row, expected) else self._find_inside(position, size, expected)
@@ -409,13 +411,13 @@ class _Scan:
         earlier, and must continue the previous offset.
         """
         end = position + size
-        start = next_frame(self._source.extent, position + 1, end)
+        start = next_frame(self._behind.extent, position + 1, end)
         if start < 0:
             return size
-        accepted = AcceptedBatches(self._source, end, start)
+        accepted = AcceptedBatches(self._behind, end, start)
         found = list(accepted)
         if accepted.position != end:
-            is_cut = end == self._source.size and sum(headers.count for headers in found) >= _FEW_BATCHES
+            is_cut = end == self._behind.size and sum(headers.count for headers in found) >= _FEW_BATCHES
             if not is_cut or found[0].rows[BATCH_LAST_OFFSET] <= before:
                 return size
             tail = (accepted.position, end - accepted.position)

@@ -94,6 +94,12 @@ class RemoteSource(Source):
     def current_size(self) -> int:
         return self.size
 
+    def close(self) -> None:
+        """Closes the temporary file. The next pass spools anew."""
+        super().close()
+        self._extent, self._buffer = Extent(-1), None
+        self._is_spooled = bytearray(len(self._is_spooled))
+
 
 class _SpooledBytes(FileBytes):
     """The bytes of a source that is read in place and cannot be mapped: its windows have only spooled bytes."""

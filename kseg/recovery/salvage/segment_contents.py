@@ -76,7 +76,8 @@ class SegmentContents:
     has_epochs: bool = False
     """Whether its batches may have more than one leader epoch."""
     epochs_fall: bool = False
-    """Whether a batch has a lower leader epoch than the previous one, or an invalid one."""
+    """Whether a batch has a lower leader epoch than the previous one, or an invalid one; batches with a repaired header
+    are not compared."""
 
     @property
     def is_intact(self) -> bool:

@@ -69,13 +69,14 @@ PARTS = {
     ),
     "place": "logDirectory: bytes?, partition: bytes?, file: bytes?, name: bytes?, position: int?, offset: int?",
     "command": "argv: []text, purpose: text",
+    "evidence": "kind: text, weight: int, text: text",
     "details": (
         "magic?: int, storedChecksum?: int, computedChecksum?: int, firstOffset?: int?, lastOffset?: int?, "
         "recordCount?: int?, producerId?: int?, producerEpoch?: int?, leaderEpoch?: int?, lastGoodOffset?: int?, "
         "nextGoodOffset?: int?, offsetBefore?: int, expectedOffset?: int, attributes?: int, offsetCount?: int, "
         "leaderEpochBefore?: int, timestamp?: int, baseOffset?: int, reachedOffset?: int, firstMissing?: int, "
         "lastMissing?: int, missing?: int, gaps?: int, class?: text, v0?: int, v1?: int, otherRepair?: []text, "
-        "removedRecords?: int, "
+        "removedRecords?: int, records?: int, evidence?: []evidence, copies?: []bytes, "
         "transactionalId?: bytes?, firstTimestamp?: int?, ageMs?: int?, batches?: int, entries?: int, entry?: int, "
         "entryOffset?: int?, entryPosition?: int?, entryTimestamp?: int?, logEndOffset?: int, checkpointOffset?: int, "
         "topicId?: text?, expectedTopicId?: text?, sequence?: int?, expectedSequence?: int?, epochBefore?: int, "

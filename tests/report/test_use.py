@@ -121,7 +121,18 @@ def test_files_of_a_segment_with_one_reason_are_one_row(kseg: Kseg, tmp_path: Pa
 
 
 def test_retention_shows_times_and_sizes_in_units(kseg: Kseg, tmp_path: Path, logs: Path) -> None:
-    ask = ("retain", "--explain", "--retention-ms", "5400000", "--retention-bytes", "2048", "--topic", "orders", logs)
+    ask = (
+        "retain",
+        "--explain",
+        "--retention-ms",
+        "5400000",
+        "--retention-bytes",
+        "2048",
+        "--keep-active",
+        "--topic",
+        "orders",
+        logs,
+    )
     dom = dom_of(page_of(kseg, tmp_path, *ask))
     assert "retention.ms 5400000 = 1 h 30 min (option), retention.bytes 2.0 KiB (option)" in dom
 

@@ -11,7 +11,7 @@ from kseg.changes.driver.reporter import Recording
 from kseg.changes.driver.run import run
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
-from kseg.findings.table import DROP_UNDECODABLE, INFO, KINDS
+from kseg.findings.table import ERROR, KINDS, WARNING
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, LOG_07
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
@@ -224,10 +224,11 @@ class RecoveryChecks:
         self._roots: dict[str, LogDirectory | None] = {}
 
     def is_damaged(self, partition: str) -> bool:
-        """Whether a check of a partition finds something that salvage repairs, or gaps that it accepts, or fails."""
+        """Whether a check of a partition finds an error or anything to repair, whatever the command, or fails."""
         found, failure = self._judged(partition, self._settings)
         return failure is not None or any(
-            finding.severity != INFO and KINDS[finding.code].repair not in ("", DROP_UNDECODABLE) for finding in found
+            finding.severity == ERROR or (finding.severity == WARNING and KINDS[finding.code].repair)
+            for finding in found
         )
 
     def metadata_refusal(self, directory: str) -> str:

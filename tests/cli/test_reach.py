@@ -74,6 +74,19 @@ def test_salvage_leaves_what_is_not_damaged(kseg: Kseg, logs: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["abc.snapshot", "foo.swap", "x.log", "-.index", "x.timeindex.cleaned"])
+def test_salvage_settles_names_that_no_broker_starts_with(name: str, kseg: Kseg, logs: Path) -> None:
+    shutil.copy(next((logs / "lz-2").glob("*.log")), logs / "lz-2" / name)
+    before = contents(logs)
+    assert {error["code"] for error in judged(kseg, logs)[0]} == {"broker-would-not-start"}
+    assert kseg("recover", "--mode", "salvage", logs).status == 0
+    assert changed(before, logs) - {".kafka_cleanshutdown"} == {"lz-2"}
+    assert not (logs / "lz-2" / name).exists()
+    assert {path for path in before if path.endswith(".log")} - contents(logs).keys() <= {f"lz-2/{name}"}
+    assert judged(kseg, logs) == ([], [])
+    assert kseg("recover", "--dry-run", logs).status <= 1  # a broker starts
+
+
 def test_only_an_unreadable_checkpoint_is_written_anew(kseg: Kseg, logs: Path) -> None:
     points = logs / "recovery-point-offset-checkpoint"
     points.write_text(points.read_text() + "nonsense\n")

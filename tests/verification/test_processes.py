@@ -244,7 +244,7 @@ def test_processes_end_with_whoever_stops_asking(made: list[int]) -> None:
 
 
 INTERRUPTED = """
-import os, signal, sys
+import signal, sys
 from kseg.cli import verify as cli
 from kseg.cli.main import run
 from kseg.verification.directories import directory_tree
@@ -260,7 +260,7 @@ def printer_of(*arguments):
         show(finding)
         shown += 1
         if shown == 7:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
     printer.show = count
     return printer
 cli.printer_of = printer_of

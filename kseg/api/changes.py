@@ -263,7 +263,7 @@ def _converted_to(
 
     def run_command(is_dry: bool, reporter: Reporter) -> Outcome:
         with places_for_output(paths, reporter) as places:
-            if not (chosen := selected(places, topics, is_dry)):
+            if not (chosen := selected(places, topics, is_dry, takes_files=True)):
                 return Outcome(is_dry=is_dry)
             return run_to_new(chosen, output, options, ChangeOptions(is_dry, lock), reporter)
 

@@ -168,16 +168,18 @@ def keeping_of(keep: bool | str | os.PathLike[str]) -> Keeping:
     return Keeping(True, os.fspath(keep))
 
 
-def selected(paths: Sequence[str], topics: tuple[str, ...] | None, is_dry: bool) -> Sequence[str]:
+def selected(
+    paths: Sequence[str], topics: tuple[str, ...] | None, is_dry: bool, takes_files: bool = False
+) -> Sequence[str]:
     """Returns the paths that hold partitions of topics that these globs match; all for None, none without globs.
 
     In a dry run raises and warns as `check_topics`. Paths that cannot be read are returned: whoever changes them
-    reports that.
+    reports that. ``takes_files``: paths of segments can be read.
     """
     if topics is None or not topics:
         return paths if topics is None else ()
-    places = places_at(paths)
-    if is_dry:
+    places = places_at(paths, takes_files)
+    if is_dry and places:
         check_topics(chain.from_iterable(places.values()), topics)
     return [
         path

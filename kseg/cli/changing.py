@@ -106,7 +106,8 @@ def _run_change(
 def _check_topics(paths: Sequence[str], notices: Notices) -> None:
     """Raises PathError if one of several names given as --topic is that of no topic; warns of globs without a match."""
     topics = click.get_current_context().params.get("topics") or ()
-    names, globs = unknown_topics(chain.from_iterable(places_at(paths).values()), topics) if topics else ([], [])
+    places = places_at(paths) if topics else {}
+    names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
     if names:
         raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
     for glob in globs if len(globs) < len(topics) else ():

@@ -47,11 +47,12 @@ class Import:
 
     def add(self, line: Line) -> None:
         """Adds a batch or record. Raises DamageError, KsegError."""
-        problem = line.text if isinstance(line, DamageLine) else line.problem if isinstance(line, BatchLine) else None
+        problem = line.text if isinstance(line, DamageLine) else line.problem
         if problem is not None:
             if not self._request.skips_damage:
                 raise DamageError(f"the lines report damage: {problem}; --skip-damage leaves it out")
-            self.skipped.append(problem)
+            if problem not in self.skipped[-1:]:
+                self.skipped.append(problem)
         elif isinstance(line, BatchLine):
             self._add_batch(line)
         elif isinstance(line, RecordLine):

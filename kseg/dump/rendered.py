@@ -8,7 +8,7 @@ from kseg.segment.files import SegmentFile
 
 
 class Rendered(NamedTuple):
-    """The compressed text of a part, and its counts. ``failure``: why it could not be read at all."""
+    """The compressed text of a part, its counts and warnings. ``failure``: why it could not be read at all."""
 
     text: bytes = b""
     errors: int = 0
@@ -17,6 +17,7 @@ class Rendered(NamedTuple):
     batches: int = 0
     size: int = 0
     end: int = 0
+    warnings: tuple[str, ...] = ()
     shrank: str | None = None
     failure: str | None = None
 

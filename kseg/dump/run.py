@@ -310,6 +310,8 @@ class Dump:
             self._errors += part.errors
             self.damaged_ranges += part.damaged_ranges
             self.damaged_bytes += part.damaged_bytes
+            for text in part.warnings:
+                self.notices.warning(text)
             self.progress.advance(part.size)
         self._report_items(
             file, parts[-1].end, sum(part.batches for part in parts), sum(p.damaged_ranges for p in parts)

@@ -23,7 +23,7 @@ from kseg.kernel.layout.headers import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME,
 _RECORD_FIELDS = frozenset(
     {
         "type", "file", "position", "topic", "partition", "offset", "nextOffset", "timestamp", "timestampType",
-        "sequence", "keySize", "valueSize", "headers", "isValid", "key", "value", "control",
+        "sequence", "keySize", "valueSize", "headers", "isValid", "proven", "key", "value", "control",
     }
 )  # fmt: skip
 _BATCH_FIELDS = frozenset(
@@ -47,7 +47,8 @@ class BadLineError(KsegError):
 
 @dataclass(slots=True)
 class RecordLine:
-    """One record. ``offset`` None: the next free one; ``partition``: name of its directory, None if unknown."""
+    """One record. ``offset`` None: the next free one; ``partition``: name of its directory, None if unknown.
+    ``problem``: of a record that a dump marks as unproven."""
 
     offset: int | None
     timestamp: int
@@ -57,6 +58,7 @@ class RecordLine:
     headers: list[tuple[bytes, bytes | None]]
     partition: str | None
     position: int | None = None
+    problem: str | None = None
 
 
 @dataclass(slots=True)
@@ -108,6 +110,7 @@ class JsonLines:
             found = self._line(line)
             if isinstance(found, RecordLine) and batch is not None and found.position == batch.position:
                 batch.records.append(found)
+                batch.problem = batch.problem or found.problem
                 continue
             if batch is not None:
                 self.first_line = begins
@@ -170,7 +173,14 @@ class JsonLines:
             self._headers(row.get("headers"), is_bare),
             self._partition(row),
             None if is_bare else position,
+            self._unproven(row),
         )
+
+    def _unproven(self, row: dict[str, Any]) -> str | None:
+        proven = row.get("proven", True)
+        if not isinstance(proven, bool):
+            raise self._bad(f"has {json.dumps(proven)[:40]} for proven: true or false")
+        return None if proven else f"unproven records at position {row.get('position')} of {self._text(row, 'file')}"
 
     def _headers(self, found: Any, is_bare: bool) -> list[tuple[bytes, bytes | None]]:
         if isinstance(found, dict) and is_bare:

@@ -7,8 +7,10 @@ An extra thread beyond the number of processors would only compete for the proce
 import os
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    pass
 
 # The number of cores that this process may use.
 
@@ -29,6 +31,8 @@ class Future(Generic[T]):
     one."""
 
     def __init__(self, work_meanwhile: Callable[[], bool]) -> None:
+        from queue import SimpleQueue  # few commands start threads
+
         self._work_meanwhile = work_meanwhile
         self._outcome: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
@@ -58,6 +62,8 @@ class Threads(Generic[S]):
     """
 
     def __init__(self, count: int, make: Callable[[], S]) -> None:
+        from queue import SimpleQueue
+
         self._count, self._make = count, make
         self._waiting: SimpleQueue[tuple[Future[Any], Callable[[S], Any]] | None] = SimpleQueue()
         self._is_over = False
@@ -93,6 +99,8 @@ class Threads(Generic[S]):
         return future
 
     def _work_meanwhile(self) -> bool:
+        from queue import Empty
+
         try:
             waiting = self._waiting.get_nowait()
         except Empty:

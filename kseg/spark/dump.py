@@ -17,6 +17,7 @@ from kseg.dump.run import Dump, shrank
 from kseg.errors import KsegError, PathError
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.suffixes import LOG
+from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
@@ -51,6 +52,17 @@ class TextSink(Sink):
 
     def flush(self) -> None:
         """Does nothing: this sink has no buffer."""
+
+
+class KeptNotices(Notices):
+    """Keeps warnings for the driver."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+
+    def warning(self, message: str, copied: str = "") -> None:
+        self.warnings.append(message)
 
 
 class SparkRenderer:
@@ -122,6 +134,7 @@ class _Render:
     def _one(self, part: DumpPart) -> Rendered:
         sink = TextSink(self._is_terminal)
         dump = Dump(sink, replace(self._options, paths=(part.file.path,)))
+        dump.notices = notices = KeptNotices()
         with open_source(part.file.path) as source:
             reader = dump.reader(part.file, source, part.is_live)
             dump.printer.enter(part.file)
@@ -139,5 +152,5 @@ class _Render:
             failure = shrank(part.file.path, source) if source.current_size() < source.size else None
             return Rendered(
                 zlib.compress(b"".join(sink.pieces), 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
-                batches, size, reader.end, failure,
+                batches, size, reader.end, tuple(notices.warnings), failure,
             )  # fmt: skip

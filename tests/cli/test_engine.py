@@ -188,7 +188,10 @@ def told(text: str, folder: Path) -> str:
     return text.replace(str(folder), "")
 
 
-COMPACTION = ("--min-cleanable-ratio", "0", "--now", "1795253296701", "--segment-bytes", "32768", "--topic", "*-*")
+COMPACTION = (
+    "--min-cleanable-ratio", "0", "--now", "1795253296701", "--segment-bytes", "32768", "--topic", "*-*",
+    "--drop-null-keys",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])

@@ -60,12 +60,12 @@ def paths_of_topics(paths: Sequence[str], globs: tuple[str, ...], failures: Fail
     return found
 
 
-def places_at(paths: Iterable[str]) -> dict[str, list[str]]:
-    """Returns the partitions and segments at each path, without paths that cannot be read."""
+def places_at(paths: Iterable[str], takes_files: bool = False) -> dict[str, list[str]]:
+    """Returns the partitions at each path, without paths that cannot be read. ``takes_files``: segments, too."""
     places = dict[str, list[str]]()
     for path in paths:
         with suppress(KsegError):
-            is_single = not trees.isdir(path) or is_partition(path)
+            is_single = (takes_files and not trees.isdir(path)) or is_partition(path)
             places[path] = [path] if is_single else own_partitions(path)
     return places
 

@@ -16,25 +16,216 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from threading import current_thread, main_thread
 
-from kseg.changes import accepted_gaps, delta_apply, kept_files, quarantine
+from kseg.changes import accepted_gaps, kept_files, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
-from kseg.changes.delta import deltas_of
+from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
 from kseg.changes.lock import log_directory_of
-from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, kept_elsewhere, new_change, write_change
-from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, Plan, Range, Step, file_state
-from kseg.changes.recognition import is_staged, recognize, replace_inodes
+from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, KeptRanges, kept_elsewhere, new_change, write_change
+from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
 from kseg.changes.shutdown_marker import ShutdownMarker, root_state
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.signals import ENDING_SIGNALS
 from kseg.stores.unreadable import is_disk_error
+
+# Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
+#
+# Copies made with `cp -a`, rsync or snapshots preserve sizes and modification times. A kept file identifies its
+# original by the SHA-256, and files of equal content are told apart by their times; other files must have the
+# recorded size and modification time.
+
+
+def recognize(change: Change) -> bool:
+    """Whether every file is known to the change; the change then gets the new inodes. Raises OSError, PathError."""
+    expected = ExpectedStates(change)
+    inodes_now = _staged(change)
+    if inodes_now is None:
+        return False
+    candidates: dict[str, list[int]] = {}
+    present: dict[str, FileState] = {}
+    replaced = _replaced(change)
+    for name in expected.names:
+        now = file_state(change.path(name))
+        if now is not None and now.inode not in inodes_now.values():
+            present[name] = now
+            inodes = [inode for inode in expected.inodes(name) if inode not in inodes_now and inode not in replaced]
+            inodes = [inode for inode in inodes if _is_like(change, expected, inode, name, now)]
+            timed = [inode for inode in inodes if expected.has_time(inode, now)]
+            if len(timed) == 1:  # others may have equal contents, such as empty files
+                inodes = timed
+            candidates[name] = [now.inode] if now.inode in inodes else inodes
+    while candidates:
+        name = min(candidates, key=lambda name: len(candidates[name]))
+        if len(candidates[name]) != 1:
+            return False
+        [inode] = candidates.pop(name)
+        inodes_now[inode] = present[name].inode
+        for others in candidates.values():
+            others[:] = [other for other in others if other != inode]
+    replace_inodes(change, {inode: inodes_now.get(inode, -inode) for inode in expected.all_inodes})
+    return True
+
+
+def is_staged(change: Change) -> bool:
+    """Whether the staged files have the recorded inodes. Raises OSError, PathError."""
+    staged = {made.inode: now for k, made in change.made.items() if (now := file_state(change.new(k)))}
+    return all(inode == now.inode for inode, now in staged.items())
+
+
+def _staged(change: Change) -> dict[int, int] | None:
+    """Returns the inodes of staged files by recorded inode; None if a file is not the recorded one."""
+    found = {}
+    for k, made in change.made.items():
+        now = file_state(change.new(k))
+        if now is None:
+            continue
+        if k not in change.by_delta and now[1:] != made[1:]:
+            return None
+        found[made.inode] = now.inode
+    return found
+
+
+def _replaced(change: Change) -> set[int]:
+    """Inodes of old files that were replaced by new ones."""
+    return {
+        step.before.inode
+        for k, step in enumerate(change.steps)
+        if k in change.made
+        and step.before is not None
+        and step.before.inode != change.made[k].inode
+        and file_state(change.new(k)) is None
+    }
+
+
+def _is_like(change: Change, expected: ExpectedStates, inode: int, name: str, now: FileState) -> bool:
+    """Whether the file under a name can be the one that had this inode."""
+    if not expected.may_have_size(inode, now.size):
+        return False
+    for k, step in enumerate(change.steps):
+        kept = change.stored.get(k)
+        is_original = step.before is not None and step.made_by is None and step.before.inode == inode
+        if kept is not None and is_original and step.before is not None and now.size == step.before.size:
+            start = step.size if step.action == TRUNCATE else 0
+            is_same = kept_files.digest(change.path(name), start, kept.data_size) == kept.sha256
+            return is_same and now.size == start + kept.size
+    return expected.may_have_time(inode, now)
+
+
+def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
+    """Replaces inodes in the change."""
+    for k, step in enumerate(change.steps):
+        if step.before is not None and step.made_by is None:
+            before = step.before._replace(inode=inodes.get(step.before.inode, step.before.inode))
+            change.steps[k] = replace(step, before=before)
+    for k, made in change.made.items():
+        change.made[k] = made._replace(inode=inodes.get(made.inode, made.inode))
+
+
+# Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.delta`).
+#
+# The new file is created empty before the commit, so that its inode is known. If writing it is interrupted, it is
+# written again: the old file stays in place until the new file is complete and synced.
+
+_BLOCK_BYTES = 1 << 16
+
+
+def prepare(change: Change, plan: Plan, k: int, disk: Disk) -> None:
+    """Does everything up to the commit: the empty file, its delta, added and kept bytes. Raises OSError, KsegError."""
+    step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
+    _make_empty(change, k, disk)
+    _write(change, change.delta_path(k), _blocks(deltas.delta_pieces(k, borrows)), disk)
+    if deltas.added_bytes(k, borrows):
+        _write(change, change.added(k), deltas.added(k, borrows), disk)
+    change.by_delta[k] = KeptRanges(0, "")
+    if change.kept and step.before is not None:
+        removed_ranges = deltas.removed_ranges[k]
+        pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
+        _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
+        change.by_delta[k] = KeptRanges(removed_ranges.size, kept_files.digest(change.old(k), 0, removed_ranges.size))
+
+
+def _make_empty(change: Change, k: int, disk: Disk) -> None:
+    step, path = change.steps[k], change.new(k)
+    model = step.model or change.path(step.origin)
+    make_file(path, (), change.directory, disk, model, mtime_ns=step.mtime_ns)
+    change.made[k] = created_state(path)._replace(size=step.size)
+
+
+def _blocks(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
+    """Yields the delta file in blocks."""
+    held = bytearray()
+    for line in delta_lines(delta_pieces):
+        held += line
+        if len(held) >= _BLOCK_BYTES:
+            yield bytes(held)
+            held.clear()
+    yield bytes(held)
+
+
+def _write(
+    change: Change, path: str, pieces: Iterable[Piece], disk: Disk, model: str = "", mtime_ns: int | None = None
+) -> None:
+    """Creates and syncs a file; with a ``model``, owner, mode and attributes are copied as far as possible."""
+    descriptor = disk.create(path)
+    try:
+        write_pieces(pieces, change.directory, descriptor, disk)
+        try:
+            disk.copy_owner(path, model or change.directory, descriptor=descriptor)
+        except PermissionError:
+            disk.copy_owner(path, os.path.dirname(path), descriptor=descriptor)
+        if model:
+            disk.copy_attributes(model, path, descriptor)
+        if mtime_ns is not None:
+            disk.set_time(descriptor, mtime_ns)
+        disk.sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def apply_step(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
+    """Applies step k as far as it is not applied yet. ``now``: the state of its file.
+
+    Raises OSError, ChangedSinceError if the file is not the one to be rewritten.
+    """
+    new, path = change.new(k), change.path(change.steps[k].file)
+    if os.path.lexists(new):
+        if now is not None and now.inode == change.made[k].inode:
+            disk.unlink(new)  # both names are the same file: rename(2) would do nothing
+        else:
+            if now != change.steps[k].before:
+                raise ChangedSinceError(f"{path}: was changed by another program during {change.command!r}")
+            _fill(change, k, disk)
+            disk.rename(new, path)
+    if os.path.lexists(change.added(k)):
+        disk.sync_directory(change.directory)  # before this sync, the new file might have to be written again
+        disk.unlink(change.added(k))
+
+
+def _fill(change: Change, k: int, disk: Disk) -> None:
+    made = change.made[k]
+    target = open_to_write(change.new(k))
+    try:
+        if os.fstat(target).st_size:
+            disk.truncate(target, 0)
+        try:
+            if write_pieces(new_content(change, k), change.directory, target, disk) != made.size:
+                raise OSError(errno.EIO, "is no delta to the new file", change.delta_path(k))
+        except OSError:
+            with suppress(OSError):
+                disk.truncate(target, 0)  # frees space for an undo
+            raise
+        disk.set_time(target, made.mtime_ns)
+        disk.sync(target)
+    finally:
+        os.close(target)
+
 
 _MIB = 1 << 20
 MARGIN_BYTES = 64 << 10
@@ -186,7 +377,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         if step.origin:
             _check_changeable(change, step)
         if k in deltas_of(plan).removed_ranges:
-            delta_apply.prepare(change, plan, k, disk)
+            prepare(change, plan, k, disk)
         elif step.makes or step.action == EXTEND:
             _stage(change, plan, k, disk)
         if change.kept and step.is_kept:
@@ -407,7 +598,7 @@ def _apply_step(change: Change, k: int, disk: Disk) -> None:
     step, path = change.steps[k], change.path(change.steps[k].file)
     now, new = file_state(path), change.new(k)
     if k in change.by_delta:
-        delta_apply.apply_step(change, k, now, disk)
+        apply_step(change, k, now, disk)
     elif step.makes:
         if not os.path.lexists(new):
             return

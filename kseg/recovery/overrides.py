@@ -1,19 +1,22 @@
 """Overrides the names, topic ids and log starts of partitions in one run of `kseg recover`."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
+from uuid import uuid4
 
 from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import TopicPartition
+from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG
 from kseg.logdir.topic_selection import Topics
 from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
 from kseg.recovery.destination import Destination, LogBounds
-from kseg.recovery.moved_directories import DirectoryRestore, is_renamed_directory, plan_restores
 from kseg.recovery.options import RecoverOptions
 from kseg.recovery.root import Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
@@ -21,6 +24,55 @@ from kseg.segment.files import list_segments, own_name
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
+
+# Partition directories that a broker has renamed (-delete, -stray, -future), and their restored names.
+#
+# A broker removes -delete directories when it starts. It renames a log to -stray if its topic id is not in the
+# cluster's metadata, and creates an empty log if there is a topic of that name.
+
+
+class DirectoryRestore(NamedTuple):
+    """``path`` is renamed to ``name``, and an empty directory that has this name to ``displaced``."""
+
+    path: str
+    name: str
+    displaced: str = ""
+
+
+def is_renamed_directory(path: str) -> bool:
+    """Whether a broker has renamed a partition directory."""
+    return own_name(path) != os.path.basename(os.path.abspath(path))
+
+
+def plan_restores(paths: Sequence[str], is_copy: bool) -> tuple[list[DirectoryRestore], list[tuple[str, KsegError]]]:
+    """Returns the renames of directories among ``paths``, and the errors of others; empty directories are skipped.
+
+    ``is_copy``: the names are those in an output, with all of ``paths``.
+    """
+    found: list[DirectoryRestore] = []
+    errors: list[tuple[str, KsegError]] = []
+    moved = [path for path in paths if is_renamed_directory(path) and has_records(path)]
+    names = Counter(own_name(path) for path in moved)
+    for path in moved:
+        name = own_name(path)
+        target = os.path.join(os.path.dirname(os.path.abspath(path)), name)
+        if names[name] > 1:
+            text = f"{path}: {names[name]} directories were {name}: name the one to restore"
+            errors.append((path, PathError(text)))
+        elif not (target in paths if is_copy else trees.lexists(target)):
+            found.append(DirectoryRestore(path, name))
+        elif trees.islink(target) or not trees.isdir(target) or has_records(target):
+            text = f"{path}: {name} is there and holds records: take it back under another name, with --output and --as"
+            errors.append((path, PathError(text)))
+        else:
+            found.append(DirectoryRestore(path, name, f"{name}.{uuid4().hex}-delete"))
+    return found, errors
+
+
+def has_records(path: str) -> bool:
+    """Whether a partition directory has a segment that is not empty, deleted ones included."""
+    return any(trees.status(file.path).st_size for file in list_segments(path, everything=True))
+
 
 _MAX_LISTED = 5
 

@@ -16,9 +16,9 @@ from changes.trees import contents, kept_bytes, make, quarantine, random_files, 
 from examples import fewer
 from kseg.changes.apply import apply
 from kseg.changes.expected_states import ChangedSinceError
+from kseg.changes.log_directory_roll_forward import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, plan_undo, purge, undo
 from kseg.errors import KsegError, StoppedHalfwayError
 

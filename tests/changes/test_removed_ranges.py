@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.changes.removed_ranges import RemovedRanges
+from kseg.changes.delta import RemovedRanges
 
 SIZE = 30
 STAYING = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, 12)), max_size=6)

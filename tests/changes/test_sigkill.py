@@ -13,9 +13,9 @@ import kseg
 from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
+from kseg.changes.log_directory_roll_forward import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
-from kseg.changes.roll_forward import complete_interrupted
 from kseg.changes.undo import last_change, undo
 
 FILES = {"a.log": b"batches" * 100, "a.index": b"stale", "b.log": b"later" * 20, "c.log": bytes(range(250)) * 80}

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, Killed
-from kseg.changes import apply, log_directory, log_directory_undo, roll_forward, shutdown_marker, staging, undo
+from kseg.changes import (
+    apply,
+    log_directory,
+    log_directory_roll_forward,
+    log_directory_undo,
+    shutdown_marker,
+    staging,
+    undo,
+)
 from kseg.changes.driver import known_changes, path_run, paths
 from kseg.cli.main import run
 
@@ -17,7 +25,7 @@ MODULES = (
     log_directory_undo,
     path_run,
     paths,
-    roll_forward,
+    log_directory_roll_forward,
     staging,
     undo,
     known_changes,

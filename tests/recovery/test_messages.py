@@ -7,7 +7,7 @@ import pytest
 from kseg.changes.plan import Plan
 from kseg.recovery.broker.partition import Recovery
 from kseg.recovery.broker.remains import Remaining
-from kseg.recovery.messages import MAX_REMAINS, RecoveryMessages
+from kseg.recovery.planner import MAX_REMAINS, RecoveryMessages
 
 
 class Messages:

@@ -22,7 +22,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.kernel.state import index_entries as kernel
 from kseg.sidefiles import entry_windows
-from kseg.verification.index_walk import IndexWalk
+from kseg.verification.indexes import IndexWalk
 
 SIZE = 100
 Log = list[tuple[int, int, int]]

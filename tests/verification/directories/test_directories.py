@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kseg.errors import PathError
 from kseg.findings.table import KINDS
-from kseg.recovery.node_files import node_file_problems
+from kseg.recovery.planner import node_file_problems
 from kseg.verification.directories.rules import topic_partition
 from verification.log_directories import INTERNAL, OTHER_ID, REAL, TOPIC_ID, check, checkpoint, copied, kraft
 

@@ -208,5 +208,18 @@ CLIENTS: tuple[Symptom, ...] = (
         (HEX, VERIFY, SALVAGE_PLAN),
         ("crc-mismatch",),
     ),
+    Symptom(
+        "compressed-twice",
+        CLIENT,
+        "Inner messages must not be compressed",
+        (r"Inner messages must not be compressed",),
+        "A compressed set of messages of format v0 or v1 is in another one, as some old producers wrote it. Consumers, "
+        "the log cleaner and kafka-dump-log.sh stop there; the records are intact.",
+        (
+            NextCommand("kseg verify --level deep {partition}", "names the sets, and the command that rewrites them"),
+            NextCommand("kseg dump --print-data-log {partition}", "prints their records"),
+        ),
+        ("compressed-twice",),
+    ),
 )
 """The first entry that matches is used."""

@@ -30,6 +30,7 @@ def logs(tmp_path: Path) -> Path:
 
 
 def rows(path: Path, **selection: Any) -> int:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     return kseg.scan(path, on_damage="skip", columns=["offset"], **selection).to_arrow().num_rows
 
 

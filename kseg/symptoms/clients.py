@@ -79,6 +79,19 @@ CLIENTS: tuple[Symptom, ...] = (
         ("record-without-key",),
     ),
     Symptom(
+        "compressed-twice",
+        CLIENT,
+        "Inner messages must not be compressed",
+        (r"Inner messages must not be compressed",),
+        "A compressed set of messages of format v0 or v1 is in another one, as some old producers wrote it. Consumers, "
+        "the log cleaner and kafka-dump-log.sh stop there; the records are intact.",
+        (
+            NextCommand("kseg verify --level deep {partition}", "names the sets, and the command that rewrites them"),
+            NextCommand("kseg dump --print-data-log {partition}", "prints their records"),
+        ),
+        ("compressed-twice",),
+    ),
+    Symptom(
         "corrupt-record",
         CLIENT,
         "org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt (stored crc = X, computed crc = Y)",
@@ -207,19 +220,6 @@ CLIENTS: tuple[Symptom, ...] = (
         "kafka-dump-log.sh has printed a batch with a wrong checksum. Its exit status is 0 all the same.",
         (HEX, VERIFY, SALVAGE_PLAN),
         ("crc-mismatch",),
-    ),
-    Symptom(
-        "compressed-twice",
-        CLIENT,
-        "Inner messages must not be compressed",
-        (r"Inner messages must not be compressed",),
-        "A compressed set of messages of format v0 or v1 is in another one, as some old producers wrote it. Consumers, "
-        "the log cleaner and kafka-dump-log.sh stop there; the records are intact.",
-        (
-            NextCommand("kseg verify --level deep {partition}", "names the sets, and the command that rewrites them"),
-            NextCommand("kseg dump --print-data-log {partition}", "prints their records"),
-        ),
-        ("compressed-twice",),
     ),
 )
 """The first entry that matches is used."""

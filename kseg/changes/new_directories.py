@@ -214,7 +214,11 @@ def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
             elif inside:  # a removal was interrupted: the lock is the first file to come and to go
                 disk.remove_tree(folder)
             else:
-                disk.remove_directory(folder)
+                try:
+                    disk.remove_directory(folder)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise  # otherwise another run has just made it, and its lock file in it
 
 
 def _clear(path: str, disk: Disk) -> None:

@@ -104,6 +104,24 @@ def test_existing_output_is_not_overwritten(tmp_path: Path) -> None:
             pytest.fail("it is none")
 
 
+def test_a_folder_that_another_run_has_just_made_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was empty when its names were read, and has its lock file when it is to be removed."""
+    other = tmp_path / f".kseg-output.{'0' * 32}.new"
+    other.mkdir()
+    remove = Disk.remove_directory
+
+    def late(disk: Disk, path: str) -> None:
+        if path == str(other):
+            (other / ".lock").touch()
+        remove(disk, path)
+
+    monkeypatch.setattr(Disk, "remove_directory", late)
+    with new_directories(str(tmp_path), takes_lock=True) as made:
+        Path(made.add("t-0"), "file").write_bytes(b"x")
+    assert (tmp_path / "t-0/file").exists()
+    assert (other / ".lock").exists()
+
+
 def test_new_files_have_the_modes_of_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = os.umask(0o027)
     try:

@@ -13,11 +13,13 @@ from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.errors import KsegError, PathError, RequestError
+from kseg.formats.suffixes import LOGS
 from kseg.logdir.compacted_topics import CompactedTopics
 from kseg.logdir.known_topics import KnownTopics
 from kseg.logdir.log_directory import METADATA_PARTITION
 from kseg.logdir.topic_intervals import IntervalMessages
 from kseg.logdir.topic_selection import Topics
+from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, BrokerStart
@@ -29,23 +31,14 @@ from kseg.recovery.root import CHECKPOINTS, Root, partition_of
 from kseg.recovery.topic_ids import TopicIds
 from kseg.runtime.progress import Progress
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import METADATA_TOPIC, own_partitions
+from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, list_segments, own_partitions
 from kseg.segment.paths import segment_bytes
 from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS
-from kseg.stores import trees
-
-if TYPE_CHECKING:
-    from kseg.recovery.salvage.salvage import Salvage
-
-from typing import TYPE_CHECKING
-
-from kseg.formats.suffixes import LOGS
-from kseg.quantities import plural, shown_time
-from kseg.segment.files import QUORUM_STATE, list_segments
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft, read_meta_properties
 from kseg.sidefiles.problems import problems_of
 from kseg.sidefiles.quorum_state import read_quorum_state
+from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes
 
 if TYPE_CHECKING:

@@ -5,14 +5,28 @@ whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
+from kseg.segment.files import SegmentFile
 from kseg.spark.modes.reading import module_of, record_batches
 from kseg.spark.options import Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
@@ -25,12 +39,6 @@ if TYPE_CHECKING:
     from kseg.spark.streams import KsegStreamReader
     from kseg.spark.writing import KsegWriter
 
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-
-from pyspark.sql.datasource import EqualTo, GreaterThan, GreaterThanOrEqual, In, IsNotNull, LessThan, LessThanOrEqual
-
-from kseg.segment.files import SegmentFile
 
 # Pushed-down filters: those that a reader applies exactly, so that Spark need not evaluate them again.
 

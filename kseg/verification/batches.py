@@ -3,10 +3,20 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, INFO, severity_of
+from kseg.formats import message_set, record_batch, v07
+from kseg.formats.byte_types import Sliceable
 from kseg.formats.compression import LARGEST_EXPANSION
 from kseg.formats.record_batch import ABORT, HEADER_BYTES
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.headers import CODEC, CONTROL, MAGIC_V2, MIN_RECORD_BYTES, TRANSACTIONAL
+from kseg.kernel.layout.headers import (
+    CODEC,
+    CONTROL,
+    ENTRY_MAGIC,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    TRANSACTIONAL,
+    V2_ATTRIBUTES,
+)
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
@@ -22,6 +32,7 @@ from kseg.kernel.layout.rows import (
     CRC_RIGHT,
 )
 from kseg.kernel.scan import chain
+from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.logdir.server_properties import DEFAULTS
 from kseg.quantities import plural
@@ -37,10 +48,6 @@ from kseg.verification.rule import Rule
 if TYPE_CHECKING:
     from kseg.verification.partition import CheckedSegment, Partition
 
-from kseg.formats import message_set, record_batch, v07
-from kseg.formats.byte_types import Sliceable
-from kseg.kernel.layout.headers import ENTRY_MAGIC, V2_ATTRIBUTES
-from kseg.kernel.scan.checksums import crc32, crc32c
 
 # Header fields of a batch with a problem, for the details of findings.
 

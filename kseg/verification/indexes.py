@@ -5,25 +5,23 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
+from kseg.formats.rows import int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.kernel.state import index_entries as kernel
+from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
+from kseg.sidefiles.entry_windows import EntryWindows
 from kseg.verification.report import NO_DETAILS, Details
 from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
     from kseg.verification.partition import CheckedSegment, Partition
 
-from typing import NamedTuple
-
-from kseg.formats.rows import int64s
-from kseg.kernel.scan.events import EVENT_WIDTH
-from kseg.limits import MAX_INDEX_BYTES
-from kseg.sidefiles.entry_windows import EntryWindows
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.index_entries`), window by window.
 

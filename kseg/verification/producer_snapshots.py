@@ -17,11 +17,12 @@ from kseg.sidefiles.producer_snapshot import ENTRY, HEADER_BYTES, ProducerSnapsh
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_TIMESTAMP, MAX_PRODUCERS, ProducerStates
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
+from kseg.verification.partition import Partition
 from kseg.verification.report import SHOWN_PER_FILE
 
 if TYPE_CHECKING:
     from kseg.segment.files import segment_stem
-from kseg.verification.partition import Partition
+
 
 _SMALL_BYTES = 4096
 _TOO_LARGE_BYTES = (1 << 31) - 8

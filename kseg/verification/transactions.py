@@ -4,9 +4,13 @@ The state of all producers is replayed while the batches are read; `transaction_
 compare the files with it.
 """
 
+import os
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from kseg.errors import PathError
+from kseg.findings.table import ERROR, WARNING
+from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_POSITION,
@@ -21,21 +25,11 @@ from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.segment.times import show_span
 from kseg.sidefiles.producer_state import Abort, Event, OngoingTransaction, ProducerStates
+from kseg.sidefiles.transaction_index import VERSION, AbortedTxn, TransactionIndex
+from kseg.stores.source import open_source
 from kseg.verification.producer_snapshots import ProducerSnapshots
 from kseg.verification.report import SHOWN_PER_FILE, Details
 from kseg.verification.rule import Rule
-
-if TYPE_CHECKING:
-    from kseg.verification.partition import CheckedSegment, Partition
-
-import os
-from typing import TYPE_CHECKING
-
-from kseg.errors import PathError
-from kseg.findings.table import ERROR, WARNING
-from kseg.formats.suffixes import TRANSACTION_INDEX
-from kseg.sidefiles.transaction_index import VERSION, AbortedTxn, TransactionIndex
-from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
     from kseg.verification.partition import CheckedSegment, Partition

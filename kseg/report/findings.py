@@ -1,8 +1,7 @@
 """The report of ``kseg verify``: collects the findings, and makes the page at the end."""
 
 import os
-from collections import Counter
-from itertools import groupby
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
@@ -220,8 +219,10 @@ def _next_steps(report: Report) -> list[NextStep]:
     steps = [NextStep(shell_line(step.argv), f"for {', '.join(step.codes)}") for step in report.steps[:MAX_STEPS]]
     if len(report.steps) > MAX_STEPS:
         steps.append(NextStep("", f"{len(report.steps) - MAX_STEPS} more commands, in the table of findings"))
-    for (name, codes), needs in groupby(report.needs, key=lambda need: (need.needs, need.codes)):
-        places = [on_one_line(need.path) for need in needs]
+    places_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for need in report.needs:
+        places_of[need.needs, *need.codes].append(on_one_line(need.path))
+    for (name, *codes), places in places_of.items():
         more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
         reason = f"{NEEDED.get(name, 'a decision')} is needed for {', '.join(codes)} in "
         steps.append(NextStep("", reason + ", ".join(places[:MAX_PLACES]) + more))

@@ -72,6 +72,15 @@ def test_a_step_names_the_place_that_needs_another_replica(kseg: Kseg, tmp_path:
     assert f"another replica is needed for gap-unexplained in {path}" in text
 
 
+def test_places_with_the_same_need_share_a_step(kseg: Kseg, tmp_path: Path) -> None:
+    root, out = log_directory(tmp_path, "a-0", "c-0"), tmp_path / "report.html"
+    shutil.copytree(TESTDATA / "damaged/findings/early-timestamp/dplain-0", root / "b-0")
+    kseg("verify", "--format", "html", "-o", out, "--now", 10**12, root)
+    text = html.unescape(out.read_text())
+    assert f"a decision is needed for future-timestamp in {root / 'a-0'}, {root / 'c-0'}" in text
+    assert f"a decision is needed for early-timestamp in {root / 'b-0'}" in text
+
+
 @needs_browser
 def test_the_summary_shows_what_the_bytes_are(kseg: Kseg, tmp_path: Path) -> None:
     out = tmp_path / "report.html"

@@ -1,7 +1,7 @@
 """Checks producers and transactions: sequences, epochs, markers, open transactions, and their side files.
 
-The state of all producers is replayed while the batches are read; `transaction_indexes` and `producer_snapshots`
-compare the files with it.
+The state of all producers is replayed while the batches are read; `TransactionIndexes` and `producer_snapshots` compare
+the files with it.
 """
 
 import os

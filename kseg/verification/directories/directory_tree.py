@@ -72,6 +72,8 @@ class CheckedPartition(NamedTuple):
     extent: tuple[int, int] | None = None
 
 
+_Place = tuple[str, str, int | None]
+"""Code, file and position of a finding."""
 PartitionChecker = Callable[[list[Task], CheckSettings, Report, Advance], Iterator[CheckedPartition]]
 """Checks partitions in other processes or on Spark. Yields outcomes in the order of the tasks, each after its findings
 were reported."""
@@ -291,29 +293,32 @@ def judge_task(
     """
     if not settings.is_live:
         return _judge_once(task, settings, report, progress, buffers)
-    confirmed: set[tuple[str, str, int | None]] = set()
-    before: set[tuple[str, str, int | None]] | None = None
+    confirmed: set[_Place] = set()
+    before: set[_Place] | None = None
     for _ in range(LIVE_CHECKS):
         found: list[Finding] = []
         trial = Report(found.append, report.ignored)
         outcome = _judge_once(task, settings, trial, progress, buffers)
         if not trees.isdir(task.directory):
             return CheckedPartition(task.directory, report.totals, None, None)
-        serious = {(each.code, each.file, each.position) for each in found if each.severity != INFO}
+        serious = {_place_of(each) for each in found if each.severity != INFO}
         confirmed = serious & (before or set())
         if len(confirmed) == len(serious) and (before is not None or outcome.failure is None):
             break
         before = serious
         time.sleep(LIVE_SECONDS)
-    kept = [each for each in found if each.severity == INFO or (each.code, each.file, each.position) in confirmed]
     for each in found:
-        if each not in kept:
+        if each.severity == INFO or _place_of(each) in confirmed:
+            report.show(each)
+        else:
             trial.totals.severities[each.severity] -= 1
             trial.totals.codes[each.code] -= 1
-    for each in kept:
-        report.show(each)
     report.take(trial.totals, trial.unshown())
     return outcome._replace(totals=report.totals)
+
+
+def _place_of(finding: Finding) -> _Place:
+    return finding.code, finding.file, finding.position
 
 
 def _judge_once(

@@ -91,12 +91,6 @@ class TargetLogDirectory:
             return None
 
     @cached_property
-    def _replicas(self) -> dict[tuple[str, int], list[int]]:
-        from kseg.logdir.cluster_metadata import read_replicas
-
-        return read_replicas(os.path.join(self.path, METADATA_PARTITION))
-
-    @cached_property
     def _partitions(self) -> Partitions:
         found = Partitions(Scratch())
         try:
@@ -117,9 +111,10 @@ class TargetLogDirectory:
 
     def replica_count(self, topic: str, partition: int) -> int:
         """Returns the number of replicas, 0 if unknown."""
-        topics = self._known.topics if self._known else None
-        topic_id = topics.ids.get(topic) if topics else None
-        return len(self._replicas.get((topic_id, partition), ())) if topic_id else 0
+        if self._known is None or self._known.topics is None:
+            return 0
+        topic_id = self._known.topics.ids.get(topic)
+        return len(self._known.replicas.get((topic_id, partition), ())) if topic_id else 0
 
     def topic_id(self, topic: str) -> str | None:
         """Returns None if unknown, or if partitions disagree."""

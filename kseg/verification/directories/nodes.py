@@ -12,7 +12,6 @@ from typing import NamedTuple
 from kseg.errors import KsegError
 from kseg.findings.kind import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
 from kseg.findings.table import KINDS
-from kseg.logdir.cluster_metadata import TopicSettings
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.waiting_groups import group_offsets
@@ -173,12 +172,12 @@ class _Node:
             if int.from_bytes(base64.urlsafe_b64decode(own.rstrip("=") + "=="), "big") < _RESERVED_IDS:
                 yield "node-identity-mismatch", path, f"directory.id {own} is reserved"
             elif (before := seen.setdefault(own, directory.path)) != directory.path:
-                yield "node-identity-mismatch", path, f"directory.id {own} is that of {before}, too"
+                yield "node-identity-mismatch", path, f"directory.id {own} is also that of {before}"
 
     def _metadata_places(self) -> Iterator[tuple[str, str, str]]:
         wanted = self.server.metadata_log_dir if self.server is not None else None
-        places = [one.path for one in self.directories if METADATA_PARTITION in one.directories]
-        if wanted is None or os.path.realpath(wanted) not in map(os.path.realpath, self._paths()):
+        places = [one.path for one in self.directories if one.holds_metadata]
+        if wanted is None or os.path.realpath(wanted) not in self._real_paths():
             wanted = places[0] if places else None  # a copy of the directories
         for path in places:
             if wanted is not None and os.path.realpath(path) != os.path.realpath(wanted):
@@ -204,7 +203,7 @@ class _Node:
         """Yields (code, path, sentence) if a controller has lost its metadata."""
         if self.metadata is None and self.server is not None and "controller" in self.server.roles:
             count = len(self._partitions())
-            if count and {os.path.realpath(path) for path in self.server.log_dirs} <= set(self._paths(real=True)):
+            if count and {os.path.realpath(path) for path in self.server.log_dirs} <= self._real_paths():
                 text = f"{METADATA_PARTITION} is in none of log.dirs; partitions here: {count}"
                 yield "metadata-lost", self.directories[0].path, text
 
@@ -235,24 +234,26 @@ class _Node:
         metadata = self.metadata
         if metadata is None or metadata.topics is None or metadata.topics.lacking or not metadata.topics.brokers:
             return None if self.is_kraft else []
+        number, known = self.number, frozenset(metadata.topics.ids.values())
+
+        def is_assigned(name: str, topic_id: str | None) -> bool:
+            place = topic_partition(name)  # brokers look a partition up by its topic id
+            if topic_id is None or topic_id not in known or place is None:
+                return False
+            return number in metadata.replicas.get((topic_id, place[1]), ())
+
         return [
             os.path.join(one.directory.path, name)
             for one in self.found
             for name, topic_id in one.topic_ids.items()
-            if topic_id is None or not self._has_replica(metadata, metadata.topics, name, topic_id)
+            if not is_assigned(name, topic_id)
         ]
-
-    def _has_replica(self, metadata: LogDirectory, topics: TopicSettings, name: str, topic_id: str) -> bool:
-        """Whether the metadata assign a partition to the node, by its topic id as brokers ask."""
-        place = topic_partition(name)
-        replicas = metadata.replicas.get((topic_id, place[1]), ()) if place and topic_id in topics.ids.values() else ()
-        return self.number in replicas
 
     def _partitions(self) -> list[str]:
         return [name for one in self.found for name in one.topic_ids]
 
-    def _paths(self, real: bool = False) -> list[str]:
-        return [os.path.realpath(one.path) if real else one.path for one in self.directories]
+    def _real_paths(self) -> set[str]:
+        return {os.path.realpath(one.path) for one in self.directories}
 
 
 class _Start:

@@ -50,12 +50,12 @@ def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Ca
 
 
 def report_problems(notices: Notices) -> bool:
-    """Reports the problems of the mounted archives. Returns whether there are any."""
+    """Reports the problems of the mounted archives. Returns whether a member was not read."""
     has_unread = False
     for path, problem in trees.problems():
         where = "" if problem.position is None else f" at position {problem.position}"
-        (notices.warning if problem.code == REDPANDA_SEGMENT else notices.error)(
-            f"{path}: {problem.code}{where}: {problem.message}"
-        )
-        has_unread |= problem.code != REDPANDA_SEGMENT
+        is_unread = problem.code != REDPANDA_SEGMENT
+        notify = notices.error if is_unread else notices.warning
+        notify(f"{path}: {problem.code}{where}: {problem.message}")
+        has_unread |= is_unread
     return has_unread

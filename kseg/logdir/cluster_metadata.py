@@ -26,16 +26,8 @@ from kseg.stores.source import open_source
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
 
-_BROKER, _BROKER_GONE, _TOPIC, _PARTITION, _CONFIG, _PARTITION_CHANGE, _REMOVE_TOPIC, _CONTROLLER = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-    9,
-    27,
-)
+_BROKER, _BROKER_GONE, _TOPIC, _PARTITION, _CONFIG = 0, 1, 2, 3, 4
+_PARTITION_CHANGE, _REMOVE_TOPIC, _CONTROLLER = 5, 9, 27
 """Record types, by their api keys."""
 _ABOUT_TOPICS = frozenset({_BROKER, _BROKER_GONE, _TOPIC, _CONFIG, _REMOVE_TOPIC, _CONTROLLER})
 _ABOUT_PARTITIONS = frozenset({_PARTITION, _PARTITION_CHANGE})

@@ -167,9 +167,8 @@ def unknown_topics(places: Iterable[str], globs: Collection[str]) -> tuple[list[
     """Returns the names, and the globs with wildcards, that match the topic of no partition or segment."""
     topics = {topic for topic in map(topic_of_place, places) if topic is not None}
     unknown = [glob for glob in globs if not any(fnmatchcase(topic, glob) for topic in topics)]
-    return [each for each in unknown if not _WILDCARDS & set(each)], [
-        each for each in unknown if _WILDCARDS & set(each)
-    ]
+    names = [each for each in unknown if _WILDCARDS.isdisjoint(each)]
+    return names, [each for each in unknown if each not in names]
 
 
 def check_topics(places: Iterable[str], globs: Collection[str]) -> None:

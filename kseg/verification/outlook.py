@@ -1,4 +1,4 @@
-"""Tells which offsets of a damaged partition a salvage restores: only the others are lost."""
+"""Predicts which offsets of a damaged partition a salvage restores: only the others are lost."""
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,7 +37,7 @@ NOTHING_RESTORED = Outlook(0, [], True)
 
 
 def outlook_of(partition: "Partition") -> Outlook:
-    """Returns the outlook for a partition, or for a single file of one. It is found out once."""
+    """Returns the outlook for a partition, or for a single file of one. It is computed once."""
     if partition.outlook is None:
         try:
             partition.outlook = _outlook(partition)

@@ -112,7 +112,7 @@ class Partition:
     own_name: str = ""
     """The base name of ``directory``."""
     outlook: "Outlook | None" = None
-    """What a salvage restores, once `kseg.verification.outlook` has found it out."""
+    """What a salvage restores; `kseg.verification.outlook` computes it if it is needed."""
     _endings: frozenset[str] | None = None
     _odd_names: frozenset[str] | None = None
 

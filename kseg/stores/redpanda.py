@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from kseg.kernel.scan.checksums import crc32c
 from kseg.kernel.scan.plausibility import continues
+from kseg.limits import MAX_OFFSET
 from kseg.stores.extent import Extent
 from kseg.stores.unreadable import read_around
 
@@ -73,14 +74,14 @@ def as_kafka_segment(extent: Extent, name: str) -> Iterator[bytes]:
     named = _NAME.fullmatch(name)
     term = min(int(named[1]), _INT32_MAX) if named else -1
     size = extent.current_size()
-    position, next_offset = 0, int(name.partition("-")[0]) if named else 0
+    position, next_offset = 0, min(int(name.partition("-")[0]), MAX_OFFSET) if named else 0
     while position < size:
         head = read_around(extent, position, min(position + HEADER_BYTES, size))
         header = _Header._make(_HEADER.unpack(head)) if len(head) == HEADER_BYTES else None
         if header is not None and is_header(head):
             end = min(position + header.size, size)
             yield header.as_kafka(header.base_offset, header.size, term, header.crc)
-            next_offset = header.base_offset + max(header.last_offset_delta, 0) + 1
+            next_offset = min(header.base_offset + max(header.last_offset_delta, 0) + 1, MAX_OFFSET)
         else:
             end = _next_header(extent, position + 1, size)
             if _is_zero(extent, position, end):

@@ -81,6 +81,14 @@ def test_bytes_that_are_no_batch(kseg: Kseg, tmp_path: Path) -> None:
     assert verified(kseg, path) == [("crc-mismatch", SECOND, 210), ("truncated-batch", size - 210, 210), NAMED]
 
 
+@pytest.mark.parametrize(
+    ("base", "name"), [((1 << 63) - PER_BATCH, "0-7-v1.log"), (0, f"{'9' * 40}-7-v1.log")], ids=["offset", "name"]
+)
+def test_no_offset_is_above_the_largest(kseg: Kseg, tmp_path: Path, base: int, name: str) -> None:
+    path = write(tmp_path, (frame(base) if base else b"") + b"garbage" * 30, name)
+    assert verified(kseg, path)[-1] == NAMED
+
+
 def test_preallocated_zeros(kseg: Kseg, tmp_path: Path) -> None:
     path = write(tmp_path, SEGMENT + bytes(1 << 21))
     assert verified(kseg, path) == [("zero-block", len(SEGMENT), 1 << 21), NAMED]

@@ -10,7 +10,7 @@ from kseg.cli.options import ByteCount, CommandFunction, with_options
 from kseg.output.notices import Notices
 from kseg.segment.paths import places_of
 from kseg.stores import trees
-from kseg.stores.archives.members import REDPANDA_SEGMENT
+from kseg.stores.archives.forms import REDPANDA_SEGMENT
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 

@@ -394,8 +394,7 @@ class Dump:
             self.printer.damage(damage)
         if self.options.stop_on_damage:
             raise EndOfDumpError
-        batch = reader.broken_batch(damage)
-        if batch is None or not self.printer.style.deep or self.transactions is not None:
+        if not self.printer.style.deep or self.transactions is not None or not (batch := reader.broken_batch(damage)):
             return
         if is_silent and self.options.form == TEXT:  # kafka-dump-log.sh ends here, and the text is equal
             self.notices.warning(

@@ -145,12 +145,12 @@ def _lz4(view: memoryview, out: DecompressedBytes) -> None:
 def _zstd(view: memoryview, out: DecompressedBytes) -> None:
     import zstandard
 
-    position = 0
+    library, position = zstandard.ZstdDecompressor(), 0
     while position < len(view):
         header, position = open_frame(view, position)
         if header is None:
             continue
-        decompressor = zstandard.ZstdDecompressor().decompressobj()
+        decompressor = library.decompressobj()
         decompressor.decompress(header.without_claims())
         is_last = False
         while not is_last:

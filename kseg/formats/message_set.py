@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.broken_streams import leading_bytes
 from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.limited_memory import decompress_limited
@@ -199,6 +198,8 @@ def _expanded(
         fault = error
     if reading.offset_before is None or fault.problem != "undecodable-records":
         raise fault
+    from kseg.formats.broken_streams import leading_bytes  # few segments have a broken stream
+
     value = value_of(data, position, end, is_cut=True)
     return b"" if value is None else leading_bytes(header.codec, value, reading.budget, before_large), fault
 

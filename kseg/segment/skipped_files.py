@@ -13,7 +13,6 @@ from kseg.segment.files import (
     regular_and_other_names,
 )
 from kseg.stores import trees
-from kseg.stores.redpanda import is_redpanda_name
 from kseg.stores.source import open_source
 
 DEPTH = 4
@@ -45,6 +44,8 @@ def is_log_directory(path: str) -> bool:
 def hint(path: str) -> str:
     """Returns an addition to an error about an unknown directory: the log directories, or segments of Redpanda, in it;
     "" if there are none."""
+    from kseg.stores.redpanda import is_redpanda_name  # only for this error
+
     if inside := log_directories_in(path):
         return f"; log directories in it: {some(inside)}"
     found = sorted(filter(is_redpanda_name, regular_and_other_names(path)[0]))

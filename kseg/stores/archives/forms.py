@@ -7,6 +7,8 @@ ARCHIVE_SUFFIXES = (*PACKED_SUFFIXES, ".tar", ".tgz", ".txz", ".tbz2")
 TAR, ZIP = "tar", "zip"
 REDPANDA = "redpanda"
 """A segment of Redpanda is read as if it were packed (`kseg.stores.redpanda`)."""
+REDPANDA_SEGMENT = "redpanda-segment"
+"""The code of the problem that names such a segment."""
 ZIP_MAGIC, EMPTY_ZIP_MAGIC = b"PK\x03\x04", b"PK\x05\x06"
 BLOCK_BYTES = 512
 """Size of a block of a tar file, and of its headers."""

@@ -13,7 +13,6 @@ _MAX_DEPTH = 64
 _MAX_PROBLEMS = 1000
 
 DAMAGED, SKIPPED = "damaged-archive", "archive-member-skipped"
-REDPANDA_SEGMENT = "redpanda-segment"
 
 
 class Member(NamedTuple):
@@ -144,15 +143,4 @@ def _shown(name: str) -> str:
     return repr(name if len(name) < 200 else posixpath.basename(name)[:200])
 
 
-__all__ = [
-    "DAMAGED",
-    "DIRECTORY",
-    "FILE",
-    "LINK",
-    "MAX_MEMBERS",
-    "OTHER",
-    "REDPANDA_SEGMENT",
-    "SKIPPED",
-    "Member",
-    "Members",
-]
+__all__ = ["DAMAGED", "DIRECTORY", "FILE", "LINK", "MAX_MEMBERS", "OTHER", "SKIPPED", "Member", "Members"]

@@ -11,8 +11,8 @@ from threading import Lock
 
 from kseg.errors import PathError
 from kseg.stores.archives import tar_file, zip_file
-from kseg.stores.archives.forms import HEAD_BYTES, REDPANDA, TAR, ZIP, form_of, packing_name
-from kseg.stores.archives.members import DAMAGED, FILE, REDPANDA_SEGMENT, Member, Members
+from kseg.stores.archives.forms import HEAD_BYTES, REDPANDA, REDPANDA_SEGMENT, TAR, ZIP, form_of, packing_name
+from kseg.stores.archives.members import DAMAGED, FILE, Member, Members
 from kseg.stores.archives.proving import KEPT_BYTES, WINDOW_BYTES, ProvingUnpacker
 from kseg.stores.archives.spool import Spool
 from kseg.stores.archives.unpack import unpacked

@@ -91,7 +91,7 @@ def _fields(message: MessageSchema, data: bytes | None, start: int = 0) -> dict[
     if data is None:
         raise MessageError(f"{message.name} is null")
     if start and data[:start] != bytes(start):
-        raise MessageError(f"{message.name} has not version 0")
+        raise MessageError(f"{message.name} does not have version 0")
     fields, end = message.read(data, 0, start)
     if end != len(data):
         raise MessageError(f"{len(data) - end} bytes behind {message.name}")

@@ -1,4 +1,4 @@
-"""``kseg dump --open-transactions``: lists transactions without an end marker, or whose coordinator never ends them."""
+"""``kseg dump --open-transactions``: lists transactions without an end marker, or that stay prepared."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def list_open(
     states_in: Callable[[str], Mapping[int, TransactionState]],
     groups_in: Callable[[str], GroupOffsets | None],
 ) -> int:
-    """Lists the open transactions of one path, and those that are prepared for ever. Returns their number.
+    """Lists the open transactions of one path, and those that stay prepared. Returns their number.
 
     The path is a partition directory or a segment; the markers may be in later segments. ``states_in`` returns the
     states in the __transaction_state of a log directory, by producer id, ``groups_in`` its committed offsets. Raises
@@ -91,4 +91,4 @@ def _show_prepared(sink: Sink, path: str, place: Place, marked: list[Prepared], 
     sink.write(head + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for each in marked:
         sink.write(prepared_text(each).encode() + b"\n")
-    sink.write(b"their coordinator has not completed them: until it does, their producers begin no other transaction\n")
+    sink.write(b"their coordinator has not completed them: until it does, their producers cannot begin another one\n")

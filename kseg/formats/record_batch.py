@@ -33,10 +33,8 @@ from kseg.kernel.records.record_walk import RecordWalk
 from kseg.kernel.records.records import FLAG_NOT_RISING, FLAG_OUT_OF_RANGE
 from kseg.limits import MAX_HEADERS
 
-# Names of the control record types, in order of their ids (ControlRecordType).
-
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
-
+"""Types of control records, by number (ControlRecordType)."""
 
 HEADER_BYTES = 61
 _HEADER = Struct(">qiibIhiqqqhii")

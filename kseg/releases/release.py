@@ -22,10 +22,10 @@ class Release:
     def name(self) -> str:
         return ".".join(map(str, self.release))
 
-    def has(self, since: tuple[int, ...], *picked: tuple[int, ...]) -> bool:
-        """Whether the release has a rule that began with ``since``; ``picked``: bug-fix releases of older lines, from
-        1.0 on, that it was picked to."""
-        return self.release >= since or any(self.release[:2] == each[:2] and self.release >= each for each in picked)
+    def has(self, since: tuple[int, ...], *backports: tuple[int, ...]) -> bool:
+        """Whether the release has a rule that began with ``since``; ``backports``: the first bug-fix releases of
+        older lines, from 1.0 on, that have it too."""
+        return self.release >= since or any(self.release[:2] == each[:2] and self.release >= each for each in backports)
 
     @property
     def is_07(self) -> bool:

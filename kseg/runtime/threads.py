@@ -7,16 +7,11 @@ An extra thread beyond the number of processors would only compete for the proce
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    pass
-
-# The number of cores that this process may use.
+from typing import Any, Generic, TypeVar
 
 
 def usable_cores() -> int:
-    """The cores that the scheduler gives this process: the default of ``--jobs``."""
+    """Returns the number of cores that the scheduler gives this process: the default of ``--jobs``."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -29,11 +29,9 @@ from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_at_once
 from kseg.stores.source import Source
 
-# Reads the message sets in captured fetch responses (`kseg.formats.fetch_response`) like segments.
-
 
 def message_sets(source: Source, scratch: Scratch) -> Iterator[tuple[MessageSet, SegmentReader] | Damage]:
-    """Yields each message set of a capture with a reader for it, and damage for all other bytes.
+    """Yields each message set of captured fetch responses with a reader for it, and damage for all other bytes.
 
     Positions are relative to the file. 0.7 offsets, which are positions in a log, are relative to the set: a capture
     does not contain its position in the log. A last message truncated by the broker is not damage; bytes missing at the

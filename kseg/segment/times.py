@@ -59,7 +59,7 @@ def in_other_unit(timestamp: int) -> str:
 
 
 def is_in_seconds(timestamp: int) -> bool:
-    """Whether a timestamp is one of this century in seconds, as ms one of 1970."""
+    """Whether a timestamp is in this century if its unit is seconds; in ms it is then in 1970."""
     return _CENTURY[0] <= timestamp * 1000 < _CENTURY[1]
 
 

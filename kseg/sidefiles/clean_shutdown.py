@@ -11,7 +11,7 @@ from kseg.formats.byte_types import Sliceable
 from kseg.sidefiles.lines import text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 
-# Reads files that hold a single JSON object.
+# For all side files that hold a single JSON object.
 
 
 def read_object(buffer: Sliceable) -> dict[str, Any] | SideFileProblem:

@@ -18,14 +18,12 @@ from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES
 from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
 
-# Batches at the start of a segment that were proven intact while it was unpacked, as header rows.
-
 ROW_BYTES = 8 * BATCH_WIDTH
 _ROWS_AT_ONCE = 8192
 
 
 class ProvenBatches:
-    """``count`` adjacent batches from the start of a segment up to ``end``: their checksums are right.
+    """``count`` adjacent batches from the start of a segment up to ``end``, proven intact while it was unpacked.
 
     ``rows``: their BATCH_* rows (`kseg.kernel.layout.rows`).
     """

@@ -1,4 +1,4 @@
-"""What a tool on files must follow from one release of Kafka to another, printed in sections.
+"""Prints in sections what differs between two releases of Kafka for a tool that reads files.
 
     cd tests && python -m broker.release 4.4.0 4.3.1
 

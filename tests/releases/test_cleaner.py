@@ -25,7 +25,7 @@ def test_the_kept_end_is_the_high_watermark_since_4_4() -> None:
     assert found == [NO_END, RANGE_END, HIGH_WATERMARK]
 
 
-def test_a_rule_is_picked_to_a_bug_fix_release_of_an_older_line() -> None:
+def test_a_rule_is_backported_to_a_bug_fix_release_of_an_older_line() -> None:
     versions = ("4.1.2", "4.2.0", "4.2.1", "4.2.2", "4.2.3", "4.2", "4.3.1", "4.4.0")
     limited = [version for version in versions if CleanerRules(era_of(version).release).limits_records]
     assert limited == ["4.2.2", "4.2.3", "4.2", "4.4.0"]

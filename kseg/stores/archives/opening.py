@@ -25,14 +25,12 @@ from kseg.stores.trees import ArchiveProblem, Node, Tree
 from kseg.stores.unreadable import read_around
 from kseg.stores.windows import ROW_BYTES, ProvenBatches
 
-# Segments of an unpacked file whose proven batches are not in the spool, and how these bytes get there after all.
-#
-# Readers of the header rows of a segment need nothing else (`Source.proven`). All others make the whole file be
-# unpacked again, once.
+# The spool lacks the proven batches of an unpacked file. Readers of header rows do not need them (`Source.proven`); any
+# other reader makes the whole file be unpacked again, once.
 
 
 class Omitted:
-    """What the spool lacks of an unpacked file: the proven batches. Unpacked again from ``packed`` on demand."""
+    """The proven batches of an unpacked file, which the spool lacks. Unpacked again from ``packed`` on demand."""
 
     def __init__(self, packed: Extent, made: Extent, unpacker: ProvingUnpacker, spool: Spool) -> None:
         self._packed, self._made, self._spool = packed, made, spool

@@ -147,7 +147,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
                 raise PathError(f"{output}: is no directory")
             name = os.path.basename(output) if lock is None else _INSIDE
             staged = re.compile(rf"\.kseg-{re.escape(name)}(\.[0-9a-f]{{32}})?\.new")
-            _remove_dead(place, filter(staged.fullmatch, names_in(place)), disk)
+            _remove_dead(place, _folders(place, staged), disk)
             folder = _staging_folder(place, name, "" if lock else model, disk, held)
             made = NewDirectories(output, folder, disk, was_completed)
             try:
@@ -197,15 +197,21 @@ def complete_new_directories(directory: str, disk: Disk) -> list[str]:
     messages = []
     if _complete(directory, disk):
         messages.append(f"{directory}: an interrupted run had written new partitions, which are in place now")
-    if found := list(filter(_STAGED.fullmatch, names_in(directory))):
+    if found := _folders(directory, _STAGED):
         _remove_dead(directory, found, disk)
         messages.append(f"{directory}: temporary folders of an interrupted command were removed")
     return messages
 
 
+def _folders(place: str, pattern: re.Pattern[str]) -> list[str]:
+    """Returns the names of directories that match, in order; files and links of such names are not kseg's."""
+    names = sorted(filter(pattern.fullmatch, names_in(place)))
+    return [name for name in names if is_directory(os.path.join(place, name))]
+
+
 def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
     """Removes the staging folders of killed runs: those whose lock nobody holds."""
-    for name in sorted(names):
+    for name in names:
         folder = os.path.join(place, name)
         with suppress(KsegError, FileNotFoundError):  # another run works there, or removes it
             if LOCK_NAME in (inside := names_in(folder)):
@@ -228,7 +234,7 @@ def _clear(path: str, disk: Disk) -> None:
 
 def _complete(output: str, disk: Disk) -> bool:
     """Completes the interrupted moves of killed runs. Returns whether there was one."""
-    found = list(filter(_COMPLETE.fullmatch, names_in(output)))
+    found = _folders(output, _COMPLETE)
     for name in found:
         _move_out(os.path.join(output, name), output, disk)
     return bool(found)

@@ -11,7 +11,7 @@ from changes.failing import CountingDisk, FailingDisk, Killed, KillingDisk
 from changes.test_power import cut_at_each_call
 from kseg.changes import new_directories as module
 from kseg.changes.disk import Disk
-from kseg.changes.new_directories import new_directories
+from kseg.changes.new_directories import complete_new_directories, new_directories
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 
 NAMES = ("a-0", "b-0", "checkpoint")
@@ -140,3 +140,19 @@ def test_an_output_belongs_to_the_owner_of_its_source(tmp_path: Path, monkeypatc
     for path in (tmp_path / "out", tmp_path / "out" / ".lock", tmp_path / "out" / "checkpoint"):
         assert (path.stat().st_uid, path.stat().st_gid) == (1234, 2345)
     assert (tmp_path / "out").stat().st_mode & 0o7777 == 0o750
+
+
+@pytest.mark.parametrize("name", [".kseg-a.new", ".kseg-output.new", ".kseg-output.complete"])
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_file_or_link_named_like_a_staging_folder_stays(name: str, is_link: bool, tmp_path: Path) -> None:
+    """It stops neither a writer nor a change of the log directory."""
+    place, other = tmp_path / "logs", tmp_path / "other"
+    for folder in (place, other):
+        folder.mkdir()
+    (other / "t-0").mkdir()
+    (place / name).symlink_to(other) if is_link else (place / name).touch()
+    assert complete_new_directories(str(place), Disk()) == []
+    with new_directories(str(place), takes_lock=True) as made:
+        made.add("t-1")
+    assert sorted(os.listdir(place)) == sorted([name, ".lock", "t-1"])
+    assert os.listdir(other) == ["t-0"]

@@ -8,7 +8,10 @@ only gaps that it names exactly.
 """
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kseg.changes import quarantine
@@ -57,7 +60,13 @@ class AcceptedGaps:
 
     def missing_in(self, first: int, last: int) -> int:
         """Returns the number of accepted offsets in a range."""
-        return sum(max(min(b, last) - max(a, first) + 1, 0) for a, b in _joined(self._ranges))
+        begin = bisect_left(self._whole, first, key=itemgetter(1))
+        end = bisect_right(self._whole, last, key=itemgetter(0))
+        return sum(max(min(b, last) - max(a, first) + 1, 0) for a, b in self._whole[begin:end])
+
+    @cached_property
+    def _whole(self) -> Ranges:
+        return _joined(self._ranges)
 
 
 def accepted_gaps(directory: str) -> AcceptedGaps:

@@ -1,6 +1,7 @@
 """The record of accepted gaps outlives its changes, is withdrawn by their undo, and is written by copies; a hostile one
 does no harm."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,13 @@ def test_only_gaps_that_are_named_exactly_are_accepted() -> None:
     assert not adjacent.among([(10, 15), (16, 21)], 0)
     assert adjacent.among([(15, 20)], 15) == {(15, 20)}, "retention has removed the rest"
     assert [adjacent.missing_in(*one) for one in ((0, 9), (11, 13), (0, 99))] == [0, 3, 11]
+
+
+def test_accepted_offsets_of_a_range_are_counted_once() -> None:
+    ranges = [(3, 5), (4, 9), (10, 10), (20, 29), (22, 23)]
+    offsets, known = {offset for a, b in ranges for offset in range(a, b + 1)}, AcceptedGaps(ranges)
+    for first, last in product(range(32), repeat=2):
+        assert known.missing_in(first, last) == len(offsets & {*range(first, last + 1)})
 
 
 @pytest.mark.parametrize(

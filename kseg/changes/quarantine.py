@@ -8,7 +8,6 @@
 
 Beside these folders, accepted-gaps is the record of `kseg.changes.accepted_gaps`.
 
-
 A folder is named N.preparing until its change is committed, and N.ended when it can be removed; such folders never hold
 the only copy of anything. States of a change: ``prepared`` (nothing has changed yet), ``committed`` (to be rolled
 forward), ``done``, ``abandoned`` (another program changed the files before the change was complete).

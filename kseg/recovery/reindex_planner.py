@@ -50,7 +50,7 @@ class ReindexPlanner(Planner):
         return plan
 
     def chosen(self, plan: Plan) -> Plan:
-        """Returns the plan with the steps that are wanted: all."""
+        """Returns the plan, or only some of its steps in a subclass."""
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:

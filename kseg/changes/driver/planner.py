@@ -17,8 +17,7 @@ class ChangeOptions:
     """The options that all changing commands share.
 
     ``is_dry``: plans are made and reported, and nothing is changed. ``output``: directory for the resulting partitions;
-    the PATHs themselves are only read then;
-    ``links``: as in `write_copy`.
+    the PATHs themselves are only read then. ``links``: as in `write_copy`.
     """
 
     is_dry: bool = False

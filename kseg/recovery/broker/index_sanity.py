@@ -1,8 +1,8 @@
 """Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
 TransactionIndex). Since 2.3 only the transaction index is checked.
 
-An index of 4.4 with wrong versions and otherwise right entries is rewritten, because such a broker does not start on
-it."""
+Since 4.4 a broker does not start on a transaction index with another version than 0: such an index is rewritten if its
+entries are right."""
 
 from kseg.formats.suffixes import INDEX, TIME_INDEX, TRANSACTION_INDEX
 from kseg.recovery.broker.segments import BrokerSegment

@@ -130,7 +130,7 @@ class ProducerStateManager:
             if offset <= log_start:
                 self.delete_snapshot(offset, f"is not above offset {log_start}, where the log starts")
             elif offset > end:
-                self.delete_snapshot(offset, f"is above offset {end}, from where on the producer state is built anew")
+                self.delete_snapshot(offset, f"is above offset {end}: the producer state is rebuilt from there on")
         if end != self.end_offset:
             self._load(log_start)
             return

@@ -176,7 +176,7 @@ def selected(
     In a dry run raises and warns as `check_topics`. Paths that cannot be read are returned: whoever changes them
     reports that. ``takes_files``: paths of segments can be read.
     """
-    if topics is None or not topics:
+    if not topics:
         return paths if topics is None else ()
     places = places_at(paths, takes_files)
     if is_dry and places:

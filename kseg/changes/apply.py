@@ -136,7 +136,7 @@ def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
 _BLOCK_BYTES = 1 << 16
 
 
-def prepare(change: Change, plan: Plan, k: int, disk: Disk) -> None:
+def _prepare_delta(change: Change, plan: Plan, k: int, disk: Disk) -> None:
     """Does everything up to the commit: the empty file, its delta, added and kept bytes. Raises OSError, KsegError."""
     step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
     _make_empty(change, k, disk)
@@ -189,7 +189,7 @@ def _write(
         os.close(descriptor)
 
 
-def apply_step(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
+def _apply_delta(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
     """Applies step k as far as it is not applied yet. ``now``: the state of its file.
 
     Raises OSError, ChangedSinceError if the file is not the one to be rewritten.
@@ -377,7 +377,7 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
         if step.origin:
             _check_changeable(change, step)
         if k in deltas_of(plan).removed_ranges:
-            prepare(change, plan, k, disk)
+            _prepare_delta(change, plan, k, disk)
         elif step.makes or step.action == EXTEND:
             _stage(change, plan, k, disk)
         if change.kept and step.is_kept:
@@ -598,7 +598,7 @@ def _apply_step(change: Change, k: int, disk: Disk) -> None:
     step, path = change.steps[k], change.path(change.steps[k].file)
     now, new = file_state(path), change.new(k)
     if k in change.by_delta:
-        apply_step(change, k, now, disk)
+        _apply_delta(change, k, now, disk)
     elif step.makes:
         if not os.path.lexists(new):
             return

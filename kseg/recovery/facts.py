@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kseg.formats.json_values import name_value
+from kseg.recovery.broker.losses import Loss
 from kseg.recovery.broker.partition import Recovery
 from kseg.recovery.broker.remains import Remaining
 from kseg.recovery.broker.start import Cut
@@ -32,12 +33,18 @@ def _cut(found: Recovery, cut: Cut) -> dict[str, Any]:
         "length": cut.length,
         "nextOffset": cut.next_offset,
         "laterSegments": [_file(found.directory, name) for name in cut.dropped],
+        **_intact(loss),
+        "firstTimestamp": _known(loss.first_timestamp),
+        "lastTimestamp": _known(loss.last_timestamp),
+    }
+
+
+def _intact(loss: Loss) -> dict[str, Any]:
+    return {
         "intactBatches": loss.batches,
         "intactRecords": loss.records,
         "firstOffset": _known(loss.first_offset),
         "lastOffset": _known(loss.last_offset),
-        "firstTimestamp": _known(loss.first_timestamp),
-        "lastTimestamp": _known(loss.last_timestamp),
     }
 
 
@@ -45,25 +52,14 @@ def _salvage(found: "Salvage") -> Iterator[dict[str, Any]]:
     for file, cut in found.cuts:
         loss = found.intact.get((file, cut.position))
         row = {
+            "type": "damage" if loss is None else "leftOut",
             "code": cut.code,
             "file": _file(found.directory, file),
             "position": cut.position,
             "length": cut.length,
             "message": cut.message,
         }
-        if loss is None:
-            yield {"type": "damage"} | row
-            continue
-        yield (
-            {"type": "leftOut"}
-            | row
-            | {
-                "intactBatches": loss.batches,
-                "intactRecords": loss.records,
-                "firstOffset": _known(loss.first_offset),
-                "lastOffset": _known(loss.last_offset),
-            }
-        )
+        yield row if loss is None else row | _intact(loss)
     if found.cuts or found.repaired or found.moved:
         yield {
             "type": "salvage",

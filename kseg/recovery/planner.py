@@ -44,7 +44,6 @@ from kseg.stores.regular_files import first_bytes
 if TYPE_CHECKING:
     from kseg.recovery.salvage.salvage import Salvage
 
-
 # Reports the findings of a recovery: removed bytes, remaining damage, segments that were not scanned.
 
 MAX_REMAINS = 5
@@ -158,7 +157,7 @@ class RecoveryMessages:
 
 def node_file_problems(directory: str) -> Iterator[str]:
     """Yields a sentence for each such file; nothing if the directory is not of KRaft."""
-    metadata = os.path.join(directory, f"{METADATA_TOPIC}-0")
+    metadata = os.path.join(directory, METADATA_PARTITION)
     if not trees.isdir(metadata):
         return
     for path, read, help_ in (

@@ -68,10 +68,11 @@ class Root:
         for name in CHECKPOINTS:
             beyond = {key: end for key, end in ends.items() if self.offsets[name].get(key, -1) > end}
             changed = log_starts if name == LOG_STARTS else beyond
-            reason = "pointed beyond the end of a log"
+            is_wanted, reason = bool(changed), "pointed beyond the end of a log"
             if name in self.unreadable:
+                is_wanted = replaces_unreadable
                 reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
-            if replaces_unreadable if name in self.unreadable else changed:
+            if is_wanted:
                 entries = {**self.offsets[name], **changed}
                 rows = [OffsetCheckpoint(*key, offset) for key, offset in entries.items()]
                 plan.write(name, [build_offset_checkpoint(rows)], reason)

@@ -291,7 +291,7 @@ class PartitionLoad:
         """Truncates the .log, and records what is removed."""
         loss, length = self._loss(segment, position), segment.size - position
         self.cuts.append(Cut(segment.log, position, length, next_offset, loss=loss))
-        removed = Removed(position, length, reason, *offsets_of_loss(loss), loss.records)
+        removed = Removed(position, length, reason, *loss.offsets, loss.records)
         self.workspace.truncate(segment.log, position, reason, [removed])
 
     def _loss(self, segment: BrokerSegment, position: int) -> Loss:
@@ -400,7 +400,7 @@ class PartitionLoad:
         if self.cuts:
             self.cuts[-1].loss.add(loss)
         for suffix in SEGMENT_SUFFIXES:
-            removed = [Removed(0, segment.size, reason, *offsets_of_loss(loss), loss.records)] if suffix == LOG else []
+            removed = [Removed(0, segment.size, reason, *loss.offsets, loss.records)] if suffix == LOG else []
             self.workspace.delete(segment.stem + suffix, reason, removed)
         if self.start.era.keeps_snapshot_of_each_segment:
             self.producers.delete_snapshot(base, reason)
@@ -472,8 +472,3 @@ def _end_of_v2(rows: memoryview, count: int, known: int) -> int:
         if rows[at + BATCH_MAGIC] >= MAGIC_V2:
             return int(rows[at + BATCH_LAST_OFFSET]) + 1
     return known
-
-
-def offsets_of_loss(loss: Loss) -> tuple[int | None, int | None]:
-    """Returns the first and last lost offset, None if there are none."""
-    return (loss.first_offset, loss.last_offset) if loss.first_offset >= 0 else (None, None)

@@ -41,6 +41,11 @@ class Loss:
     last_timestamp: int = -1
     code: str = ""
 
+    @property
+    def offsets(self) -> tuple[int | None, int | None]:
+        """The first and last lost offset, None if there are none."""
+        return (self.first_offset, self.last_offset) if self.first_offset >= 0 else (None, None)
+
     def add(self, other: "Loss") -> None:
         """Adds a loss that follows this one."""
         self.batches += other.batches

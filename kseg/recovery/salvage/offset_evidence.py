@@ -52,8 +52,6 @@ class OffsetEvidence:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._scratch = Scratch()
-        self._by_mark: dict[_Mark, int] | None = None
-        self._transactional: dict[int, bool] = {}
 
     @cached_property
     def remembered(self) -> frozenset[tuple[int, int]]:
@@ -82,29 +80,35 @@ class OffsetEvidence:
                 return found
         return None
 
+    @property
     def transactional(self) -> dict[int, bool]:
-        """Returns for each producer of the snapshots whether it writes transactions: a marker was seen, or one is open.
-        Producers of which the snapshots disagree are missing."""
-        return self._transactional if self._producers is not None else {}
+        """Whether each producer of the snapshots writes transactions: a marker was seen, or a transaction is open.
+        Producers about which the snapshots disagree are missing."""
+        return self._in_snapshots[1]
 
     @property
     def _producers(self) -> dict[_Mark, int]:
-        if self._by_mark is None:
-            self._by_mark, several, mixed = {}, set[_Mark](), set[int]()
-            for name in self._snapshots():
-                items = list(read_producer_snapshot(self._workspace.read(name)))
-                for entry in () if problems_of(items) else entries_of(items):
-                    mark = _Mark(*entry[:3], entry.offset_delta, entry.timestamp)
-                    if entry.has_batch and self._by_mark.setdefault(mark, entry.last_offset) != entry.last_offset:
-                        several.add(mark)
-                    is_transactional = max(entry.coordinator_epoch, entry.current_txn_first_offset) >= 0
-                    if self._transactional.setdefault(entry.producer_id, is_transactional) != is_transactional:
-                        mixed.add(entry.producer_id)
-            for mark in several:
-                del self._by_mark[mark]
-            for producer_id in mixed:
-                del self._transactional[producer_id]
-        return self._by_mark
+        return self._in_snapshots[0]
+
+    @cached_property
+    def _in_snapshots(self) -> tuple[dict[_Mark, int], dict[int, bool]]:
+        """Last offsets by mark, and whether producers write transactions; without those that differ by snapshot."""
+        offsets, transactional = dict[_Mark, int](), dict[int, bool]()
+        several, mixed = set[_Mark](), set[int]()
+        for name in self._snapshots():
+            items = list(read_producer_snapshot(self._workspace.read(name)))
+            for entry in () if problems_of(items) else entries_of(items):
+                mark = _Mark(*entry[:3], entry.offset_delta, entry.timestamp)
+                if entry.has_batch and offsets.setdefault(mark, entry.last_offset) != entry.last_offset:
+                    several.add(mark)
+                is_transactional = max(entry.coordinator_epoch, entry.current_txn_first_offset) >= 0
+                if transactional.setdefault(entry.producer_id, is_transactional) != is_transactional:
+                    mixed.add(entry.producer_id)
+        for mark in several:
+            del offsets[mark]
+        for producer_id in mixed:
+            del transactional[producer_id]
+        return offsets, transactional
 
     def _snapshots(self) -> list[str]:
         """Returns the newest snapshots within the limit."""

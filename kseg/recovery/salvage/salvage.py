@@ -14,7 +14,7 @@ from kseg.changes.plan import Plan, Range, Removed
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.logdir.belonging import FOREIGN_BATCHES, ForeignSegment, foreign_segments, index_fits
-from kseg.recovery.broker.loading import PartitionLoad, offsets_of_loss
+from kseg.recovery.broker.loading import PartitionLoad
 from kseg.recovery.broker.losses import Loss, intact_in
 from kseg.recovery.broker.remains import Remaining, remaining
 from kseg.recovery.broker.segments import BrokerSegment
@@ -321,7 +321,7 @@ class SalvageLoad(PartitionLoad):
                 self._load_parts(draft)
                 yield from draft.layout().headers()
 
-        return transaction_conflicts(headers, self._evidence.transactional())
+        return transaction_conflicts(headers, self._evidence.transactional)
 
     def _offsets_in_replica(self, _prints: set[bytes]) -> dict[bytes, int]:
         """Returns the first offsets of batches in another replica; nothing, because there is none."""
@@ -422,9 +422,7 @@ class SalvageLoad(PartitionLoad):
             sum(bool(part.head) for part in draft.layout()) if draft.name and draft.has_repaired_headers else 0
         )
         self._removed[draft.file] = [
-            Removed(
-                cut.position, cut.length, f"{cut.code}: {cut.message}", *offsets_of_loss(loss), loss.records or None
-            )
+            Removed(cut.position, cut.length, f"{cut.code}: {cut.message}", *loss.offsets, loss.records or None)
             for cut, loss in zip(listed, losses, strict=True)
         ]
         return self._removed[draft.file]

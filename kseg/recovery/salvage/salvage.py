@@ -187,8 +187,8 @@ class SalvageLoad(PartitionLoad):
         self._foreign: dict[str, ForeignSegment] = {}
         self._others: list[SegmentDraft] = []
         """Files that make no segment."""
-        self._removed: dict[str, list[Removed]] = {}
-        """The removed ranges by file."""
+        self._removed: dict[SegmentDraft, list[Removed]] = {}
+        """The removed ranges of its file, for each segment: a new one may have the name of another's file."""
         self._result = Salvage(workspace.directory, Plan(workspace.directory), 0)
         self._gaps: list[tuple[int, int]] = []
         self._accepted = accepted_gaps(workspace.directory)
@@ -406,8 +406,8 @@ class SalvageLoad(PartitionLoad):
 
     def _recorded(self, draft: SegmentDraft) -> list[Removed]:
         """Adds a segment to the result, once. Returns the removed ranges of its file."""
-        if draft.file in self._removed:
-            return self._removed[draft.file]
+        if draft in self._removed:
+            return self._removed[draft]
         found, cuts = self._result, draft.contents.cuts
         listed = sorted(cuts.listed, key=lambda cut: cut.position)
         losses = intact_in(draft.contents.path, listed, self._scratch)
@@ -421,11 +421,11 @@ class SalvageLoad(PartitionLoad):
         found.repaired += (
             sum(bool(part.head) for part in draft.layout()) if draft.name and draft.has_repaired_headers else 0
         )
-        self._removed[draft.file] = [
+        self._removed[draft] = [
             Removed(cut.position, cut.length, f"{cut.code}: {cut.message}", *loss.offsets, loss.records or None)
             for cut, loss in zip(listed, losses, strict=True)
         ]
-        return self._removed[draft.file]
+        return self._removed[draft]
 
     def _is_moved(self, part: SalvagedBatches) -> bool:
         """Whether batches come from another place in the partition."""

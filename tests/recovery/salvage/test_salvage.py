@@ -340,6 +340,18 @@ def test_whole_segments_in_each_others_files(tmp_path: Path) -> None:
     assert read(partition) == {0: first, 46: second}
 
 
+def test_damage_of_a_file_whose_name_another_segment_gets_is_told(tmp_path: Path) -> None:
+    first, second, third, fourth = (real_batches(base) for base in (0, 46, 76, 116))
+    broken = bytearray(fourth[-1])
+    broken[-20] ^= 255
+    partition = make(tmp_path / "a-0", {0: [*first, *third], 46: second, 76: [*fourth[:-1], bytes(broken)]})
+    found = salvage(partition)
+    assert read(partition) == {0: first, 46: second, 76: third, 116: fourth[:-1]}
+    at = sum(map(len, fourth[:-1]))
+    assert [(file, cut.position, cut.length) for file, cut in found.cuts] == [(f"{76:020d}.log", at, len(broken))]
+    assert found.moved == 1
+
+
 def test_a_wrong_base_offset_is_mended(tmp_path: Path) -> None:
     batches = real_batches(0)
     partition = make(tmp_path / "a-0", {0: [*batches[:4], at_offset(batches[4], 7_000_000), *batches[5:]]})

@@ -135,7 +135,7 @@ def _recorded(directory: str) -> Ranges:
         numbers = [integer(word, 64) for word in line.split(" ", 2)]
         first, last = numbers if len(numbers) == 2 else (None, None)
         if first is None or last is None or not 0 <= first <= last <= MAX_OFFSET:
-            raise KsegError(f"{path}: {line[:80]!r} is no range of offsets; nothing was changed: move the file away")
+            raise KsegError(f"{path}: {line[:80]!r} is no range of offsets; move the file away to go on")
         found.append((first, last))
     if version != _VERSION or count != str(len(found)):
         raise KsegError(f"{path}: is no record of accepted gaps, or only a part of one; move it away to go on")

@@ -5,6 +5,7 @@ Sources: MetaPropertiesEnsemble, KafkaRaftServer, LogManager, ReplicaManager of 
 
 import base64
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
@@ -304,7 +305,7 @@ class _Start:
             yield "level quick reads too little"
         if ignored and any(KINDS[code].start for code in ignored):
             yield "--ignore omits findings that may prevent it"
-        if any(root in failure for failure in self._report.failures for root in node.roots):
+        if any(_names(failure, root) for failure in self._report.failures for root in node.roots):
             yield "not everything could be read"
         if node.is_kraft and node.metadata is None:
             yield f"{METADATA_PARTITION} is not here: the only controller would begin an empty cluster"
@@ -327,6 +328,11 @@ class _Start:
 def _root_of(file: str, node: _Node) -> str | None:
     """Returns the directory of the node that holds a file."""
     return next((root for root in node.roots if file == root or file.startswith(root.rstrip("/") + "/")), None)
+
+
+def _names(text: str, path: str) -> bool:
+    """Whether a text has a path or one below it, and not only a longer name."""
+    return re.search(re.escape(path.rstrip("/")) + r"(?![\w.-])", text) is not None
 
 
 def _sentence(finding: Finding) -> str:

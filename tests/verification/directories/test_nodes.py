@@ -2,11 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kseg.errors import PathError
 from kseg.output.findings.totals import start_text
 from kseg.segment.survey import QUICK
+from kseg.verification.directories import directory_tree
 from verification.log_directories import OTHER_ID, REAL, Checked, check_node, copied, edited, kraft, second
 from verification.partitions import spans
 
@@ -66,6 +69,24 @@ def test_another_node_in_server_properties(node: tuple[Path, Path]) -> None:
     found = check_node(node[0], server="node.id=7")
     assert set(found.serious) >= {"node-identity-mismatch"}
     assert "server.properties is 7" in found.one("node-identity-mismatch").message
+
+
+def test_a_failure_below_a_directory_with_a_longer_name_is_another_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    a, b = kraft(tmp_path, OFFSETS), kraft(tmp_path / "other", OFFSETS).rename(tmp_path / "logs2")
+    edited(b, node_id="2", directory_id="CBBBBBBBQACAAAAAAAAAAQ")
+    judge = directory_tree.judge_partition
+
+    def judge_readable(directory: str, *rest: Any) -> object:
+        if directory == str(b / OFFSETS):
+            raise PathError(f"{directory}: Permission denied")
+        return judge(directory, *rest)
+
+    monkeypatch.setattr(directory_tree, "judge_partition", judge_readable)
+    found = check_node(a, b)
+    assert (len(found.report.failures), starts(found)) == (1, [True, None])
 
 
 def test_nodes_that_are_checked_in_one_go(tmp_path: Path) -> None:

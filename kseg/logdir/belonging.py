@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -223,7 +224,7 @@ def _state_of(directory: str) -> BrokerState:
 class _Partition:
     def __init__(self, directory: str, broker: BrokerState, scratch: Scratch) -> None:
         self._directory, self._broker, self._scratch = directory, broker, scratch
-        names = file_names(directory)
+        self._names = file_names(directory)
         files = [file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None]
         self._end = broker.recovery_point if broker.was_clean else None
         """The log end that a clean stop has recorded."""
@@ -231,8 +232,6 @@ class _Partition:
         self._segments = [_Segment(*pair) for pair in zip(files, [*behind, self._end], strict=False)]
         self._listed: dict[int, dict[int, int]] = {}
         """The last offset of each producer, by the offset of the snapshot."""
-        self._marks = _Wanted(self._read_snapshots(names))
-        self._epochs = self._read_epochs(names)
 
     def foreign(self) -> list[ForeignSegment]:
         for segment in self._segments:
@@ -252,12 +251,16 @@ class _Partition:
                 found.append(ForeignSegment(segment.file.path, *numbers, evidence, copies))
         return found
 
-    # Reading
+    # Reading. Side files only if a segment is walked: most partitions are only searched for copies.
 
-    def _read_snapshots(self, names: Iterable[str]) -> Iterator[tuple[int, ProducerStateEntry]]:
+    @cached_property
+    def _marks(self) -> _Wanted:
+        return _Wanted(self._read_snapshots())
+
+    def _read_snapshots(self) -> Iterator[tuple[int, ProducerStateEntry]]:
         """Yields the last batches of producers by offset, from the newest readable snapshots."""
         seen, left = set[tuple[int, ...]](), _MAX_SNAPSHOT_BYTES
-        for name in sorted((name for name in names if name.endswith(SNAPSHOT)), reverse=True):
+        for name in sorted((name for name in self._names if name.endswith(SNAPSHOT)), reverse=True):
             path = os.path.join(self._directory, name)
             with suppress(PathError, OSError), open_source(path) as source:
                 left -= source.size
@@ -273,9 +276,10 @@ class _Partition:
                         seen.add(entry[:5])
                         yield entry.last_offset, entry
 
-    def _read_epochs(self, names: Iterable[str]) -> list[tuple[int, int]]:
+    @cached_property
+    def _epochs(self) -> list[tuple[int, int]]:
         """Returns start offset and epoch of each entry of a whole leader-epoch-checkpoint."""
-        if LEADER_EPOCHS not in names:
+        if LEADER_EPOCHS not in self._names:
             return []
         with suppress(PathError, OSError), open_source(os.path.join(self._directory, LEADER_EPOCHS)) as source:
             items = list(read_leader_epochs(source.buffer[: min(source.size, _MAX_SNAPSHOT_BYTES)]))
@@ -298,13 +302,13 @@ class _Partition:
         """Yields the intact batches that continue the batch before or lead on to the next one, with a record for each
         offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong."""
         batches = self._intact_batches(source, segment)
+
+        def links(one: _Batch | None, two: _Batch | None) -> bool:
+            if one is None or two is None:
+                return False
+            return two.first == one.last + 1 or (segment.is_sparse and two.first > one.last)
+
         while held := list(islice(batches, _HELD)):
-
-            def links(one: _Batch | None, two: _Batch | None) -> bool:
-                if one is None or two is None:
-                    return False
-                return two.first == one.last + 1 or (segment.is_sparse and two.first > one.last)
-
             for before, batch, behind in zip([None, *held], held, [*held[1:], None], strict=False):
                 is_linked = links(before, batch) or links(batch, behind)
                 if (is_linked and (batch.is_filled or segment.is_sparse)) or segment.batches == 1:

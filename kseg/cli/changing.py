@@ -104,14 +104,16 @@ def _run_change(
 
 
 def _check_topics(paths: Sequence[str], notices: Notices) -> None:
-    """Raises PathError if one of several names given as --topic is that of no topic; warns of globs without a match."""
+    """Raises PathError if a name given as --topic is that of no topic; warns of globs without a match, unless no topic
+    matches at all: the command reports that."""
     topics = click.get_current_context().params.get("topics") or ()
     places = places_at(paths) if topics else {}
     names, globs = unknown_topics(chain.from_iterable(places.values()), topics) if places else ([], [])
     if names:
         raise PathError(f"no partition of a topic that --topic names: {', '.join(names)}")
-    for glob in globs if len(globs) < len(topics) else ():
-        notices.warning(f"no topic matches --topic {glob}")
+    if len(globs) < len(topics):
+        for glob in globs:
+            notices.warning(f"no topic matches --topic {glob}")
 
 
 def write_new(

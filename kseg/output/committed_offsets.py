@@ -248,7 +248,7 @@ class CommittedOffsetsPrinter(Printer):
         )  # fmt: skip
         yield self._paint(f"{offsets}: {of_groups}, {of_partitions}", bold=True)
         if outside := sum(map(self._is_outside, found)):
-            yield self._paint(f"outside of the log, from its start to its end: {outside:,}", "red")
+            yield self._paint(f"outside of the log: {outside:,}", "red")
         if self._pending:
             yield f"in open transactions, not counted: {self._pending:,}"
         for line in self._doubts():

@@ -85,8 +85,8 @@ def command(
 ) -> int:
     """Print the batches and records of segments (.log, .kafka, .checkpoint).
 
-    Text equals the output of kafka-dump-log.sh 4.4, but continues after damage. JSON is one object a line and loses no
-    byte. Exit status 1: damage, a wrong checksum or undecodable records were found.
+    Text equals the output of kafka-dump-log.sh 4.4, but continues after damage. JSON is one object per line and loses
+    no byte. Exit status 1: damage, a wrong checksum or undecodable records were found.
     """
     as_page = form == "html"
     remote = RemoteChoice(read_private_keys(private_keys), topics)

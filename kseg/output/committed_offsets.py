@@ -1,4 +1,4 @@
-"""Prints the committed offsets of consumer groups: a table, or one JSON object a line.
+"""Prints the committed offsets of consumer groups: a table, or one JSON object per line.
 
 All files are read before the first line is written, because a later record can replace, delete or complete an earlier
 one.

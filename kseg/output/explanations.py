@@ -18,7 +18,7 @@ def needs_of(kind: Kind) -> str:
 
 
 def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
-    """Writes the entries of the codes, as text or, for form json, as one object a line."""
+    """Writes the entries of the codes, as text or, for form json, as one object per line."""
     if form == "json":
         from kseg.formats.json_values import encode
 

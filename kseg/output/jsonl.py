@@ -1,4 +1,4 @@
-"""The JSON form of a dump: one object a line, with Kafka's own camelCase keys, lossless for any bytes.
+"""The JSON form of a dump: one object per line, with Kafka's own camelCase keys, lossless for any bytes.
 
 Bytes are a string if they are UTF-8, otherwise ``{"base64": …}``; null is null. Fields that a format lacks are absent;
 fields that exist but are unset are null.

@@ -1,4 +1,4 @@
-"""Records as JSON Lines: one object a line, keys in the order that ``kseg dump --format json`` promises.
+"""Records as JSON Lines: one object per line, keys in the order that ``kseg dump --format json`` promises.
 
 Only mandatory escapes are used. Bytes are a string if they are strict UTF-8 (no surrogates, no over-long forms), else
 ``{"base64":"..."}``; a missing key or value is null. A field that the format lacks is absent, an unset field is null.

@@ -224,7 +224,7 @@ class TextPlans(PlanPrinter):
 
 
 class JsonPlans(PlanPrinter):
-    """Prints one object a line; the last one is the summary."""
+    """Prints one object per line; the last one is the summary."""
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:

@@ -115,7 +115,7 @@ class TextRebuilds(RebuildPrinter):
 
 
 class JsonRebuilds(RebuildPrinter):
-    """Prints one object a line; the last one is the summary."""
+    """Prints one object per line; the last one is the summary."""
 
     def _put(self, row: RebuiltRow) -> None:
         if row.is_made:

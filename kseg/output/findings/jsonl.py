@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class JsonFindings(FindingsPrinter):
-    """Prints one object a line; the last one is the summary. ``sort``: the field by which partitions are sorted."""
+    """Prints one object per line; the last one is the summary. ``sort``: the field by which partitions are sorted."""
 
     def __init__(self, sink: Sink, sort: str | None = None, least: str = INFO) -> None:
         super().__init__(sink, least)

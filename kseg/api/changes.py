@@ -143,7 +143,7 @@ def reindex(
 ) -> Plan:
     """Plans new index files, byte for byte as a broker builds them; ``snapshots``: also producer snapshots."""
     from kseg.recovery.options import ReindexOptions
-    from kseg.recovery.reindex_planner import ReindexPlanner
+    from kseg.recovery.reindexing import ReindexPlanner
 
     _check(change, ChangeArguments)
     options = ReindexOptions(snapshots, _era(change.get("era")), index_interval_bytes, topics=_topics(change) or ())
@@ -194,8 +194,8 @@ def retain(
     None means the topic's setting, or a broker's default.
     """
     from kseg.output.changes.retention import retention_printer
-    from kseg.retention.options import RetainOptions
     from kseg.retention.planner import RetentionPlanner
+    from kseg.retention.settings import RetainOptions
 
     _check(change, ChangeArguments)
     options = RetainOptions(

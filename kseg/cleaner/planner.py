@@ -27,7 +27,7 @@ from kseg.logdir.server_properties import with_server
 from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
 from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
-from kseg.releases.cleaner import RANGE_END, CleanerRules
+from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions
 from kseg.sidefiles.checkpoints import (

@@ -13,7 +13,7 @@ from kseg.cleaner.log import CleanerSegment, segments_between
 from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
 from kseg.formats import message_set, record_batch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
-from kseg.releases.cleaner import HIGH_WATERMARK, RANGE_END
+from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.segment.times import show_span
 from kseg.stores.regular_files import open_regular
 

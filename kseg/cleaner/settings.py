@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kseg.releases.cleaner import HIGH_WATERMARK
+from kseg.releases.release import HIGH_WATERMARK
 from kseg.segment.times import DAY_MS
 from kseg.segment.writer import DEFAULT_INDEX_BYTES, DEFAULT_INTERVAL_BYTES, DEFAULT_SEGMENT_BYTES
 
@@ -13,7 +13,7 @@ FOREVER_MS = (1 << 63) - 1
 class CleanerSettings:
     """Times in ms, sizes in bytes; `kseg.cleaner.topic_settings` has the names of these settings for a topic.
 
-    ``memory_bytes``: size limit of the offset map. ``kept_end``: a constant of `kseg.releases.cleaner`.
+    ``memory_bytes``: size limit of the offset map. ``kept_end``: a constant of `kseg.releases.release`.
     ``keeps_format``: v0 and v1 messages are not converted to v2 batches (up to 3.9). ``drops_null_keys``: records
     without a key are removed. ``jobs``: number of threads. ``has_horizons``: tombstones and markers get a delete
     horizon (KIP-534, 3.1 and later); otherwise the file's modification time decides. ``heeds_high_watermark``: cleaning

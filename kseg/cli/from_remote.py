@@ -18,8 +18,7 @@ from kseg.output.changes.rebuilds import LeftOutRow, RebuildFacts, RebuildPrinte
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import RecoverOptions
-from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition
-from kseg.recovery.remote.request import RemoteRequest
+from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition, RemoteRequest
 from kseg.recovery.remote.selection import UnusedSegment
 from kseg.runtime.threads import usable_cores
 from kseg.stores.archives.spool import current_spool

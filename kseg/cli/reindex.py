@@ -15,7 +15,7 @@ from kseg.cli.options import interval_option, jobs_option, topic_option
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.presentation import Presentation
 from kseg.recovery.options import ReindexOptions
-from kseg.recovery.reindex_planner import ReindexPlanner
+from kseg.recovery.reindexing import ReindexPlanner
 
 
 @click.command("reindex", cls=Command)

@@ -31,7 +31,7 @@ class RecordsFile:
         """
         from kseg.formats.rows import Scratch
         from kseg.output.unproven import UnprovenRecords
-        from kseg.recovery.salvage.broken_batches import broken_batches, files_of
+        from kseg.recovery.salvage.segment_sources import broken_batches, files_of
 
         scratch = Scratch()
         with nullcontext() if is_dry else open_sink(self._path) as sink:

@@ -2,14 +2,19 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.changes.root_files import TopicPartition
 from kseg.errors import PathError
+from kseg.formats.rows import Scratch
+from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.partitions import Partitions
+from kseg.recovery.workspace import BrokerRefusesError, Workspace
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.sidefiles.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
@@ -18,7 +23,119 @@ from kseg.sidefiles.checkpoints import (
     build_offset_checkpoint,
     read_offset_checkpoint,
 )
-from kseg.stores.regular_files import read_regular
+from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
+from kseg.sidefiles.partition_metadata import (
+    PARTITION_METADATA,
+    PartitionMetadata,
+    build_partition_metadata,
+    read_partition_metadata,
+)
+from kseg.stores import trees
+from kseg.stores.regular_files import open_regular, read_regular
+
+# Repairs partition.metadata: without it a KRaft broker renames the log to -stray, and a malformed one stops any
+# broker.
+#
+# Sources: PartitionMetadataFile, LogManager.isStrayReplica, UnifiedLog.initializeTopicId of Kafka 4.3.1.
+
+_MAX_BYTES = 1 << 16
+
+
+class TopicIds:
+    """The topic ids of a log directory, by topic. The id ``given`` by the user comes first, then that of the cluster
+    metadata (``by_metadata``), then that of other partitions of the topic."""
+
+    def __init__(
+        self,
+        root: str,
+        given: Callable[[str], str | None] = lambda _topic: None,
+        by_metadata: Callable[[str], str | None] = lambda _topic: None,
+    ) -> None:
+        self.given = given
+        self._by_metadata = by_metadata
+        self._root = root
+        self._partitions: Partitions | None = None
+        self._is_kraft: bool | None = None
+
+    @property
+    def is_kraft(self) -> bool:
+        """Whether a KRaft node has written the log directory; then each partition has the file."""
+        if self._is_kraft is None:
+            self._is_kraft = trees.isdir(os.path.join(self._root, f"{METADATA_TOPIC}-0")) or self._has_node_id()
+        return self._is_kraft
+
+    def _has_node_id(self) -> bool:
+        try:
+            with open_regular(os.path.join(self._root, META_PROPERTIES)) as stream:
+                items = list(read_meta_properties(stream.read(_MAX_BYTES)))
+        except OSError:
+            return False  # no log directory, or none with readable properties
+        return any(isinstance(item, MetaProperties) and item.version == 1 for item in items)
+
+    def find(self, topic: str) -> tuple[str, str] | None:
+        """Returns an id and its source; None if no partition has one, or if they disagree."""
+        if (given := self.given(topic)) is not None:
+            return given, "as it is given"
+        if (known := self._by_metadata(topic)) is not None:
+            return known, f"as in {METADATA_TOPIC}-0"
+        if self._partitions is None:
+            self._partitions = Partitions(Scratch())
+            self._partitions.add(self._root)
+        found = self._partitions.topic_ids(topic)
+        ids = set(found.values())
+        return (ids.pop(), f"as in {topic}-{min(found)}") if len(ids) == 1 else None
+
+
+def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> str:
+    """Writes the file if it is missing, malformed or not the given id. Returns the remaining problem, "" for none.
+
+    ``new_name``: that of the directory afterwards, "" if it stays. Then the id is that of a topic of this name; one of
+    another topic is removed. Raises BrokerRefusesError if the file cannot be read and no id is known.
+    """
+    old_name = os.path.basename(os.path.abspath(workspace.directory))
+    name = new_name or old_name
+    partition = parse_partition_name(name)
+    if partition is None or name != f"{partition[0]}-{partition[1]}" or partition[0] == METADATA_TOPIC:
+        return ""
+    if new_name:
+        _write_new_id(workspace, ids, partition[0], parse_partition_name(old_name))
+        return ""
+    has_file = PARTITION_METADATA in workspace
+    items = list(read_partition_metadata(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES))) if has_file else []
+    current = next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
+    given = ids.given(partition[0])
+    if current is not None and given in (None, current):
+        return ""
+    is_needed = has_file or (ids.is_kraft and any(workspace.size(log) for log in workspace.names(LOG)))
+    if not is_needed and given is None:
+        return ""
+    found = ids.find(partition[0])
+    if found is not None:
+        _write_id(workspace, *found)
+        return ""
+    if has_file:
+        raise BrokerRefusesError(
+            f"{workspace.directory}/{PARTITION_METADATA}: cannot be read: a broker does not start with it; "
+            "--topic-id UUID writes a new one"
+        )
+    return (
+        f"has no {PARTITION_METADATA}, without which a broker begins an empty log in its place; "
+        "--topic-id UUID writes one"
+    )
+
+
+def _write_id(workspace: Workspace, topic_id: str, source: str) -> None:
+    content = build_partition_metadata(PartitionMetadata(0, topic_id))
+    workspace.write(PARTITION_METADATA, [content], f"the id of the topic, {source}")
+
+
+def _write_new_id(workspace: Workspace, ids: TopicIds, topic: str, old_place: tuple[str, int] | None) -> None:
+    """Writes the id of the topic that a directory with a new name belongs to, or removes that of another topic."""
+    found = ids.find(topic)
+    if found is not None:
+        _write_id(workspace, *found)
+    elif old_place is None or old_place[0] != topic:
+        workspace.delete(PARTITION_METADATA, f"is the id of another topic than {topic}")
 
 
 class LogBounds(NamedTuple):

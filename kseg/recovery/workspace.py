@@ -3,18 +3,100 @@
 A file is a real one, perhaps truncated or renamed, or new content. Nothing on disk is changed.
 """
 
+import mmap
 import os
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
-from kseg.recovery.spill import File, spill
 from kseg.sidefiles.entry_windows import EntryWindows
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.unreadable import is_disk_error
+
+# Moves new content that is too large for memory to an unnamed temporary file, mapped until the plan is applied.
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """``origin``: the real file whose first ``size`` bytes these are; None for new content made of ``pieces``."""
+
+    origin: str | None
+    size: int
+    pieces: Pieces = ()
+
+
+def spill(files: Mapping[str, File]) -> dict[str, File]:
+    """Moves the content of files in memory to one temporary file, which is removed together with the last of them.
+
+    Returns the files that were changed. Raises KsegError if TMPDIR has too little space."""
+    import tempfile  # most partitions don't need one
+
+    held = {
+        name: file
+        for name, file in files.items()
+        if not isinstance(file.pieces, Content) and any(isinstance(piece, bytes) for piece in file.pieces)
+    }
+    if not held:
+        return {}
+    try:
+        with tempfile.TemporaryFile() as store:
+            for file in held.values():
+                store.writelines(piece for piece in file.pieces if isinstance(piece, bytes))
+            store.flush()
+            mapped = memoryview(mmap.mmap(store.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        directory = f"{tempfile.gettempdir()}: {error.strerror or error}"
+        raise KsegError(f"{directory}: temporary directory for new indexes (TMPDIR)") from error
+    found, at = {}, 0
+    for name, file in held.items():
+        pieces: list[Piece] = []
+        for piece in file.pieces:
+            if isinstance(piece, bytes):
+                at += len(piece)
+                pieces.append(mapped[at - len(piece) : at])
+            else:
+                pieces.append(piece)
+        found[name] = replace(file, pieces=tuple(pieces))
+    return found
+
+
+# Parses the offset in a file name as brokers do.
+
+_LIMIT = 1 << 63
+
+
+def leading_offset(name: str) -> int | None:
+    """Returns the number before the first dot of a name (LogFileUtils.offsetFromFile); None if there is none."""
+    stem, dot, _ = name.partition(".")
+    digits = stem[1:] if stem[:1] in ("-", "+") else stem
+    if not dot or not (digits.isascii() and digits.isdigit()) or len(digits.lstrip("0")) > 19:
+        return None
+    offset = int(stem)
+    return offset if -_LIMIT <= offset < _LIMIT else None
+
+
+def offset_of(name: str) -> int:
+    """Like `leading_offset`, but raises BrokerRefusesError for a name without a number."""
+    offset = leading_offset(name)
+    if offset is None:
+        raise BrokerRefusesError(f"{name}: its name is no offset: a broker does not start with it; move it away")
+    return offset
+
+
+# Errors for partitions on which a broker does not start.
+
+
+class BrokerRefusesError(KsegError):
+    """A broker would not start on this; the message gives the reason and a remedy."""
+
+
+class TransactionConflictError(BrokerRefusesError):
+    """Batches of a producer contradict each other: one is outside of its open transaction, or two transactions begin at
+    one offset."""
+
 
 _COMPARE_BYTES = 1 << 20
 

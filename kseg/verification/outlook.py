@@ -47,7 +47,7 @@ def outlook_of(partition: "Partition") -> Outlook:
 
 
 def _outlook(partition: "Partition") -> Outlook:
-    from kseg.recovery.broker.start import BrokerStart
+    from kseg.recovery.options import BrokerStart
     from kseg.recovery.salvage.salvage import forecast_salvage  # few partitions are damaged
 
     segments = partition.segments

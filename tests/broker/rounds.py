@@ -15,7 +15,7 @@ from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.logdir.known_topics import KnownTopics
 from kseg.recovery.broker.partition import plan_partition
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
 from kseg.releases.recovery import era_of
 
 BASE = TESTDATA / "log-directories" / "4.3.1-rounds"

@@ -20,8 +20,8 @@ from broker.wrecks import Wreck
 from kseg.changes.apply import apply
 from kseg.changes.lock import locked
 from kseg.recovery.broker.partition import plan_partition
-from kseg.recovery.broker.reindexing import reindex
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.reindexing import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.recovery.workspace import Workspace
 

@@ -25,7 +25,7 @@ from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damage
 from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put, wait_until
 from kseg.changes.apply import apply
 from kseg.logdir.known_topics import KnownTopics
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

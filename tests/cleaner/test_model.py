@@ -11,7 +11,7 @@ from cleaner.building import BatchFields, NewRecord, build_message, build_messag
 from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import files, new_records, records, transactional_log, write_log
 from examples import fewer
-from kseg.releases.cleaner import NO_END, RANGE_END
+from kseg.releases.release import NO_END, RANGE_END
 from segment.reading import items_at
 
 KEYS = st.sampled_from([b"a", b"b", b"c", b"", b"key-of-some-length", b"\0" * 16])

@@ -22,7 +22,7 @@ from kseg.formats.compressing import Target
 from kseg.kernel.compact import judging
 from kseg.kernel.compact.rewriting import seal
 from kseg.limits import FRAMES_PER_CALL
-from kseg.releases.cleaner import NO_END
+from kseg.releases.release import NO_END
 from kseg.segment.writer import SegmentWriter
 from kseg.stores.buffers import Buffers
 from segment.reading import items_at

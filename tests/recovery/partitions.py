@@ -8,7 +8,7 @@ from pathlib import Path
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.broker.partition import Recovery, plan_partition
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"

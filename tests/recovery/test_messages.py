@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from kseg.changes.plan import Plan
+from kseg.recovery.broker.losses import Remaining
 from kseg.recovery.broker.partition import Recovery
-from kseg.recovery.broker.remains import Remaining
-from kseg.recovery.planner import MAX_REMAINS, RecoveryMessages
+from kseg.recovery.messages import MAX_REMAINS, RecoveryMessages
 
 
 class Messages:

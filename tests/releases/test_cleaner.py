@@ -2,8 +2,8 @@
 
 import pytest
 
-from kseg.releases.cleaner import HIGH_WATERMARK, NO_END, RANGE_END, CleanerRules
 from kseg.releases.recovery import era_of
+from kseg.releases.release import HIGH_WATERMARK, NO_END, RANGE_END, CleanerRules
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.releases.retention import LOG_START, SIZE, TIME, RetentionRules
+from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
 
 
 @pytest.mark.parametrize(

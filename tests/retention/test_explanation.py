@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.releases.retention import RetentionRules
-from kseg.retention import explanation
-from kseg.retention.explanation import SegmentExplanation, deciding_record, explain, first_in_future
+from kseg.releases.release import RetentionRules
+from kseg.retention import planner
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
-from kseg.retention.selection import Limits
+from kseg.retention.planner import SegmentExplanation, deciding_record, explain, first_in_future
+from kseg.retention.settings import Limits
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 from retention.partitions import NOW_MS, RETENTION
@@ -128,7 +128,7 @@ def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.Monk
     assert walked == RECORDS[0]
     found = []
     for limit in range(12):
-        monkeypatch.setattr(explanation, "WALK_BATCHES", limit)
+        monkeypatch.setattr(planner, "WALK_BATCHES", limit)
         found.append(deciding_record(segment))
     assert found == sorted(found, key=lambda offset: offset is not None)
     assert set(found) <= {None, walked}

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
-from kseg.releases.retention import RetentionRules
-from kseg.retention.explanation import explain
+from kseg.releases.release import RetentionRules
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
-from kseg.retention.planner import LogStart, with_log_starts
-from kseg.retention.selection import Limits
-from kseg.retention.settings import Asked, settings_of
+from kseg.retention.planner import LogStart, explain, with_log_starts
+from kseg.retention.settings import Asked, Limits, settings_of
 from kseg.sidefiles.checkpoints import OffsetCheckpoint
 from retention.partitions import NOW_MS, RETENTION
 

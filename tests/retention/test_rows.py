@@ -8,12 +8,10 @@ import pytest
 
 from kseg.changes.plan import DELETE, RENAME, Removed
 from kseg.errors import KsegError
-from kseg.releases.retention import RetentionRules
-from kseg.retention.explanation import explain
+from kseg.releases.release import RetentionRules
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
-from kseg.retention.planner import amounts, partition_row, segment_row
-from kseg.retention.selection import Limits
-from kseg.retention.settings import Asked, settings_of
+from kseg.retention.planner import amounts, explain, partition_row, segment_row
+from kseg.retention.settings import Asked, Limits, settings_of
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = RETENTION / "before" / "r-time-half-0"

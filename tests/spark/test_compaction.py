@@ -19,7 +19,7 @@ from cleaner.cleaning import NOW, RETENTION, clean
 from cleaner.partitions import PAIRS, Pair, new_records, transactional_log, write_log
 from kseg.cleaner.reading import DamagedError
 from kseg.errors import KsegError
-from kseg.releases.cleaner import NO_END, RANGE_END
+from kseg.releases.release import NO_END, RANGE_END
 from kseg.spark.compaction import SparkRound
 from kseg.spark.jobs import TaskError
 from spark.cluster import Cluster

@@ -12,7 +12,7 @@ from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan
 from kseg.changes.undo import last_change, purge
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP
 from kseg.stores.archives.mounting import archives_at

@@ -1,6 +1,6 @@
 """Loads a partition as a broker's start does, on a workspace: Kafka's LogLoader.load, step by step.
 
-1. Leftovers: see `kseg.recovery.broker.leftovers`.
+1. Leftovers: see `kseg.recovery.broker.load_steps`.
 2. Index files without a .log are removed. A segment without .index, or with indexes that the era finds wrong, is
    recovered. If the offsets of a segment overflow the 32-bit index, it is split, and the load starts again.
 3. After an unclean stop, segments from the recovery point on are recovered: truncated at the first invalid batch. All
@@ -12,6 +12,7 @@ The rules are those of 4.4; `kseg.releases.recovery` has the differences of earl
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kseg.changes.plan import Removed
 from kseg.errors import UnsupportedError
@@ -30,27 +31,75 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
-from kseg.recovery.broker.epoch_reset import reset_epochs
-from kseg.recovery.broker.index_sanity import index_problem, offset_index_problem
-from kseg.recovery.broker.leftovers import handle_leftovers
-from kseg.recovery.broker.losses import Loss, lost_behind
+from kseg.recovery.broker.load_steps import handle_leftovers, index_problem, offset_index_problem, reset_epochs, split
+from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
-from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
-from kseg.recovery.broker.remains import SegmentRemains
-from kseg.recovery.broker.scan_cache import ScanCache
+from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager, ReplayResult
 from kseg.recovery.broker.segments import BrokerSegment, LogEnd
-from kseg.recovery.broker.splitting import split
-from kseg.recovery.broker.start import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart, Cut
-from kseg.recovery.names import offset_of
-from kseg.recovery.refusal import BrokerRefusesError
-from kseg.recovery.topic_ids import TopicIds, repair_topic_id
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.destination import TopicIds, repair_topic_id
+from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart
+from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, offset_of
 from kseg.releases.recovery import SWAP_RECOVERED
 from kseg.segment.files import segment_stem
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import MARKER_SETS_OFFSET
+
+# Keeps the results of segment scans for a load that scans a segment twice.
+#
+# A broker scans a segment without an index while it loads, and once more after an unclean stop. The second scan
+# differs only if the producers at the segment's base do, because an earlier segment has made a new snapshot of them.
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """The result of a scan that began with these ``producers`` (`ProducerStateManager.fingerprint`): the ``files`` of
+    the segment afterwards, its leader ``epochs`` with their start offsets, and the snapshot at its end: offset, name
+    and file."""
+
+    producers: int
+    files: tuple[File | None, ...]
+    epochs: list[tuple[int, int]]
+    snapshot: tuple[int, str, File] | None
+
+
+class ScanCache:
+    """Scans by the name of the .log."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._scans: dict[str, ScanResult] = {}
+
+    def knows(self, segment: BrokerSegment) -> bool:
+        """Whether the segment was scanned before."""
+        return segment.log in self._scans
+
+    def keep(
+        self, segment: BrokerSegment, producers: int, epochs: list[tuple[int, int]], manager: ProducerStateManager
+    ) -> None:
+        """Stores a scan. ``producers``: `ProducerStateManager.fingerprint` at the segment's base; ``manager`` has the
+        state at its end."""
+        offset = manager.end_offset
+        name = manager.offsets.get(offset)
+        snapshot = (offset, name, self._workspace.files[name]) if name is not None else None
+        self._scans[segment.log] = ScanResult(producers, self._files(segment), epochs, snapshot)
+
+    def recall(
+        self, segment: BrokerSegment, producers: int, manager: ProducerStateManager
+    ) -> list[tuple[int, int]] | None:
+        """Returns the epochs of a stored scan with the same input, and restores its snapshot; None if there is none."""
+        scan = self._scans.get(segment.log)
+        if scan is None or scan.producers != producers or scan.files != self._files(segment):
+            return None
+        if scan.snapshot is not None:
+            offset, name, file = scan.snapshot
+            self._workspace.restore(name, file, SNAPSHOT_REASON)
+            manager.offsets[offset] = name
+        return scan.epochs
+
+    def _files(self, segment: BrokerSegment) -> tuple[File | None, ...]:
+        return tuple(self._workspace.files.get(segment.name(kind)) for kind in SEGMENT_SUFFIXES)
 
 
 class _OverflowError(Exception):

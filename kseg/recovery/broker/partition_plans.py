@@ -15,9 +15,8 @@ from kseg.changes.plan import Content, Pieces
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG
 from kseg.recovery.broker.partition import Recovery, plan_partition
-from kseg.recovery.broker.start import BrokerStart
-from kseg.recovery.spill import File, spill
-from kseg.recovery.workspace import SPILL_BYTES, Workspace
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.workspace import SPILL_BYTES, File, Workspace, spill
 from kseg.signals import restore_defaults
 from kseg.stores import trees
 

@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kseg.errors import UnsupportedError
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.control import parse_control
+from kseg.formats.decompressed import DecompressionError
+from kseg.formats.record_batch import ABORT, COMMIT
+from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import SNAPSHOT
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_BASE_TIMESTAMP,
     BATCH_COORDINATOR_EPOCH,
@@ -25,12 +29,11 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.state.producer_table import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.recovery.broker.markers import BadMarkerError, read_marker
-from kseg.recovery.names import leading_offset
-from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era
+from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
+from kseg.segment.items import TIMESTAMP_TYPES, records_of
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.hash_order import hash_map_order
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -44,6 +47,60 @@ from kseg.sidefiles.producer_snapshot import (
 from kseg.sidefiles.producer_state import MAX_PRODUCERS, Abort, Event, ProducerStates
 from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
+
+# Reads transaction markers as a broker's producer replay does, including malformed ones with a right checksum.
+#
+# Sources: ProducerAppendInfo.append, EndTransactionMarker, DefaultRecordBatch.iterator of Kafka 4.3.1.
+
+_CREATE_TIME = TIMESTAMP_TYPES.index("CreateTime")
+
+
+class Marker(NamedTuple):
+    """``type`` is ABORT or COMMIT; ``timestamp`` in ms."""
+
+    type: int
+    coordinator_epoch: int
+    timestamp: int
+
+
+class BadMarkerError(Exception):
+    """The first record of a control batch is no transaction marker.
+
+    ``is_invalid_record``: its bytes are no record (InvalidRecordException). Then a scan truncates the log after the
+    batch, and a replay stops the broker. For any other reason both stop the broker.
+    """
+
+    def __init__(self, reason: str, is_invalid_record: bool) -> None:
+        super().__init__(reason)
+        self.is_invalid_record = is_invalid_record
+
+
+def read_marker(data: bytes, scratch: Scratch) -> Marker:
+    """Returns the marker of a control batch, whose record count is at least one. Raises BadMarkerError."""
+    batch = RecordBatch(data, 0, len(data), MAGIC_V2, True, scratch)
+    count, is_compressed = batch.header.record_count, batch.header.codec != 0
+    if count < 0:
+        raise BadMarkerError(f"it counts {count} records", True)
+    first = None
+    try:
+        for rows in batch.rows():
+            if first is None:
+                first = next(records_of(rows, _CREATE_TIME))
+            if count > 1 and not is_compressed:
+                break  # a broker reads only the first record
+    except UndecodableError as error:
+        raise BadMarkerError(str(error), not isinstance(error.__cause__, DecompressionError)) from error
+    if first is None:
+        raise BadMarkerError("it has no record", True)
+    control, value = parse_control(first.key, first.value), first.value
+    if control.type_id is None:
+        raise BadMarkerError(control.error or "", first.key is not None)
+    if control.type_id not in (ABORT, COMMIT):
+        raise BadMarkerError(f"its type is {control.type_id}, which is neither ABORT nor COMMIT", False)
+    if control.error is not None:
+        raise BadMarkerError(control.error, value is not None and len(value) >= 2 and value[0] >= 128)
+    return Marker(control.type_id, control.fields["coordinatorEpoch"], first.timestamp or 0)
+
 
 SNAPSHOT_REASON = "producer state at this offset"
 _LARGEST_BYTES = HEADER_BYTES + MAX_PRODUCERS * ENTRY.size

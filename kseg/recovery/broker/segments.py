@@ -7,11 +7,20 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.byte_types import BytesLike
 from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
+from kseg.kernel.layout.headers import (
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_CRC,
+    MAGIC_V2,
+    V2_ATTRIBUTES,
+    V2_CRC,
+)
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -19,27 +28,191 @@ from kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
+    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_SIZE,
+    FRAME_STATE,
     FRAME_WIDTH,
+    ROW_OFFSET,
     be32,
     sum_of,
 )
+from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.kernel.state import indexing
-from kseg.recovery.broker.accepted import AcceptedBatches
 from kseg.recovery.broker.epoch_cache import EpochChanges
-from kseg.recovery.broker.index_builder import IndexBuilder, first_offset_of
 from kseg.recovery.broker.producer_state import ReplayResult
-from kseg.recovery.names import leading_offset
-from kseg.recovery.refusal import BrokerRefusesError
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.recovery import Era
-from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
+from kseg.segment.batches import Message
+from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
+from kseg.segment.parts import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
+from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.unreadable import unreadable_error
+from kseg.stores.windows import LARGEST_WINDOW_BYTES, Windows
+
+# Builds the offset and time index of a segment from its batches as a broker's recovery does.
+
+
+class IndexBuilder(SegmentIndexes):
+    """Builds indexes by the rules of an era; ``path`` is the path of the .log, for messages."""
+
+    def __init__(self, base_offset: int, interval_bytes: int, era: Era, path: str) -> None:
+        super().__init__(
+            base_offset, interval_bytes, era.uses_first_offset, era.has_time_index, not era.checks_offset_range
+        )
+        self._era, self._path = era, path
+        self._scratch: list[Scratch] = []  # one, once a message must be decompressed
+
+    def add(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> tuple[int, int]:
+        """Adds batches. Returns a status of `kseg.kernel.state.indexing` and the number of batches added.
+
+        ``read`` returns bytes of the .log by position and length. Raises BrokerRefusesError if a broker needs the first
+        offset of a message and cannot decompress it.
+        """
+        if self._era.uses_first_offset:
+            self._open_messages(headers, read)
+        return self.take(headers.rows, headers.count)
+
+    def _open_messages(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> None:
+        """Finds the first offset of compressed v0 and v1 messages that will be indexed."""
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        if min(rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()) >= 0:
+            return
+        last, interval = self._state.last_position, self._state.interval
+        for i, position in enumerate(rows[BATCH_POSITION:end:BATCH_WIDTH].tolist()):
+            if position - last <= interval:
+                continue
+            last, at = position, i * BATCH_WIDTH
+            if rows[at + BATCH_FIRST_OFFSET] < 0 and rows[at + BATCH_MAGIC] < MAGIC_V2:
+                self._scratch = self._scratch or [Scratch()]
+                data = read(position, rows[at + BATCH_SIZE])
+                magic = rows[at + BATCH_MAGIC]
+                rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, magic, self._scratch[0], self._path)
+
+
+def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, path: str) -> int:
+    """Returns the offset of the first record of a v0 or v1 message in the .log ``path``. Raises BrokerRefusesError if
+    it cannot be decompressed."""
+    try:
+        message = Message(data, position, len(data), magic, True, scratch)
+        for found in message.rows():
+            if found.count:
+                return int(found.rows[ROW_OFFSET])
+    except UndecodableError:
+        pass  # reported below, as a message without records is
+    raise BrokerRefusesError(
+        f"{path}: the message at position {position} cannot be opened, and a broker that looks for its first offset "
+        "does not start; --full scans the log and cuts it at a wrong checksum, --mode salvage keeps what is intact"
+    )
+
+
+# Reads the batches of a segment that a broker's recovery accepts, up to the first that it rejects.
+#
+# Rules: Kafka's FileLogInputStream and RecordBatch.ensureValid. Only the size and the outer checksum count. Unlike
+# kseg's readers, a broker does not check the magic byte of v2, which no checksum covers: any magic above 2 is read as
+# v2.
+
+
+class AcceptedBatches:
+    """Iterates over `HeaderRows` of a source's first ``size`` bytes; ``position`` is the end of the accepted batches.
+
+    ``max_size``: max.message.bytes of a broker that treats larger messages as corrupt; such a broker does not know v2,
+    whose checksum is at another place. ``jobs`` threads read a large file.
+    """
+
+    def __init__(
+        self, source: Source, size: int, position: int = 0, max_size: int | None = None, jobs: int = 1
+    ) -> None:
+        self._source = source
+        self._size = size
+        self._max_size = max_size
+        self._max_magic = 127 if max_size is None else 1
+        self._jobs = jobs
+        self.position = position
+
+    def __iter__(self) -> Iterator[HeaderRows]:
+        for found in self._intact():
+            kept = self._known(found.rows, self._below_limit(found.rows, found.count))
+            if kept:
+                yield HeaderRows(found.rows, kept)
+            if kept < found.count:
+                self.position = found.rows[kept * BATCH_WIDTH + BATCH_POSITION]
+                return
+
+    def _intact(self) -> Iterator[HeaderRows]:
+        """Yields batches with right checksums, up to the first wrong one."""
+        extent = self._source.extent
+        if is_worth_parts(self._size - self.position, self._jobs):
+            for reached, some in in_parts(extent, self.position, self._size, self._jobs, self._reading):
+                self.position = reached
+                yield from some
+        while self.position < self._size:
+            windows = Windows(extent, self.position, self._size, walk=False)
+            yield from _headers_in(windows)
+            self.position = windows.position
+            found = self._beyond_windows()
+            if found is None:
+                return
+            self.position += found.rows[BATCH_SIZE]
+            yield found
+
+    def _reading(self) -> Callable[[int, int], tuple[int, list[HeaderRows]]]:
+        buffers = Buffers()
+
+        def part(start: int, end: int) -> tuple[int, list[HeaderRows]]:
+            windows = Windows(self._source.extent, start, end, walk=False, buffers=buffers)
+            found = list(_headers_in(windows))
+            return windows.position, found
+
+        return part
+
+    def _below_limit(self, rows: memoryview, count: int) -> int:
+        """Returns the number of batches before the first that is larger than an old broker's max.message.bytes."""
+        if self._max_size is None:
+            return count
+        sizes = rows[BATCH_SIZE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        return next((i for i, size in enumerate(sizes) if size - ENTRY_OVERHEAD > self._max_size), count)
+
+    def _known(self, rows: memoryview, count: int) -> int:
+        """Returns the number of batches before the first with a magic that the broker does not know."""
+        if self._max_magic > 1:
+            return count
+        magics = rows[BATCH_MAGIC : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        return next((i for i, magic in enumerate(magics) if magic > self._max_magic), count)
+
+    def _beyond_windows(self) -> HeaderRows | None:
+        """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
+        magic, or one that is larger than the largest window."""
+        head = bytes(self._source.buffer[self.position : self.position + HEADER_BYTES])
+        if len(head) < HEADER_BYTES or head[ENTRY_MAGIC] > self._max_magic:
+            return None
+        magic = head[ENTRY_MAGIC]
+        size, is_v2 = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD, magic >= MAGIC_V2
+        if size > self._size - self.position or (self._max_size is not None and size - ENTRY_OVERHEAD > self._max_size):
+            return None
+        if not (size > LARGEST_WINDOW_BYTES or (magic > MAGIC_V2 and size >= HEADER_BYTES)):
+            return None
+        data: BytesLike = self._source.buffer[self.position : self.position + size]
+        if is_v2:
+            is_right = crc32c(data[V2_ATTRIBUTES:]) == int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
+        else:
+            is_right = crc32(data[ENTRY_MAGIC:]) == int.from_bytes(head[LEGACY_CRC:ENTRY_MAGIC], "big")
+        if not is_right:
+            return None
+        rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)
+        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, magic, CRC_RIGHT
+        read_headers(data, frame, 1, False, self.position, rows)
+        return HeaderRows(rows, 1)
+
+
+def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
+    for rows, count, _ in windows.headers():
+        yield HeaderRows(rows, count)
+
 
 LARGEST_POSITION = 0x7FFFFFFF
 

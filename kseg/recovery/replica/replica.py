@@ -14,11 +14,14 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.recovery.broker.segments import LARGEST_POSITION
-from kseg.recovery.broker.start import BrokerStart
-from kseg.recovery.names import leading_offset
-from kseg.recovery.replica.agreement import Agreement, MissingBatches, Offer, ReplicasDivergeError, Unmatched
-from kseg.recovery.replica.conflicting_offsets import (
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.replica.agreement import (
+    Agreement,
     ConflictingOffset,
+    MissingBatches,
+    Offer,
+    ReplicasDivergeError,
+    Unmatched,
     conflicting_offsets,
     copy_headers,
     offsets_here,
@@ -31,7 +34,7 @@ from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, run_sa
 from kseg.recovery.salvage.segment_assembly import new_segment
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata

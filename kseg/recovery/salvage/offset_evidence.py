@@ -17,10 +17,9 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_LAST_OFFSET_DELTA
 from kseg.kernel.records.plain import sequence_after
-from kseg.recovery.names import leading_offset
 from kseg.recovery.salvage.header_repair import offsets_of
 from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, leading_bytes
-from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace
+from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_snapshot import read_producer_snapshot

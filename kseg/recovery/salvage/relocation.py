@@ -12,12 +12,10 @@ from contextlib import ExitStack
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
 from kseg.recovery.broker.segments import LARGEST_POSITION
-from kseg.recovery.salvage.compressed_messages import offsets_inside
-from kseg.recovery.salvage.header_repair import fingerprint, only_one_bit_away, with_first_offset
+from kseg.recovery.salvage.header_repair import fingerprint, offsets_inside, only_one_bit_away, with_first_offset
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import is_one_batch
-from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
-from kseg.recovery.salvage.segment_contents import MisplacedRun
+from kseg.recovery.salvage.parts import MisplacedRun, SalvagedBatches, batch_of, batches_of
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source

@@ -15,26 +15,19 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.logdir.belonging import FOREIGN_BATCHES, ForeignSegment, foreign_segments, index_fits
 from kseg.recovery.broker.loading import PartitionLoad
-from kseg.recovery.broker.losses import Loss, intact_in
-from kseg.recovery.broker.remains import Remaining, remaining
+from kseg.recovery.broker.losses import Loss, Remaining, intact_in, remaining
 from kseg.recovery.broker.segments import BrokerSegment
-from kseg.recovery.broker.start import EPOCHS_REPAIRED, BrokerStart
-from kseg.recovery.names import leading_offset
-from kseg.recovery.refusal import BrokerRefusesError, TransactionConflictError
-from kseg.recovery.salvage.epoch_repair import repair_epochs
-from kseg.recovery.salvage.layout import Layout
+from kseg.recovery.destination import TopicIds
+from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
-from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection
+from kseg.recovery.salvage.parts import NO_OFFSET, SalvagedBatches, SegmentContents, batch_of, batches_of
+from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection, transaction_conflicts
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import Assembled, assemble, new_segment
-from kseg.recovery.salvage.segment_contents import NO_OFFSET, SegmentContents
-from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.segment_draft import Layout, SegmentDraft, repair_epochs
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import remove_broker_leftovers, segment_sources
-from kseg.recovery.salvage.transaction_conflicts import transaction_conflicts
-from kseg.recovery.topic_ids import TopicIds
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
 from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage

@@ -5,20 +5,518 @@ Each file is read once; if names and contents agree, this is enough. Otherwise t
 segment has other bounds than its name says.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
+from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.suffixes import LOG
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
+from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.salvage.offset_claims import OffsetClaims, is_plain, mark_continuing
-from kseg.recovery.salvage.overflow import overflow
-from kseg.recovery.salvage.parts import Parts
-from kseg.recovery.salvage.segment_bounds import SegmentBounds, bounds_by_name, segment_bounds
-from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
+from kseg.recovery.salvage.parts import (
+    BATCH_WEIGHT,
+    EXCESS_OFFSETS,
+    Cuts,
+    MisplacedRun,
+    Parts,
+    SalvagedBatches,
+    SegmentContents,
+    batches_of,
+    leading_bytes,
+)
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
-from kseg.segment.files import segment_stem
+from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA
+from kseg.stores.source import open_source
+
+# Chooses among batches that claim the same offsets so that most records are kept.
+#
+# This is weighted interval scheduling over pieces: runs of batches with contiguous offsets. Overlapping pieces are
+# first cut where another one begins or ends, so that only the conflicting batches are decided on.
+
+_RECORD_BITS = 60
+
+
+class OffsetInterval(NamedTuple):
+    """Batches at ``[start, end)`` of the file number ``source``, with offsets ``first`` to ``last``.
+
+    ``preference`` decides between equal numbers of records: the higher one is kept. ``is_loose``: a single batch
+    outside the offsets of its file, with no neighbour that continues to it; its offset may be wrong.
+    """
+
+    first: int
+    last: int
+    source: int
+    start: int
+    end: int
+    records: int
+    batches: int = 1
+    preference: int = 0
+    is_loose: bool = False
+
+
+def schedule(pieces: Iterable[OffsetInterval]) -> list[OffsetInterval]:
+    """Returns the kept pieces by offset: no two overlap, and no other choice has more records.
+
+    Between choices with equal numbers, the preferences of the pieces decide, then source number and position.
+    """
+    ordered = sorted(pieces, key=lambda piece: (piece.last, piece.first, piece.source, piece.start))
+    lasts = [piece.last for piece in ordered]
+    best, before = [0], list[int]()
+    for i, piece in enumerate(ordered):
+        before.append(bisect_left(lasts, piece.first, 0, i))
+        best.append(max(best[i], _weight(piece) + best[before[i]]))
+    chosen, i = list[OffsetInterval](), len(ordered)
+    while i:
+        if best[i] == best[i - 1]:
+            i -= 1
+        else:
+            chosen.append(ordered[i - 1])
+            i = before[i - 1]
+    return chosen[::-1]
+
+
+def _weight(piece: OffsetInterval) -> int:
+    records = max(piece.records, 1)
+    return (records << _RECORD_BITS) + records * piece.preference
+
+
+def overlapping_clusters(pieces: Iterable[OffsetInterval]) -> Iterator[list[OffsetInterval]]:
+    """Yields the pieces by offset, in groups that overlap directly or through others."""
+    cluster, reached = list[OffsetInterval](), -1
+    for piece in sorted(pieces):
+        if cluster and piece.first > reached:
+            yield cluster
+            cluster = []
+        cluster.append(piece)
+        reached = max(reached, piece.last) if len(cluster) > 1 else piece.last
+    if cluster:
+        yield cluster
+
+
+def cut_at_conflicts(
+    pieces: Iterable[OffsetInterval], batches_of: Callable[[OffsetInterval], Iterator[OffsetInterval]]
+) -> list[OffsetInterval]:
+    """Returns the pieces; overlapping ones are cut where others begin or end. ``batches_of`` yields the batches of a
+    piece."""
+    found: list[OffsetInterval] = []
+    for cluster in overlapping_clusters(pieces):
+        cuts = sorted({piece.first for piece in cluster} | {piece.last + 1 for piece in cluster})
+        for piece in cluster:
+            is_cut = bisect_right(cuts, piece.first) < bisect_right(cuts, piece.last)
+            found += _joined(batches_of(piece), cuts) if is_cut else [piece]
+    return found
+
+
+def _joined(batches: Iterator[OffsetInterval], cuts: list[int]) -> Iterator[OffsetInterval]:
+    """Yields the batches of a piece, joined between cuts; a batch that contains a cut is a piece of its own."""
+    held: OffsetInterval | None = None
+    for batch in batches:
+        at = bisect_left(cuts, batch.first)
+        begins = at < len(cuts) and cuts[at] == batch.first
+        holds = bisect_right(cuts, batch.first) < bisect_right(cuts, batch.last)
+        if held is not None and (begins or holds):
+            yield held
+            held = None
+        if holds:
+            yield batch
+        elif held is None:
+            held = batch
+        else:
+            held = held._replace(
+                last=batch.last, end=batch.end, records=held.records + batch.records, batches=held.batches + 1
+            )
+    if held is not None:
+        yield held
+
+
+# Collects the offsets that the files of a partition claim, and chooses between batches that claim the same ones.
+
+_CONTINUES, _IS_NAMED, _EPOCH_AGREES = 4, 2, 1
+"""Preferences between batches that claim the same offsets and have equal numbers of records: the batch is not loose;
+the file's name is the offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
+
+
+def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
+    """Whether no evidence contradicts the offsets of a misplaced run. A batch that exactly fills the gap between its
+    neighbours in the file is in its place, whatever its offset says, unless it continues the segment before."""
+    part = run.part
+    if run.expected >= 0 or run.doubt or not 0 <= part.first <= part.last <= part.first + LARGEST_DELTA * run.batches:
+        return False
+    if run.batches > 1 or kept.base < 0 or run.continues:
+        return True
+    i = kept.parts.at_position(part.start)
+    start = kept.parts[i].last + 1 if i >= 0 else kept.base
+    stop = kept.parts[i + 1].first if i + 1 < len(kept.parts) else kept.limit + 1
+    is_exact = stop - start == part.last - part.first + 1 and (not kept.is_last or i + 1 < len(kept.parts))
+    return not is_exact or part.first == start
+
+
+def mark_continuing(kept: Sequence[SegmentContents]) -> None:
+    """Marks the first batches of files that continue the segment before. ``kept``: of files, sorted by name."""
+    for before, one in pairwise(kept):
+        for run in one.misplaced[:1]:
+            ends = before.parts[-1].last if len(before.parts) else -1
+            run.continues = run.part.start == 0 and 0 <= ends == run.part.first - 1
+
+
+def _is_loose(kept: SegmentContents, run: MisplacedRun) -> bool:
+    """Whether a misplaced run is loose, as in `OffsetInterval`."""
+    parts, part = kept.parts, run.part
+    if run.batches > 1 or not len(parts):
+        return False
+    i = parts.at_position(part.start)
+    leads_on = i >= 0 and (parts[i].end, parts[i].last + 1) == (part.start, part.first)
+    is_led_from = i + 1 < len(parts) and (parts[i + 1].start, parts[i + 1].first) == (part.end, part.last + 1)
+    return not (leads_on or is_led_from)
+
+
+def _far_offset(kept: Sequence[SegmentContents]) -> int:
+    """Returns a limit far above the offsets of batches in their places; a single batch beyond it may have a wrong
+    offset."""
+    ends = [one.parts[len(one.parts) - 1].last for one in kept if len(one.parts)]
+    ends += [run.part.last for one in kept for run in one.misplaced if run.batches > 1]
+    return 2 * max(ends, default=LAST_OFFSET)
+
+
+def _expect_at_base(kept: Sequence[SegmentContents]) -> None:
+    """Records that the first batch of a file is expected at the offset in the file's name, if it continues another
+    file's batches there, and conflicts with them at its own offset."""
+    suspects = [
+        (one, run)
+        for one in kept
+        for run in one.misplaced
+        if one.base >= 0 and run.part.start == 0 and run.batches == 1 and is_plain(one, run)
+    ]
+    ids = {id(run) for _, run in suspects}
+    claims = [one.parts[i] for one in kept if suspects for i in range(len(one.parts))]
+    claims += [run.part for one in kept for run in one.misplaced if is_plain(one, run) and id(run) not in ids]
+    claims.sort(key=lambda part: part.first)
+    firsts = [part.first for part in claims]
+    reached = list(accumulate((part.last for part in claims), max))
+
+    def is_claimed(first: int, last: int) -> bool:
+        i = bisect_right(firsts, last)
+        return i > 0 and reached[i - 1] >= first
+
+    for one, run in suspects:
+        first, last = run.part.first, run.part.last
+        leads_on = is_claimed(one.base - 1, one.base - 1) and not is_claimed(one.base, one.base + last - first)
+        if leads_on and is_claimed(first, last):
+            run.expected = one.base
+
+
+def _doubt_ends(kept: Sequence[SegmentContents], sources: Sequence[SegmentSource]) -> None:
+    """Marks single batches with more offsets than records as doubtful, if a file with the offset after these records in
+    its name begins with a batch there."""
+    begins = {
+        source.base
+        for one, source in zip(kept, sources, strict=True)
+        if source.is_named and any((p.start, p.first) == (0, source.base) for p in _first_parts(one))
+    }
+    for one in kept:
+        for run in one.misplaced:
+            part, behind = run.part, run.part.first + run.records
+            is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
+            if is_wide and behind in begins and is_plain(one, run) and _is_v2(one.path, part):
+                run.doubt = EXCESS_OFFSETS
+
+
+def _first_parts(kept: SegmentContents) -> list[SalvagedBatches]:
+    """Returns parts of a file, including the one at its start."""
+    return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(run.part for run in kept.misplaced[:1])]
+
+
+def _is_v2(path: str, part: SalvagedBatches) -> bool:
+    with open_source(path) as source:
+        return leading_bytes(source, part, ENTRY_MAGIC + 1)[ENTRY_MAGIC] >= MAGIC_V2
+
+
+class OffsetClaims:
+    """``kept``: the contents of each of the ``sources``; ``epochs``: those of leader-epoch-checkpoint.
+
+    ``chosen``: the kept batches by offset.
+    """
+
+    def __init__(self, kept: Sequence[SegmentContents], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
+        self._kept, self._epochs = kept, epochs
+        self._repaired: dict[tuple[int, int], SalvagedBatches] = {}
+        _expect_at_base(kept)
+        _doubt_ends(kept, sources)
+        self._far = _far_offset(kept)
+        pieces = [piece for number, one in enumerate(kept) for piece in self._pieces(number, one, sources[number])]
+        self._all = cut_at_conflicts(pieces, self._batches)
+        self.chosen = schedule(self._all)
+
+    def outweighed(self) -> Iterator[OffsetInterval]:
+        """Yields the pieces that lose to batches with more records in other files."""
+        chosen, stays = self.chosen, set(self.chosen)
+        lasts = [piece.last for piece in chosen]
+        for piece in self._all:
+            if piece in stays:
+                continue
+            i, rivals = bisect_left(lasts, piece.first), 0
+            while i < len(chosen) and chosen[i].first <= piece.last:
+                rivals += chosen[i].records * (chosen[i].source != piece.source)
+                i += 1
+            if rivals > piece.records:
+                yield piece
+
+    def firsts(self, piece: OffsetInterval) -> Iterator[int]:
+        """Yields the first offsets of the batches of a piece."""
+        return (batch.first for batch in self._batches(piece))
+
+    def _pieces(self, number: int, kept: SegmentContents, source: SegmentSource) -> Iterator[OffsetInterval]:
+        parts = kept.parts
+        batches = [max(weight // BATCH_WEIGHT, 1) for weight in parts.weights]
+        found = [(parts[i], parts.records[i], batches[i], False) for i in range(len(parts))]
+        plain = [run for run in kept.misplaced if is_plain(kept, run)]
+        for run in plain:
+            is_far = run.batches == 1 and run.part.first > self._far
+            found.append((run.part, run.records, run.batches, is_far or _is_loose(kept, run)))
+        is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
+        for part, records, count, is_loose in found:
+            if part.head:
+                self._repaired[number, part.start] = part
+            preference = _CONTINUES * (not is_loose) + _IS_NAMED * is_named
+            ends = (part.first, part.last, number, part.start, part.end)
+            yield OffsetInterval(*ends, records, count, preference, is_loose)
+
+    def _batches(self, piece: OffsetInterval) -> Iterator[OffsetInterval]:
+        plain = SalvagedBatches(piece.start, piece.end, piece.first, piece.last)
+        with open_source(self._kept[piece.source].path) as source:
+            for batch in batches_of(source, self._repaired.get((piece.source, piece.start), plain)):
+                head = leading_bytes(source, batch, HEADER_BYTES)
+                records = span = batch.last - batch.first + 1
+                preference = piece.preference & (_CONTINUES | _IS_NAMED)
+                if head[ENTRY_MAGIC] >= MAGIC_V2:
+                    count = be32(head, V2_COUNT)
+                    records = count if 0 <= count <= span else span
+                    preference += _EPOCH_AGREES * (be32(head, V2_LEADER_EPOCH) == self._epoch_at(batch.first))
+                ends = (batch.first, batch.last, piece.source, batch.start, batch.end)
+                yield OffsetInterval(*ends, records, 1, preference, piece.is_loose)
+
+    def _epoch_at(self, offset: int) -> int:
+        """Returns the leader epoch of an offset by the checkpoint, -1 if unknown."""
+        return next((one.epoch for one in reversed(self._epochs.entries) if one.start_offset <= offset), -1)
+
+
+# Determines the segments of a partition from the batches in its files, because a file name alone proves nothing.
+#
+# A name is right if no batch crosses its offset and the file has most of the kept batches from there on. Later
+# batches in other files make segments of their own, which begin at their first batches; scattered batches are added
+# to the segment before them.
+
+
+class SegmentBounds(NamedTuple):
+    """A segment from ``base`` to the next base offset ``behind``, None for the last. ``source``: the number of the file
+    that it is made of, None for a new one."""
+
+    base: int
+    source: int | None
+    behind: int | None = None
+
+
+class _Name(NamedTuple):
+    """The base offset in the name of a source."""
+
+    base: int
+    source: int
+
+
+def bounds_by_name(sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
+    """Returns the segments by the file names."""
+    return _rising(SegmentBounds(*name) for name in _names(sources))
+
+
+def segment_bounds(chosen: Sequence[OffsetInterval], sources: Sequence[SegmentSource]) -> list[SegmentBounds]:
+    """Returns the segments, sorted. ``chosen``: all kept batches by offset."""
+    names = _names(sources)
+    own_names = {name.source: name.base for name in names}
+    firm = [
+        piece
+        for piece in chosen
+        if not piece.is_loose
+        or _is_below_all(piece, names)
+        or piece.first < own_names.get(piece.source, -1) <= piece.last  # no other segment could hold it
+    ]
+    names = [name for name in names if _may_be_right(name, firm, chosen)]
+    bases: dict[int, int] = {}  # by source
+    idle: list[_Name] = []
+    rest: list[tuple[_Name | None, list[OffsetInterval]]] = []
+    for name, pieces in _between(names, firm):
+        held = 0 if name is None else _held_by(name.source, pieces)
+        if name is not None and held:
+            bases[name.source] = name.base
+        elif name is not None and not pieces:
+            idle.append(name)
+        for number, (_, same) in enumerate(groupby(pieces[held:], key=lambda piece: piece.source)):
+            rest.append((None if held or number else name, list(same)))
+    main: dict[int, int] = {}
+    for number, (_, group) in enumerate(rest):
+        source = group[0].source
+        if source not in bases and (source not in main or _records(group) > _records(rest[main[source]][1])):
+            main[source] = number
+    found = []
+    for number, (name, group) in enumerate(rest):
+        source = group[0].source
+        if main.get(source) == number:
+            bases[source] = _base(sources[source], group[0], firm) if name is None else name.base
+        elif name is not None:
+            found.append(SegmentBounds(name.base, None))
+    found += [SegmentBounds(base, source) for source, base in bases.items()]
+    found += [SegmentBounds(*name) for name in idle if name.source not in bases]
+    if firm and firm[0].first < min(bounds.base for bounds in found):
+        found.append(SegmentBounds(firm[0].first, None))
+    return _rising(found)
+
+
+def _names(sources: Sequence[SegmentSource]) -> list[_Name]:
+    named = enumerate(sources)
+    return sorted(_Name(source.base, n) for n, source in named if source.is_named and source.base is not None)
+
+
+def _rising(bounds: Iterable[SegmentBounds]) -> list[SegmentBounds]:
+    found = sorted(bounds, key=lambda one: one.base)
+    ends = [*(one.base for one in found), None][1:]
+    return [one._replace(behind=behind) for one, behind in zip(found, ends, strict=True)]
+
+
+def _is_below_all(piece: OffsetInterval, names: Sequence[_Name]) -> bool:
+    """Whether a batch of the first file is below the offset in its name: then no other segment could contain it."""
+    return bool(names) and piece.source == names[0].source and piece.first < names[0].base
+
+
+def _may_be_right(name: _Name, firm: Sequence[OffsetInterval], chosen: Sequence[OffsetInterval]) -> bool:
+    """Whether no batch crosses the offset in a name. If no batch of the file is kept: and no other file is on both
+    sides of it."""
+    i = bisect_left(firm, name.base, key=lambda piece: piece.first)
+    around = firm[i - 1 : i + 1] if 0 < i < len(firm) else ()
+    is_same = any(before.source == behind.source for before, behind in pairwise(around))
+    is_joined = any((one.last + 1, one.end) == (two.first, two.start) for one, two in pairwise(around))
+    if _lies_inside(name.base, firm) or (is_same and is_joined):
+        return False
+    if any(piece.source == name.source for piece in firm):
+        return True
+    return not is_same and not _lies_inside(name.base, chosen)
+
+
+def _lies_inside(offset: int, pieces: Sequence[OffsetInterval]) -> bool:
+    """Whether an offset is above the first and not above the last offset of a piece."""
+    i = bisect_right(pieces, offset, key=lambda piece: piece.first) - 1
+    return i >= 0 and pieces[i].first < offset <= pieces[i].last
+
+
+def _between(
+    names: Sequence[_Name], firm: Sequence[OffsetInterval]
+) -> Iterable[tuple[_Name | None, Sequence[OffsetInterval]]]:
+    """Yields the pieces before the first name, and from each name to the next."""
+    starts = [bisect_left(firm, name.base, key=lambda piece: piece.first) for name in names]
+    for name, (start, end) in zip([None, *names], pairwise([0, *starts, len(firm)]), strict=True):
+        yield name, firm[start:end]
+
+
+def _held_by(source: int, pieces: Sequence[OffsetInterval]) -> int:
+    """Returns how many of the first pieces make a segment of a source: it has at least half of their records, and the
+    last piece."""
+    own = total = held = 0
+    for number, piece in enumerate(pieces, 1):
+        total += piece.records
+        own += piece.records * (piece.source == source)
+        if piece.source == source and 2 * own >= total:
+            held = number
+    return held
+
+
+def _records(group: Sequence[OffsetInterval]) -> int:
+    return sum(piece.records for piece in group)
+
+
+def _base(source: SegmentSource, piece: OffsetInterval, firm: Sequence[OffsetInterval]) -> int:
+    """Returns the base offset of a segment that begins with the batches of a piece."""
+    i = bisect_left(firm, piece.first, key=lambda one: one.first)
+    reached = firm[i - 1].last if i else -1
+    return source.base if source.base is not None and reached < source.base <= piece.first else piece.first
+
+
+# Splits segments whose offsets overflow the 32-bit index. The log cleaner of old releases left such segments
+# (KAFKA-6264).
+
+_MIN_BATCHES = 2
+"""Least number of batches that make a segment; a single one may have a wrong offset."""
+
+
+def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
+    """Removes the batches that overflow the segment's index from its misplaced runs. Returns the segments made of them.
+
+    These batches come after all that are in their places, and rise. ``next_base``: base offset of the next segment,
+    None for the last.
+    """
+    kept = draft.contents
+    if kept.limit < kept.base + LARGEST_DELTA:
+        return []
+    groups = list(_groups(_tail(draft, next_base), kept.limit, next_base))
+    # Without a cleaner nothing explains such distances between offsets.
+    if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _MIN_BATCHES:
+        return []
+    taken = {id(run) for group in groups for run in group}
+    kept.misplaced = [run for run in kept.misplaced if id(run) not in taken]
+    made = [draft]
+    for group in groups:
+        base = group[0].part.first
+        new = replace(
+            kept, path="", base=base, limit=_limit(base, next_base), parts=Parts(base), cuts=Cuts(), misplaced=[],
+            has_repaired=False, has_shared=False,
+        )  # fmt: skip
+        made[-1].contents.is_last = False
+        made.append(SegmentDraft(new, segment_stem(base) + LOG))
+        for run in group:
+            made[-1].put(run.part)
+    return made[1:]
+
+
+def _groups(tail: list[MisplacedRun], limit: int, next_base: int | None) -> Iterator[list[MisplacedRun]]:
+    """Yields groups of misplaced runs, one for each new segment; ``limit``: the last offset that fits in the segment
+    before."""
+    group: list[MisplacedRun] = []
+    for run in tail:
+        if run.part.last > limit:
+            if group:
+                yield group
+            group, limit = [], _limit(run.part.first, next_base)
+        group.append(run)
+    if group:
+        yield group
+
+
+def _batches(group: list[MisplacedRun]) -> int:
+    return sum(run.batches for run in group)
+
+
+def _limit(base: int, next_base: int | None) -> int:
+    return base + LARGEST_DELTA if next_base is None else min(next_base - 1, base + LARGEST_DELTA)
+
+
+def _tail(draft: SegmentDraft, next_base: int | None) -> list[MisplacedRun]:
+    kept, found = draft.contents, list[MisplacedRun]()
+    last = kept.parts[len(kept.parts) - 1] if len(kept.parts) else None
+    position, offset = (last.end, kept.limit) if last else (0, kept.limit)
+    for run in kept.misplaced:
+        part = run.part
+        is_beyond = (
+            part.start >= position
+            and run.expected < 0
+            and offset < part.first <= part.last < part.first + LARGEST_DELTA
+        )
+        if is_beyond and (next_base is None or part.last < next_base):
+            found.append(run)
+            offset = part.last
+    return found
+
 
 _FEW_PARTS = 1000
 """The parts of an intact segment with more parts are not kept in memory; the file is read again if misplaced runs

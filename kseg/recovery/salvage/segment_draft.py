@@ -1,14 +1,177 @@
 """A segment that salvage will write: batches of its own file, and batches of other files between them."""
 
-from bisect import bisect_right, insort
+import struct
+from array import array
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Container, Iterable, Iterator
-from functools import cached_property
+from contextlib import ExitStack
+from functools import cached_property, partial
+from heapq import merge
 
+from kseg.changes.plan import Content, Piece, Range
+from kseg.errors import PathError
+from kseg.formats.rows import int64s
 from kseg.formats.suffixes import LOG, TIME_INDEX
-from kseg.recovery.salvage.layout import Layout
-from kseg.recovery.salvage.parts import Parts, SalvagedBatches, without_batches
-from kseg.recovery.salvage.segment_contents import SegmentContents
+from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2, V2_LEADER_EPOCH
+from kseg.kernel.layout.rows import (
+    BATCH_FIRST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_POSITION,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+)
+from kseg.kernel.scan.headers import read as read_headers
+from kseg.limits import FRAMES_PER_CALL
+from kseg.recovery.broker.segments import AcceptedBatches
+from kseg.recovery.salvage.parts import (
+    PartRow,
+    Parts,
+    SalvagedBatches,
+    SegmentContents,
+    batches_of,
+    leading_bytes,
+    without_batches,
+)
+from kseg.segment.survey import HeaderRows
 from kseg.stores import trees
+from kseg.stores.source import Source, open_source
+
+_LENGTH = struct.Struct(">i")
+_SMALL_BYTES = 1 << 18
+"""Parts up to this size are gathered in memory and read together; one pass for each would take longer."""
+
+
+class Layout:
+    """Parts by offset: ``parts`` of the file at ``path`` and ``extra`` ones, both sorted.
+
+    Positions in `headers` are those in the new file.
+    """
+
+    def __init__(self, path: str, parts: Parts, extra: list[SalvagedBatches]) -> None:
+        self.path = path
+        self.parts = parts
+        self.extra = extra
+        self._walk: Iterator[SalvagedBatches] | None = None
+        self._at = 0
+        self._part: SalvagedBatches | None = None
+
+    def __iter__(self) -> Iterator[SalvagedBatches]:
+        if not self.extra:
+            return iter(self.parts)
+        return merge(self.parts, self.extra, key=lambda part: part.first)
+
+    def rows(self) -> Iterator[PartRow]:
+        """Yields the row of each part; faster than the parts themselves."""
+        if not self.extra:
+            return self.parts.rows()
+        return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
+
+    def __len__(self) -> int:
+        return len(self.parts) + len(self.extra)
+
+    @property
+    def size(self) -> int:
+        return self.parts.size + sum(part.size for part in self.extra)
+
+    @property
+    def last_offset(self) -> int | None:
+        ends = [parts[len(parts) - 1].last for parts in (self.parts, self.extra) if len(parts)]
+        return max(ends, default=None)
+
+    def content(self, name: str) -> Content:
+        """Returns the content, from the file of that name and others; adjacent ranges of a file are one piece."""
+        return Content(partial(self._pieces, name), self.size)
+
+    def _pieces(self, name: str) -> Iterator[Piece]:
+        file, start, end = name, -1, -1
+        for first, last, _, _, head, path in self.rows():
+            if head or (path or name) != file or first != end:
+                if end > start:
+                    yield Range(file, start, end - start)
+                file, start = path or name, first + len(head)
+            if head:
+                yield head
+            end = last
+        if end > start:
+            yield Range(file, start, end - start)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Returns the bytes of a batch; fast if positions rise from call to call."""
+        if self._walk is None or position < self._at:
+            self._walk, self._at, self._part = iter(self), 0, None
+        while self._part is None or position >= self._at + self._part.size:
+            self._at += self._part.size if self._part else 0
+            self._part = next(self._walk)
+        part, skip = self._part, position - self._at
+        with open_source(part.path or self.path) as source:
+            start = part.start + max(skip, len(part.head))
+            return part.head[skip:] + bytes(source.buffer[start : part.start + skip + length])
+
+    def headers(self, position: int = 0) -> Iterator[HeaderRows]:
+        """Yields header rows of the batches from a position on."""
+        with ExitStack() as stack:
+            sources: dict[str, Source] = {}
+            gathered, origin, at = bytearray(), 0, 0
+            for start, end, _, _, head, path in self.rows():
+                size = end - start
+                skip = position - at if position > at else 0
+                if skip < size:
+                    if path not in sources:
+                        sources[path] = stack.enter_context(open_source(path or self.path))
+                    if size > _SMALL_BYTES and not head:
+                        yield from _headers_in(gathered, origin)
+                        gathered = bytearray()
+                        yield from _shifted(sources[path], start, end, at, skip)
+                    else:
+                        if not gathered:
+                            origin = at + skip
+                        gathered += head[skip:]
+                        gathered += bytes(sources[path].buffer[start + max(skip, len(head)) : end])
+                        if len(gathered) >= _SMALL_BYTES:
+                            yield from _headers_in(gathered, origin)
+                            gathered = bytearray()
+                at += size
+            yield from _headers_in(gathered, origin)
+
+
+def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
+    """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout.
+
+    Raises PathError if their lengths are not those of the layout.
+    """
+    at, end = 0, len(data)
+    while at < end:
+        positions, sizes = list[int](), list[int]()
+        while at < end and len(positions) < FRAMES_PER_CALL:
+            size = _LENGTH.unpack_from(data, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD if at + ENTRY_OVERHEAD <= end else 0
+            if not ENTRY_OVERHEAD < size <= end - at:
+                raise PathError("a segment has changed while it was read")
+            positions.append(at)
+            sizes.append(size)
+            at += size
+        count = len(positions)
+        frames, rows = int64s(count * FRAME_WIDTH), int64s(count * BATCH_WIDTH)
+        magics = [data[position + ENTRY_MAGIC] for position in positions]
+        columns = {FRAME_POSITION: positions, FRAME_SIZE: sizes, FRAME_MAGIC: magics, FRAME_STATE: [CRC_RIGHT] * count}
+        for column, values in columns.items():
+            frames[column::FRAME_WIDTH] = memoryview(array("q", values))
+        read_headers(data, frames, count, False, origin, rows)
+        yield HeaderRows(rows, count)
+
+
+def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[HeaderRows]:
+    for found in AcceptedBatches(source, end, start + skip):
+        if at != start:
+            for i in range(found.count):
+                found.rows[i * BATCH_WIDTH + BATCH_POSITION] += at - start
+        yield found
+
 
 MAX_GAPS = 1 << 16
 """Limit of the gaps of a segment that are recorded one by one: `verify` accepts only gaps that are named exactly."""
@@ -198,3 +361,64 @@ def _is_empty(path: str) -> bool:
         return trees.getsize(path) == 0
     except OSError:
         return False
+
+
+# Repairs leader epochs in headers of v2 batches, which no checksum covers.
+#
+# Epochs rise with offsets, so all batches between two batches of an epoch have that epoch.
+
+
+def repair_epochs(draft: SegmentDraft) -> None:
+    """Gives wrong batches of a segment the epoch of the batches around them."""
+    epochs = dict(_wrong(draft.layout()))
+    if epochs:
+        set_epochs(draft, epochs)
+
+
+def set_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
+    """Gives batches of a segment new epochs, by first offset."""
+    path, kept = draft.contents.path, draft.contents
+    parts = Parts(kept.base)
+    for part in _split(kept.parts, epochs, path):
+        parts.append(part)
+    kept.parts, kept.has_repaired = parts, True
+    draft.extra[:] = _split(draft.extra, epochs, path)
+
+
+def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
+    """Yields first offset and right epoch of each batch with a wrong epoch."""
+    before, epoch, first = -1, -1, -1
+    for headers in layout.headers():
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        firsts, epochs, magics = (
+            rows[column:end:BATCH_WIDTH].tolist() for column in (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC)
+        )
+        for next_first, next_epoch, magic in zip(firsts, epochs, magics, strict=True):
+            if 0 <= before == next_epoch != epoch and first >= 0:
+                yield first, before
+                epoch = before
+            before, epoch, first = epoch, next_epoch, next_first if magic == MAGIC_V2 else -1
+
+
+def _split(parts: Iterable[SalvagedBatches], epochs: dict[int, int], path: str) -> Iterator[SalvagedBatches]:
+    """Yields the parts; batches that get a new epoch become parts of their own."""
+    wanted = sorted(epochs)
+    for part in parts:
+        i = bisect_left(wanted, part.first)
+        if i == len(wanted) or wanted[i] > part.last:
+            yield part
+            continue
+        with open_source(part.path or path) as source:
+            held: SalvagedBatches | None = None
+            for batch in batches_of(source, part):
+                if batch.first not in epochs:
+                    held = held._replace(end=batch.end, last=batch.last) if held else batch
+                    continue
+                if held:
+                    yield held
+                head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
+                head = head[:V2_LEADER_EPOCH] + epochs[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
+                yield batch._replace(head=head, why="its leader epoch was repaired")
+                held = None
+            if held:
+                yield held

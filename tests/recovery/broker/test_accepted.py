@@ -14,13 +14,11 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATCH_POSITION, BATCH_WIDTH
 from kseg.kernel.state import indexing
 from kseg.recovery.broker import loading, segments
-from kseg.recovery.broker.accepted import AcceptedBatches
+from kseg.recovery.broker.loading import ScanCache
 from kseg.recovery.broker.partition import plan_partition
-from kseg.recovery.broker.reindexing import reindex
-from kseg.recovery.broker.scan_cache import ScanCache
-from kseg.recovery.broker.segments import BrokerSegment
-from kseg.recovery.refusal import BrokerRefusesError
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
+from kseg.recovery.reindexing import reindex
+from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.segment import parts
 from kseg.stores import windows
 from kseg.stores.source import open_source

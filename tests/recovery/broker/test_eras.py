@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
 from kseg.releases.recovery import Era, era_of
 from kseg.releases.release import NEWEST
 from recovery.partitions import TESTDATA, contents, copy_of, recover

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.reindexing import reindex
 from kseg.recovery.broker.segments import BrokerSegment
-from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.reindexing import reindex
 from kseg.recovery.salvage.salvage import plan_salvage
-from kseg.recovery.workspace import Workspace
+from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.releases.recovery import era_of
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from recovery.partitions import (
@@ -365,7 +364,7 @@ def test_the_active_indexes_of_the_metadata_log_stay_open_since_4_4(
 
 
 def test_a_batch_larger_than_a_window_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kseg.recovery.broker.accepted.LARGEST_WINDOW_BYTES", 64)
+    monkeypatch.setattr("kseg.recovery.broker.segments.LARGEST_WINDOW_BYTES", 64)
     monkeypatch.setattr("kseg.stores.windows.LARGEST_WINDOW_BYTES", 64)
     monkeypatch.setattr("kseg.stores.windows.WINDOW_BYTES", 64)
     directory = make(tmp_path / "orders-0", {0: FIRST})

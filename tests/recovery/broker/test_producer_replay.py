@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kseg.kernel.scan.checksums import crc32c
-from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.workspace import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
 from recovery.partitions import recover

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.workspace import BrokerRefusesError
 from kseg.releases.recovery import era_of
 from recovery.partitions import at_offset, contents, make, real_batches, recover
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.changes.plan import Removed
-from kseg.recovery.refusal import BrokerRefusesError
+from kseg.recovery.workspace import BrokerRefusesError
 from kseg.releases.recovery import era_of
 from recovery.partitions import TESTDATA, contents, recover
 

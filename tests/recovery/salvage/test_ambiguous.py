@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kseg.recovery.broker.reindexing import reindex
-from kseg.recovery.broker.start import BrokerStart
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.reindexing import reindex
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.recovery.salvage.interval_scheduling import OffsetInterval, cut_at_conflicts, schedule
+from kseg.recovery.salvage.segment_assembly import OffsetInterval, cut_at_conflicts, schedule
 
 
 @st.composite

@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
-from kseg.recovery.salvage import segment_contents
-from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of, batches_of, without_batches
-from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
+from kseg.recovery.salvage import parts
+from kseg.recovery.salvage.parts import (
+    Cuts,
+    MisplacedRun,
+    Parts,
+    SalvagedBatches,
+    SegmentContents,
+    batch_of,
+    batches_of,
+    without_batches,
+)
 from kseg.segment.items import Damage
 from kseg.stores.source import open_source
 from recovery.damages import first_offset, last_offset
@@ -176,7 +184,7 @@ def test_what_is_left_without_some_batches(data: st.DataObject, tmp_path_factory
 
 
 def test_the_listed_cuts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment_contents, "MAX_CUTS", 3)
+    monkeypatch.setattr(parts, "MAX_CUTS", 3)
     cuts = Cuts()
     assert not cuts
     expected = [Damage("a", 10 * i, 2, "text") for i in range(5)]

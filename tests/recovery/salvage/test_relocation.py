@@ -8,9 +8,8 @@ import pytest
 from crc32c import crc32c
 
 from kseg.recovery.salvage import relocation
-from kseg.recovery.salvage.parts import Parts, SalvagedBatches
+from kseg.recovery.salvage.parts import Cuts, MisplacedRun, Parts, SalvagedBatches, SegmentContents
 from kseg.recovery.salvage.relocation import Relocation
-from kseg.recovery.salvage.segment_contents import Cuts, MisplacedRun, SegmentContents
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
-from kseg.recovery.refusal import TransactionConflictError
 from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.rejected_batches import Rejection
 from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_salvage, run_salvage
+from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.recovery import era_of
 from kseg.segment.survey import DEEP
 from kseg.verification.path_check import judge_path

@@ -6,7 +6,7 @@ tests/test_docs.py fails where the page is not what this would write.
 from pathlib import Path
 
 from findings_page import sentences, unbroken
-from kseg.symptoms.symptom import SPEAKERS
+from kseg.symptoms.loading import SPEAKERS
 from kseg.symptoms.table import SYMPTOMS
 
 PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-symptoms.7"

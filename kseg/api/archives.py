@@ -73,7 +73,7 @@ def _remote_storage_at(path: str) -> Iterator[None]:
     if not is_mounted_storage(path):
         yield
         return
-    from kseg.logdir.remote_tree import RemoteTree  # few read remote storage
+    from kseg.logdir.remote_partitions import RemoteTree  # few read remote storage
 
     trees.mount(shown(path), RemoteTree(open_objects(path), keys))
     try:

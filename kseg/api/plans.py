@@ -18,7 +18,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording, Reporter
 from kseg.changes.driver.run import MakePlanner, Outcome, check_unchanged, run
 from kseg.errors import KsegError, StoppedHalfwayError
-from kseg.logdir.topic_selection import check_topics, is_of_topics
+from kseg.logdir.topics import check_topics, is_of_topics
 from kseg.output.changes.reporter import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices

@@ -11,7 +11,7 @@ from kseg.cleaner.reading import DamagedError
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.topic_settings import settings_for
 from kseg.errors import KsegError, text_of
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.stores.buffers import Buffers
 
 UNKNOWN = "unknown"

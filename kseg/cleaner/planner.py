@@ -23,9 +23,9 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.space_check import SpaceCheck
 from kseg.cleaner.topic_settings import TOPIC_NAMES, settings_for, shown_settings
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
+from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
 from kseg.logdir.server_properties import with_server
-from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
-from kseg.logdir.topic_selection import MOVED, Topics, warn_left_alone
+from kseg.logdir.topics import MOVED, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores

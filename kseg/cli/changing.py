@@ -14,7 +14,7 @@ from kseg.changes.driver.run import MakePlanner, Outcome, run
 from kseg.changes.plan import Plan
 from kseg.cli.archives import report_problems
 from kseg.errors import PathError, RequestError
-from kseg.logdir.topic_selection import unknown_topics
+from kseg.logdir.topics import unknown_topics
 from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.reporter import ChangeReporter, ChangeSummaryPrinter
 from kseg.output.notices import Notices

@@ -6,7 +6,7 @@ from kseg.cli.engine import Engine, spark_session
 from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, PathError
 from kseg.export.record_files import SKIP_HINT, ExportOptions, export_records
-from kseg.logdir.topic_selection import of_topics
+from kseg.logdir.topics import of_topics
 from kseg.output.presentation import Presentation
 from kseg.output.sink import open_sink
 

@@ -18,7 +18,7 @@ from kseg.conversion.partition import convert_segments
 from kseg.conversion.planner import Requests, check_space_to_rewrite, is_left_alone, report_losses
 from kseg.conversion.rewriting import Conversion, complete, known_gaps, rewrite, segments_of
 from kseg.errors import PathError
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.topics import Topics
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     file_names,

@@ -14,9 +14,8 @@ from kseg.changes.staging import staging
 from kseg.conversion.options import ConversionRequest, ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.rewriting import Conversion, Rewritten, copy_owner_to_files, plan_rewriting, rewrite, segments_of
-from kseg.logdir.known_topics import KnownTopics
-from kseg.logdir.topic_intervals import IntervalMessages, TopicIntervals
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
+from kseg.logdir.topics import KnownTopics, Topics
 from kseg.segment.files import METADATA_TOPIC, SegmentFile, own_name, own_partitions
 from kseg.stores import trees
 

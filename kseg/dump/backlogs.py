@@ -5,8 +5,7 @@ import time
 from typing import Any
 
 from kseg.cleaner.backlog import backlog_of
-from kseg.logdir.log_directory import LogDirectory, directory_around
-from kseg.logdir.partition_state import state_by_name
+from kseg.logdir.log_directory import LogDirectory, directory_around, state_by_name
 from kseg.segment.files import parse_partition_name
 
 

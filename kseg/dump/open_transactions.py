@@ -16,10 +16,15 @@ from kseg.dump.transaction_lines import (
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
-from kseg.logdir.partitions import topic_id_at
-from kseg.logdir.transaction_verdicts import Prepared, judge, prepared
-from kseg.logdir.transactional_ids import TransactionState
-from kseg.logdir.waiting_groups import GroupOffsets, waiting_groups
+from kseg.logdir.coordinators import (
+    GroupOffsets,
+    Prepared,
+    TransactionState,
+    judge,
+    prepared,
+    topic_id_at,
+    waiting_groups,
+)
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile, list_segments

@@ -8,8 +8,7 @@ from itertools import zip_longest
 from kseg.dump.options import DumpOptions
 from kseg.errors import PathError
 from kseg.formats.suffixes import LOG
-from kseg.logdir.lineage import lineage_of, live_segments
-from kseg.logdir.remote_partition import candidates_of
+from kseg.logdir.remote_partitions import candidates_of, lineage_of, live_segments
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
 from kseg.stores.remote.chunk_index import ManifestError

@@ -35,8 +35,7 @@ from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
-    from kseg.logdir.transactional_ids import TransactionState
-    from kseg.logdir.waiting_groups import GroupOffsets
+    from kseg.logdir.coordinators import GroupOffsets, TransactionState
     from kseg.output.side_files.printer import SidePrinter
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
@@ -246,8 +245,7 @@ class Dump:
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
-        from kseg.logdir.transactional_ids import transaction_states
-        from kseg.logdir.waiting_groups import group_offsets
+        from kseg.logdir.coordinators import group_offsets, transaction_states
 
         if (asked := self.options.transaction_state) and not os.path.isdir(asked):
             raise PathError(f"{asked}: no such directory")
@@ -450,7 +448,7 @@ def _expanded(options: DumpOptions, path: str) -> list[str]:
     """Like `expand_path`; of a log directory only the partitions of topics that --topic names. Raises PathError."""
     if not options.remote.topics:
         return expand_path(path)
-    from kseg.logdir.topic_selection import of_topics
+    from kseg.logdir.topics import of_topics
 
     return of_topics([path], options.remote.topics)
 

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kseg.formats.json_values import encode, name_value
-from kseg.logdir.transaction_verdicts import HANGING, Judged, Prepared, abort_command, why_hanging
-from kseg.logdir.waiting_groups import GroupOffset
+from kseg.logdir.coordinators import HANGING, GroupOffset, Judged, Prepared, abort_command, why_hanging
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.quantities import plural
 from kseg.segment.times import show_span

@@ -24,7 +24,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED
 from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
-from kseg.logdir.topic_selection import check_topics
+from kseg.logdir.topics import check_topics
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.parts import PART_BYTES, is_worth_parts
@@ -36,7 +36,7 @@ from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source
 
 if TYPE_CHECKING:
-    from kseg.logdir.remote_tree import LiveSegment
+    from kseg.logdir.remote_partitions import LiveSegment
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ def live_segment_of(file: SegmentFile) -> "LiveSegment | None":
     """Returns the segment of remote storage that is mounted at the file's path; None for other files."""
     if trees.find(file.path) is None:
         return None
-    from kseg.logdir.remote_tree import live_segment_at  # few read remote storage
+    from kseg.logdir.remote_partitions import live_segment_at  # few read remote storage
 
     return live_segment_at(file.path)
 

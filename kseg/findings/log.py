@@ -1,18 +1,50 @@
-"""Findings about the bytes of a segment, and about its offsets from batch to batch."""
+"""The form of an entry of the findings table, and the entries about a log: its bytes, offsets, producers and epochs."""
 
-from kseg.findings.kind import (
-    BROKER,
-    DECISION,
-    DOUBTFUL,
-    DROP_UNDECODABLE,
-    ERROR,
-    FROM_REPLICA,
-    INFO,
-    REPLICA,
-    SALVAGE,
-    WARNING,
-    Kind,
-)
+from typing import NamedTuple
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+SEVERITIES = (ERROR, WARNING, INFO)
+
+REPLICA, TOPIC_ID, DECISION, BROKER = "replica", "topic id", "decision", "broker"
+NEEDS = (REPLICA, TOPIC_ID, DECISION, BROKER)
+"""Preconditions of a repair: another replica, the topic's id, a decision of the user, a running broker or cluster."""
+
+RECOVER, SALVAGE = "kseg recover", "kseg recover --mode salvage"
+REBUILD_EPOCHS = "kseg recover --rebuild-epochs"
+FROM_REPLICA, WITH_TOPIC_ID = "kseg recover --from-replica DIR", "kseg recover --topic-id UUID"
+DROP_UNDECODABLE = "kseg recover --mode salvage --drop-undecodable"
+REINDEX, SNAPSHOTS = "kseg reindex", "kseg reindex --snapshots"
+COMPLETE = "kseg undo --complete"
+
+REFUSED, OFFLINE, DOUBTFUL = "refused", "offline", "doubtful"
+RECOVERED, EMPTIED, DELETED = "recovered", "emptied", "deleted"
+"""Effects on a node's start: it does not start, takes the log directory offline, or may not start; it scans the
+partition, deletes all its segments, or deletes files."""
+
+
+class Kind(NamedTuple):
+    """``means``: the consequences for brokers and consumers.
+
+    ``repair``: the command that repairs it, "" for none. ``needs``: one of NEEDS, None if the command alone repairs it.
+
+    ``is_cut``: a broker's scan truncates the log here. That is the repair if other replicas hold the partition, because
+    the broker fetches the truncated records from them; otherwise salvage. ``is_repaired_alone``: only a command on the
+    partition itself repairs it. ``is_refused``: commands on the log directory are refused until a user has decided.
+    ``start``: the effect on a node's start, "" for none.
+    """
+
+    severity: str
+    sentence: str
+    means: str
+    repair: str = ""
+    needs: str | None = None
+    is_cut: bool = False
+    is_repaired_alone: bool = False
+    is_refused: bool = False
+    start: str = ""
+
+
+# Findings about the bytes of a segment, and about its offsets from batch to batch.
 
 LOG_KINDS: dict[str, Kind] = {
     # Bytes of a .log
@@ -290,5 +322,147 @@ LOG_KINDS: dict[str, Kind] = {
         "Consumers stop here; a broker that scans the segment stops, or takes the log directory offline. Position and "
         "length are those of the batches with such bytes; all other batches were checked. Copy the disk first.",
         SALVAGE,
+    ),
+}
+
+
+PRODUCER_KINDS: dict[str, Kind] = {
+    # Producers and transactions
+    "producer-sequence-gap": Kind(
+        WARNING,
+        "The sequence numbers of a producer do not continue those of its previous batch, in one epoch.",
+        "Records of the producer are missing here, or are here twice: a leader rejects such batches.",
+        FROM_REPLICA,
+        REPLICA,
+    ),
+    "producer-epoch-falls": Kind(
+        WARNING,
+        "A batch of a producer has a lower epoch than its previous batch.",
+        "A fenced instance of the producer wrote it. A leader rejects such batches.",
+        needs=DECISION,
+    ),
+    "coordinator-epoch-falls": Kind(
+        WARNING,
+        "A transaction marker has a lower coordinator epoch than an earlier marker.",
+        "A leader rejects such markers: it may have ended a transaction against the coordinator of that time.",
+        needs=DECISION,
+    ),
+    "bad-control-record": Kind(
+        ERROR,
+        "The control record of a producer's batch cannot be read as a transaction marker.",
+        "A broker that replays this batch for its producer state does not start. read_committed consumers stop.",
+        SALVAGE,
+        start=DOUBTFUL,
+    ),
+    "batch-outside-transaction": Kind(
+        ERROR,
+        "A non-transactional batch comes from a producer with an open transaction.",
+        "A broker that replays this batch for its producer state does not start.",
+        SALVAGE,
+        start=DOUBTFUL,
+    ),
+    "open-transaction": Kind(
+        INFO,
+        "A transaction is open at the end of the log.",
+        "read_committed consumers wait at its first offset until its producer or the coordinator ends it.",
+    ),
+    "hanging-transaction": Kind(
+        WARNING,
+        "A transaction is open longer than brokers allow by default, or a later epoch of its producer writes.",
+        "read_committed consumers wait at its first offset, and the cleaner stops there, until it is aborted with "
+        "kafka-transactions.sh.",
+        needs=BROKER,
+    ),
+    "too-many-producers": Kind(
+        INFO,
+        "There are more producers than kseg tracks.",
+        "Sequences, epochs and transactions of the later producers were not checked.",
+    ),
+    "transaction-index-missing": Kind(
+        ERROR,
+        "A segment holds markers of aborted transactions, but has no .txnindex.",
+        "read_committed consumers get aborted records. A broker does not notice the missing file.",
+        REINDEX,
+    ),
+    "transaction-index-damaged": Kind(
+        ERROR,
+        "A .txnindex cannot be read completely, or has an impossible entry.",
+        "A broker rebuilds it at its start from the segment, or does not start if its version is not 0.",
+        REINDEX,
+        start=DOUBTFUL,
+    ),
+    "transaction-index-incomplete": Kind(
+        ERROR,
+        "An aborted transaction is not in the .txnindex of the segment that holds its marker.",
+        "read_committed consumers get its records.",
+        REINDEX,
+    ),
+    "transaction-index-wrong-entry": Kind(
+        ERROR,
+        "An entry of a .txnindex contradicts the markers in the log.",
+        "read_committed consumers may get aborted records, or miss committed ones.",
+        REINDEX,
+    ),
+    # Snapshots of producers
+    "producer-snapshot-damaged": Kind(
+        WARNING,
+        "A .snapshot cannot be read.",
+        "A broker deletes it, loads the previous one and replays the log from there.",
+        SNAPSHOTS,
+    ),
+    "producer-snapshot-mismatch": Kind(
+        WARNING,
+        "A .snapshot and the log disagree about a producer.",
+        "A broker that loads it may reject the producer's batches, accept duplicates, or keep transactions open.",
+        SNAPSHOTS,
+    ),
+    "producer-snapshot-beyond-end": Kind(
+        ERROR,
+        "A .snapshot has an offset beyond the end of the log.",
+        "The end of the log is lost here, and only another replica has it (kseg recover --from-replica). A broker's "
+        "start silently deletes the snapshot; kseg recover does the same.",
+        RECOVER,
+        DECISION,
+    ),
+    "producer-snapshot-missing": Kind(
+        WARNING,
+        "Batches have producer ids, but there is no .snapshot.",
+        "After a clean shutdown, a broker assumes that there are no producers and no open transactions.",
+        SNAPSHOTS,
+    ),
+    # Leader epochs
+    "leader-epochs-damaged": Kind(
+        ERROR,
+        "leader-epoch-checkpoint cannot be read.",
+        "A broker does not start with this log directory.",
+        REBUILD_EPOCHS,
+        start=OFFLINE,
+    ),
+    "leader-epochs-unsorted": Kind(
+        WARNING,
+        "Epochs or start offsets of leader-epoch-checkpoint do not rise.",
+        "A broker drops entries at its start until they do; followers may truncate too much.",
+        REBUILD_EPOCHS,
+        is_repaired_alone=True,
+    ),
+    "leader-epochs-missing": Kind(
+        WARNING,
+        "Batches have leader epochs, but leader-epoch-checkpoint has none.",
+        "Followers and consumers cannot detect by epochs where logs diverge. A start after a clean shutdown does not "
+        "repair it.",
+        REBUILD_EPOCHS,
+    ),
+    "leader-epochs-mismatch": Kind(
+        WARNING,
+        "leader-epoch-checkpoint has no or a wrong start offset for a leader epoch of the batches.",
+        "Followers and consumers may truncate too much or too little.",
+        REBUILD_EPOCHS,
+        is_repaired_alone=True,
+    ),
+    "leader-epochs-beyond-end": Kind(
+        WARNING,
+        "An entry of leader-epoch-checkpoint starts after the end of the log.",
+        "The log was longer before, or the file belongs to another log. A broker drops the entry at its start.",
+        RECOVER,
     ),
 }

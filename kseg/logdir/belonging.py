@@ -38,8 +38,7 @@ from kseg.kernel.layout.rows import (
     be32,
 )
 from kseg.kernel.records.plain import sequence_after
-from kseg.logdir.log_directory import read_log_directory
-from kseg.logdir.partition_state import BrokerState, state_by_name
+from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
 from kseg.segment.damage import crc_holds
 from kseg.segment.files import (
     SegmentFile,

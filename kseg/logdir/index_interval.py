@@ -1,9 +1,4 @@
-"""Infers index.interval.bytes of a partition from its indexes.
-
-A broker adds an index entry for a batch that begins more than this number of bytes after the previously indexed batch.
-The interval is therefore below each distance between two entries, and at least the distance to the batch before the
-second one, unless the broker was restarted in between or several batches were appended at once.
-"""
+"""Chooses index.interval.bytes of partitions: an option, else the topic's setting, else the interval of the indexes."""
 
 import os
 from collections.abc import Iterator
@@ -14,10 +9,15 @@ from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.suffixes import INDEX, LOG
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import be32
+from kseg.logdir.topics import KnownTopics, Warn
 from kseg.segment.indexes import OFFSET_ENTRY
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
+
+# A broker adds an index entry for a batch that begins more than this number of bytes after the previously indexed
+# batch. The interval is therefore below each distance between two entries, and at least the distance to the batch
+# before the second one, unless the broker was restarted in between or several batches were appended at once.
 
 SMALL_INTERVAL_BYTES = 1024
 """The interval that is assumed if it fits and Kafka's default does not."""
@@ -171,3 +171,36 @@ def _positions(files: PartitionFiles, name: str) -> Iterator[int]:
         if not relative and not position:
             return
         yield position
+
+
+class IntervalMessages:
+    """Reports intervals that no option gives: each but the default once as a warning, all of them as details."""
+
+    def __init__(self, warn: Warn, detail: Warn) -> None:
+        self._warn, self._detail = warn, detail
+        self._reported: set[int] = set()
+
+    def report(self, directory: str, interval: Interval | None) -> None:
+        if interval is None or (interval.indexes is None and not interval.source):
+            return
+        source = f"as {interval.indexes} of its indexes show it" if interval.indexes else "which is Kafka's default"
+        source = interval.source or source
+        line = f"{directory}: index.interval.bytes {interval.size}, {source}; --index-interval-bytes sets it"
+        is_expected = interval.size in self._reported or interval.size == DEFAULT_INTERVAL_BYTES
+        (self._detail if is_expected else self._warn)(line)
+        self._reported.add(interval.size)
+
+
+class TopicIntervals:
+    """``given_bytes``: the option, None if it is not given."""
+
+    def __init__(self, given_bytes: int | None, topics: KnownTopics, messages: IntervalMessages) -> None:
+        self._given_bytes, self._topics, self._messages = given_bytes, topics, messages
+
+    def of(self, directory: str) -> int:
+        """Returns the interval of a partition, and reports it. Raises KsegError if its files cannot be read."""
+        if self._given_bytes is not None:
+            return self._given_bytes
+        interval = chosen_interval(FilesOnDisk(directory), *self._topics.interval_bytes(directory))
+        self._messages.report(directory, interval)
+        return interval.size

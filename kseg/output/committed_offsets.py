@@ -12,7 +12,7 @@ from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
 from kseg.errors import KsegError
 from kseg.formats.json_values import encode
 from kseg.formats.rows import Rows, Scratch
-from kseg.logdir.partitions import Partitions
+from kseg.logdir.coordinators import Partitions
 from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped, display_width

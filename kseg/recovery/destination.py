@@ -11,8 +11,8 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.logdir.known_topics import KnownTopics
-from kseg.logdir.partitions import Partitions
+from kseg.logdir.coordinators import Partitions
+from kseg.logdir.topics import KnownTopics
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.sidefiles.checkpoints import (

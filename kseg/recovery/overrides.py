@@ -14,7 +14,7 @@ from kseg.changes.plan import Plan
 from kseg.changes.root_files import TopicPartition
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.topics import Topics
 from kseg.recovery.deleted_segments import deleted_segments, first_epoch_start
 from kseg.recovery.destination import Destination, LogBounds, TopicIds
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart, RecoverOptions

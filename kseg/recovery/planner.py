@@ -13,11 +13,9 @@ from kseg.changes.driver.reporter import Messages, Reporter
 from kseg.changes.plan import Plan
 from kseg.changes.root_files import Known
 from kseg.errors import KsegError, PathError, RequestError
-from kseg.logdir.compacted_topics import CompactedTopics
-from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.index_interval import IntervalMessages
 from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.topic_intervals import IntervalMessages
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.topics import CompactedTopics, KnownTopics, Topics
 from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.broker.partition_plans import plan_partitions
 from kseg.recovery.destination import TopicIds

@@ -13,10 +13,8 @@ from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.logdir.belonging import foreign_segments
-from kseg.logdir.index_interval import Interval, chosen_interval
-from kseg.logdir.known_topics import KnownTopics
-from kseg.logdir.topic_intervals import IntervalMessages
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.index_interval import Interval, IntervalMessages, chosen_interval
+from kseg.logdir.topics import KnownTopics, Topics
 from kseg.recovery.broker.producer_state import ProducerStateManager, ReplayResult
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.options import BrokerStart, ReindexOptions

@@ -14,8 +14,7 @@ from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, c
 from kseg.errors import KsegError, RequestError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG
-from kseg.logdir.known_topics import POLICY
-from kseg.logdir.topic_selection import NO_SEGMENT, Topics, warn_left_alone
+from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, RetentionRules
 from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, RetentionSegment, retain

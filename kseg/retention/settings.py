@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.errors import KsegError
-from kseg.logdir.known_topics import POLICY
 from kseg.logdir.server_properties import ServerProperties
+from kseg.logdir.topics import POLICY
 from kseg.releases.release import LOG_START, NEWEST, SIZE, RetentionRules
 from kseg.segment.files import METADATA_TOPIC
 

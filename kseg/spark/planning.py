@@ -28,7 +28,7 @@ from kseg.spark.stores import forget_listing, is_stored, size_of
 from kseg.stores import trees
 
 if TYPE_CHECKING:
-    from kseg.logdir.remote_tree import LiveSegment
+    from kseg.logdir.remote_partitions import LiveSegment
 
 PLANNING_THREADS = 32
 """Directories and indexes read at the same time: most of the time is spent waiting for a store."""

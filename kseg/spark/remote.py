@@ -1,4 +1,4 @@
-"""Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.logdir.remote_tree`).
+"""Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.logdir.remote_partitions`).
 
 The driver finds the live segments. A task gets the objects of its own segments, and lists nothing.
 """
@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from kseg.logdir.remote_tree import LiveSegment, RemoteTree
+from kseg.logdir.remote_partitions import LiveSegment, RemoteTree
 from kseg.spark.options import Options
 from kseg.spark.paths import expanded_paths
 from kseg.spark.storage import Storage

@@ -1,13 +1,113 @@
-"""Finds the symptoms in a message or in a whole log."""
+"""Finds the symptoms in a message, in a whole log or in a short description, and prints them with their commands."""
 
+import os
 import re
+import shutil
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
-from kseg.symptoms.places import Place, place_of
-from kseg.symptoms.symptom import Symptom
+from kseg.output.notices import COPIED_INDENT, on_one_line
+from kseg.output.paint import Paint, clipped
+from kseg.output.sink import Sink
+from kseg.quantities import plural
+from kseg.segment.files import SIDE_NAMES, parse_partition_name
+from kseg.shell import shell_line
+from kseg.symptoms.loading import Symptom
 from kseg.symptoms.table import SYMPTOMS
+
+# The files, partitions and log directories that a message names.
+
+HEX_BYTES = 512
+"""Number of bytes to show from a position on."""
+
+_PATH = re.compile(
+    r"(?<![\w.\-/])/(?:[^\s/'\",;:\[\](){}<>]+/)*[^\s/'\",;:\[\](){}<>]+"
+    r"|(?<![\w.\-/])(?:[\w.@+-]+/)*[\w.-]+-\d+/[\w.-]+"  # relative: only if it is plainly a file of a partition
+)
+_CONTEXT = re.compile(r"\bpartition=(?P<partition>[\w.-]+-\d+)(?:, dir=(?P<dir>/[^\]\n]*?)[\])])?")
+_DIRECTORY = re.compile(r"\b(?:dirs?|directory|directories) (?P<dir>/[^\s,\]]+)")
+_NAMED = re.compile(
+    r"(?:\b(?:[Pp]artitions?|log|append to|\w*EpochCache)[ =:]+|[{(])(?P<name>[\w.-]+-\d+)(?=[\s,.:=)\]}]|$)"
+    r"|topic=(?P<topic>[\w.-]+), ?partition=(?P<number>\d+)"
+)
+
+
+class Place(NamedTuple):
+    """The place that a message names; None for unknown. ``partition`` and ``log_directory`` are paths.
+
+    ``name`` is a partition's name without a directory, such as orders-0.
+    """
+
+    log_directory: str | None = None
+    partition: str | None = None
+    file: str | None = None
+    name: str | None = None
+    position: int | None = None
+    offset: int | None = None
+
+    def values(self) -> dict[str, str]:
+        """Returns the values for the placeholders of a command. Users replace words in capitals."""
+        log_directory = self.log_directory or "LOGDIR"
+        partition = self.partition or (os.path.join(log_directory, self.name) if self.name else log_directory)
+        found = {"logdir": log_directory, "partition": partition, "file": self.file or "FILE"}
+        if self.position is not None:
+            found["positions"] = f"{self.position}..{self.position + HEX_BYTES - 1}"
+        if self.offset is not None:
+            found["offset"] = str(self.offset)
+        return found
+
+
+def place_of(message: str, groups: dict[str, str | None]) -> Place:
+    """Returns the place that a message names; ``groups`` of the matching pattern take precedence."""
+    file = partition = log_directory = name = None
+    for path in _paths(message, groups):
+        kind, holder = _kind(path)
+        if kind == "file":
+            file = file or path
+            path, kind = holder, "partition" if parse_partition_name(os.path.basename(holder)) else "log directory"
+        if kind == "partition":
+            partition = partition or path
+        else:
+            log_directory = log_directory or path
+    context = _CONTEXT.search(message)
+    if context is not None:
+        name, log_directory = context["partition"], log_directory or context["dir"]
+    if groups.get("topic"):
+        name = f"{groups['topic']}-{groups['number']}"
+    given = groups.get("partition")
+    if given and not given.startswith("/"):
+        name = given
+    if name is None and (found := _NAMED.search(message)):
+        name = found["name"] or f"{found['topic']}-{found['number']}"
+    if partition is not None:
+        log_directory = log_directory or os.path.dirname(partition) or os.curdir
+    elif log_directory is not None and name is not None:
+        partition = os.path.join(log_directory, name)
+    position, offset = groups.get("position"), groups.get("offset")
+    return Place(
+        log_directory, partition, file, name, int(position) if position else None, int(offset) if offset else None
+    )
+
+
+def _paths(message: str, groups: dict[str, str | None]) -> list[str]:
+    given = [path for path in (groups.get("file"), groups.get("logdir")) if path and path.startswith("/")]
+    found = [path.rstrip(".") for path in _PATH.findall(message)]
+    found += [directory["dir"].rstrip(".") for directory in _DIRECTORY.finditer(message)]
+    return [*given, *found]
+
+
+def _kind(path: str) -> tuple[str, str]:
+    """Returns "file", "partition" or "log directory", and the directory of the path."""
+    holder, name = os.path.split(path.rstrip("/"))
+    if parse_partition_name(name):
+        return "partition", holder
+    if name in SIDE_NAMES or "." in name:
+        return "file", holder
+    return "log directory", path
+
 
 MAX_PLACES = 20
 """Places of one symptom that are kept; all lines are counted."""
@@ -90,3 +190,131 @@ def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
             if tuple(argv) not in seen:
                 seen.add(tuple(argv))
                 yield argv, step.purpose
+
+
+# Finds the symptoms that a few words describe, for people who have no message.
+#
+# A description matches if each word of one of its phrases begins a word of the text, in any order.
+
+MAX_WORDS = 10
+"""Words of a description; a longer text is a message."""
+
+PHRASES: dict[str, tuple[str, ...]] = {
+    "cleaner-stopped": (
+        "compact stuck", "compact stop", "compact not", "cleaner stuck", "cleaner dead", "cleaner stop", "cleaner not",
+        "consumer_offsets grow", "consumer_offsets large", "consumer_offsets huge", "consumer_offsets size",
+    ),
+    "hanging-transaction": (
+        "lso", "last stable offset", "transaction hang", "transaction open", "transaction stuck",
+        "read_committed stuck",
+    ),
+    "disk-full": ("disk full", "disk space", "volume full", "space left"),
+    "disk-error": ("disk error", "disk fail", "disk broken", "bad sector"),
+    "stray": ("stray",),
+    "topic-deleted": ("topic delete", "partition delete", "undelete"),
+    "retention-blocked": (
+        "retention not", "retention stuck", "not shrink", "never shrink", "old segment not", "topic grow", "log grow",
+    ),
+    "timestamp-out-of-range": ("timestamp future", "timestamp wrong", "timestamp microseconds"),
+    "consumer-corrupt-record": ("consumer stuck", "consumer stop", "consumer hang", "crc", "checksum"),
+    "dump-non-consecutive": ("offset gap", "gaps", "offset missing", "offset skip"),
+    "offset-out-of-range": ("offset range",),
+    "out-of-order-sequence": ("sequence order", "producer snapshot", "unknown producer"),
+    "replication-failed": ("offset order", "offset monotonic", "follower stuck", "replica stuck"),
+    "corrupt-index": ("index corrupt", "index broken", "index damage"),
+    "slow-recovery": ("start slow", "start hours", "recover slow", "recover hours", "unclean shutdown"),
+    "logs-loading": ("not start", "won't start", "cannot start", "start fail", "broker crash"),
+    "metadata-log": ("metadata corrupt", "metadata damage", "cluster_metadata"),
+    "no-meta-properties": ("meta.properties",),
+    "bad-partition-metadata": ("partition.metadata",),
+    "topic-id-mismatch": ("topic id",),
+    "bad-leader-epochs": ("leader-epoch-checkpoint", "leader epoch checkpoint"),
+    "bad-checkpoint": ("offset-checkpoint", "offset checkpoint"),
+    "segment-overflow": ("offset overflow", "segment overflow"),
+    "unsupported-format": ("message format", "old format", "magic"),
+    "remote-copy-failed": ("remote storage", "tiered storage"),
+    "unclean-election": ("unclean elect", "unclean leader"),
+}  # fmt: skip
+
+
+def symptoms_of_description(text: str) -> list[Found]:
+    """Returns the symptoms that a short text describes, in the order of the table."""
+    words = re.findall(r"[a-z][\w.'-]*", text.lower())
+    if len(words) > MAX_WORDS:
+        return []
+    found = []
+    for symptom in SYMPTOMS:
+        if any(_describes(phrase, words) for phrase in PHRASES.get(symptom.name, ())):
+            match = Found(symptom, 1, text.strip())
+            match.add(place_of(text, {}))
+            found.append(match)
+    return found
+
+
+def _describes(phrase: str, words: list[str]) -> bool:
+    return all(any(word.lstrip("_").startswith(part) for word in words) for part in phrase.split())
+
+
+# Prints symptoms, as text or as JSON Lines.
+
+_PIPED_WIDTH, _MAX_WIDTH = 100, 100
+_MAX_COMMANDS = 12
+"""Commands of one symptom that text shows."""
+
+
+def print_symptoms(symptoms: list[Found], form: str, sink: Sink, color: str) -> None:
+    """Writes the symptoms found; ``form`` is text or json."""
+    if form == "json":
+        _print_json(symptoms, sink)
+        return
+    paint = Paint(color, sink.is_terminal)
+    width = min(shutil.get_terminal_size().columns, _MAX_WIDTH) if sink.is_terminal else _PIPED_WIDTH
+    for i, found in enumerate(symptoms):
+        sink.write(("\n" * (i > 0) + "\n".join(_text(found, paint, width)) + "\n").encode(errors="replace"))
+
+
+def _text(found: Found, paint: Paint, width: int) -> list[str]:
+    symptom = found.symptom
+    many = f": {found.lines} lines, the first is line {found.line_number}" if found.lines > 1 else ""
+    lines = [
+        f"{paint(symptom.name, bold=True)}{many}",
+        "  " + paint(clipped(on_one_line(found.line), width - 2), "cyan"),
+    ]
+    lines += textwrap.wrap(symptom.cause, width, initial_indent="  ", subsequent_indent="  ")
+    commands = list(commands_of(found))
+    for argv, purpose in commands[:_MAX_COMMANDS]:
+        lines.append(COPIED_INDENT + paint(shell_line(argv), "green"))
+        lines += textwrap.wrap(purpose, width, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    if len(commands) > _MAX_COMMANDS:
+        rest = plural(len(commands) - _MAX_COMMANDS, "command", "commands")
+        lines.append(f"    and {rest} for other places; --format json prints all of them")
+    if found.places_left_out:
+        lines.append(f"    and {plural(found.places_left_out, 'place', 'places')} more")
+    if symptom.findings:
+        lines += textwrap.wrap(
+            f"Findings of kseg verify: {', '.join(symptom.findings)}.",
+            width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False,
+        )  # fmt: skip
+    return lines
+
+
+def _print_json(symptoms: list[Found], sink: Sink) -> None:
+    from kseg.formats.json_values import encode, name_value
+
+    for found in symptoms:
+        symptom = found.symptom
+        row = {
+            "type": "symptom", "name": symptom.name, "speaker": symptom.speaker, "lines": found.lines,
+            "lineNumber": found.line_number, "line": found.line, "cause": symptom.cause,
+            "isConsequence": symptom.is_consequence, "findings": list(symptom.findings),
+            "places": [
+                {
+                    "logDirectory": name_value(place.log_directory), "partition": name_value(place.partition),
+                    "file": name_value(place.file), "name": name_value(place.name), "position": place.position,
+                    "offset": place.offset,
+                }
+                for place in found.places.values()
+            ],
+            "commands": [{"argv": argv, "purpose": purpose} for argv, purpose in commands_of(found)],
+        }  # fmt: skip
+        sink.write(encode(row) + b"\n")

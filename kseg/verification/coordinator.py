@@ -2,15 +2,21 @@
 
 from typing import TYPE_CHECKING, Any
 
-from kseg.logdir.partitions import topic_id_at
-from kseg.logdir.transaction_verdicts import ENDING, HANGING, abort_command, verdict_of, why_hanging
-from kseg.logdir.waiting_groups import waiting_groups
+from kseg.logdir.coordinators import (
+    ENDING,
+    HANGING,
+    abort_command,
+    topic_id_at,
+    verdict_of,
+    waiting_groups,
+    why_hanging,
+)
 from kseg.quantities import plural
 from kseg.segment.times import show_span
 from kseg.verification.report import Finding
 
 if TYPE_CHECKING:
-    from kseg.logdir.transactional_ids import TransactionState
+    from kseg.logdir.coordinators import TransactionState
     from kseg.verification.repair_targets import RepairTarget
 
 

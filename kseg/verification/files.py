@@ -3,7 +3,7 @@
 import os
 
 from kseg.formats.suffixes import CHECKPOINT, LOG_07
-from kseg.logdir.partition_state import state_by_name
+from kseg.logdir.log_directory import state_by_name
 from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.stores.regular_files import expect_named

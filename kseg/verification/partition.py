@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kseg.errors import PathError
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
 from kseg.limits import MAX_SEGMENT_BYTES
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader

@@ -14,11 +14,9 @@ from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR, KINDS, WARNING
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, LOG_07
+from kseg.logdir.coordinators import GroupOffsets, Partitions, TransactionState, group_offsets, transaction_states
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
-from kseg.logdir.partitions import Partitions
 from kseg.logdir.server_properties import ServerProperties
-from kseg.logdir.transactional_ids import TransactionState, transaction_states
-from kseg.logdir.waiting_groups import GroupOffsets, group_offsets
 from kseg.recovery.options import BROKER, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner
 from kseg.segment.files import (

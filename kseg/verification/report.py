@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from kseg.findings.kind import OFFLINE, REFUSED
+from kseg.findings.log import OFFLINE, REFUSED
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING, severity_of
 
 SHOWN_PER_FILE = 100

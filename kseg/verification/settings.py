@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.server_properties import ServerProperties
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.choice import RemoteChoice

@@ -13,7 +13,7 @@ from broker.loading import LOG_STARTS, MARKER, RECOVERY_POINTS, Loader
 from broker.scenes import TESTDATA
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
-from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.topics import KnownTopics
 from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.releases.recovery import era_of

@@ -24,7 +24,7 @@ from broker.nodes import KraftNode
 from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damaged, recovered
 from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put, wait_until
 from kseg.changes.apply import apply
-from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.topics import KnownTopics
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.salvage import plan_salvage
 

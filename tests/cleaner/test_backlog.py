@@ -10,7 +10,7 @@ from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.backlog import Backlog, backlog_of
 from kseg.cleaner.log import read_segments
 from kseg.cleaner.ranges import ACTIVE, DAMAGE, LAG, RATIO, TRANSACTION, WATERMARK
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 
 IDEMPOTENT = PAIRS[0]
 DAY = 86_400_000

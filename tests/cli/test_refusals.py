@@ -10,7 +10,7 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from cli.test_compact import everything
 from kseg.cli.main import main
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.topics import Topics
 
 INTERNAL = TESTDATA / "kafka-4.3.1/internal"
 RETAINED = TESTDATA / "retention/4.3.1/before"

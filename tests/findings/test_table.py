@@ -5,13 +5,20 @@ import re
 import pytest
 
 from kseg.cli.main import COMMANDS
-from kseg.findings.comparisons import COMPARISON_KINDS
-from kseg.findings.directories import DIRECTORY_KINDS
-from kseg.findings.indexes import INDEX_KINDS
-from kseg.findings.log import LOG_KINDS
-from kseg.findings.producers import PRODUCER_KINDS
-from kseg.findings.remote import REMOTE_KINDS
-from kseg.findings.table import BROKER, ERROR, INFO, KINDS, NEEDS, SEVERITIES, severity_of
+from kseg.findings.log import LOG_KINDS, PRODUCER_KINDS
+from kseg.findings.table import (
+    BROKER,
+    COMPARISON_KINDS,
+    DIRECTORY_KINDS,
+    ERROR,
+    INDEX_KINDS,
+    INFO,
+    KINDS,
+    NEEDS,
+    REMOTE_KINDS,
+    SEVERITIES,
+    severity_of,
+)
 from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
 
 SECTIONS = (LOG_KINDS, INDEX_KINDS, PRODUCER_KINDS, DIRECTORY_KINDS, COMPARISON_KINDS, REMOTE_KINDS)

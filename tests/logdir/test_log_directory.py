@@ -2,13 +2,52 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.logdir.log_directory import plain_offsets, read_log_directory
+from kseg.logdir.log_directory import BrokerState, plain_offsets, read_log_directory, state_by_name
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.problems import problems_of
 from verification.log_directories import checkpoint, kraft
+
+# What a start does with a segment, and what a topic's name alone says of its partitions.
+
+
+@pytest.mark.parametrize(
+    ("state", "next_offset", "is_scanned"),
+    [
+        (BrokerState(100, was_clean=False, is_known=True), 101, True),
+        (BrokerState(100, was_clean=False, is_known=True), 100, False),
+        (BrokerState(None, was_clean=False, is_known=True), 1, True),
+        (BrokerState(100, was_clean=True, is_known=True), 101, False),
+        (BrokerState(100, was_clean=None, is_known=True), 101, False),
+        (BrokerState(100, was_clean=False, is_known=False), 101, False),
+        (BrokerState(100, was_clean=False, is_known=True), None, False),
+    ],
+)
+def test_a_segment_is_scanned_from_the_recovery_point_on(
+    state: BrokerState, next_offset: int | None, is_scanned: bool
+) -> None:
+    assert state.will_be_scanned(next_offset) is is_scanned
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_compacted"),
+    [
+        ("__consumer_offsets", True),
+        ("__transaction_state", True),
+        ("__share_group_state", None),
+        ("orders", None),
+        (None, None),
+    ],
+)
+def test_only_the_names_of_some_internal_topics_say_how_they_are_cleaned(
+    topic: str | None, is_compacted: bool | None
+) -> None:
+    state = state_by_name(topic)
+    assert state.is_compacted is is_compacted
+    assert not state.is_known
 
 
 @given(st.lists(st.tuples(st.text("ab-_.", min_size=1, max_size=5), st.integers(0, 99), st.integers(0, 10**18 - 1))))

@@ -10,8 +10,20 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.report.page import Card, Page, in_script, page_bytes
+from kseg.report.rows import Card, Page, RowSink, in_script, page_bytes
 from report.browser import axe, dom_of, needs_browser
+
+# The rows that a report is made of.
+
+
+def test_rows_are_complete_at_any_time() -> None:
+    """The sink writes in large pieces: what it still holds belongs to the rows."""
+    sink = RowSink()
+    sink.write(b'{"type":"summary","files":1}\n')
+    assert sink.rows() == [{"type": "summary", "files": 1}]
+    sink.write(b'{"type":"summary","files":2}\n')
+    assert [row["files"] for row in sink.rows()] == [1, 2]
+
 
 EVIL = "<img src=x onerror=document.title='ran'>-0"
 CASE = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.symptoms.matching import Found, commands_of
-from kseg.symptoms.places import Place
-from kseg.symptoms.symptom import Symptom
+from kseg.symptoms.loading import Symptom
+from kseg.symptoms.matching import Found, Place, commands_of
 from kseg.symptoms.table import SYMPTOMS
 from verification.findings_cases.case import NOW_MS
 

@@ -4,7 +4,7 @@ import shutil
 import struct
 from pathlib import Path
 
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import FULL
 from kseg.verification.batches import BatchRule
 from kseg.verification.indexes import IndexRule

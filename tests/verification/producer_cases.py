@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from kseg.kernel.scan.checksums import crc32c
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
 from kseg.verification.batches import BatchRule

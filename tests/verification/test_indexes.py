@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.verification.path_check import judge_path
 from kseg.verification.report import Finding, Report

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kseg.errors import KsegError
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.runtime import process_pool
 from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kseg.findings.table import ERROR, INFO, WARNING
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import QUICK
 from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex, build_transaction_index
 from verification.producer_cases import (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.kernel.scan.checksums import crc32c
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
 from verification.producer_cases import (
     ABORT,

@@ -12,7 +12,7 @@ from kseg.changes.lock import all_locked, log_directory_of
 from kseg.changes.log_directory import changed_partitions
 from kseg.changes.log_directory_roll_forward import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError
-from kseg.logdir.topic_selection import Topics
+from kseg.logdir.topics import Topics
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
 from kseg.segment.skipped_files import hint, is_log_directory
 from kseg.stores import trees

@@ -16,9 +16,7 @@ from kseg.changes.resumable_store_output import ResumableStoreOutput
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
-from kseg.logdir.lineage import SegmentOffsets
-from kseg.logdir.local_logs import LocalLogs
-from kseg.logdir.remote_partition import last_event_ms, newest_partitions
+from kseg.logdir.remote_partitions import LocalLogs, SegmentOffsets, last_event_ms, newest_partitions
 from kseg.recovery.broker.load_steps import epoch_positions
 from kseg.recovery.deleted_segments import SegmentSpan, span_of
 from kseg.recovery.destination import Destination, LogBounds

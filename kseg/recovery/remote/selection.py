@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kseg.logdir.lineage import Candidate, Lineage, MissingOffsets, SegmentOffsets, lineage_of, live_segments
-from kseg.logdir.local_logs import LocalLogs, LocalPartition
-from kseg.logdir.remote_partition import candidates_of
+from kseg.logdir.remote_partitions import (
+    Candidate,
+    Lineage,
+    LocalLogs,
+    LocalPartition,
+    MissingOffsets,
+    SegmentOffsets,
+    candidates_of,
+    lineage_of,
+    live_segments,
+)
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.leader_epochs import starting_at
 from kseg.stores.remote.segment import RemoteSegment

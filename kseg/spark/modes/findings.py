@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kseg.errors import KsegError
 from kseg.export.scanning import grouped
 from kseg.findings.table import severity_of
-from kseg.logdir.partitions import topic_id_at
+from kseg.logdir.coordinators import topic_id_at
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.shell import shell_line
 from kseg.spark.modes.tables import location_columns, record_batches

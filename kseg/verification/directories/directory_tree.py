@@ -11,13 +11,14 @@ from kseg.findings.table import INFO
 from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES
 from kseg.logdir.log_directory import (
     METADATA_PARTITION,
+    BrokerState,
     LogDirectory,
     assigned_state,
     directory_around,
     is_moved,
     read_log_directory,
+    state_by_name,
 )
-from kseg.logdir.partition_state import BrokerState, state_by_name
 from kseg.segment.file_types import named_like_segment
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,

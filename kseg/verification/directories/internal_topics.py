@@ -11,8 +11,8 @@ from kseg.decoders.schemas.remote_log_metadata import RECORDS
 from kseg.errors import KsegError
 from kseg.findings.table import INFO
 from kseg.formats.schema import MessageError
-from kseg.logdir.local_logs import REMOTE_METADATA_TOPIC, record_values
-from kseg.logdir.waiting_groups import GroupOffset, GroupOffsets
+from kseg.logdir.coordinators import GroupOffset, GroupOffsets
+from kseg.logdir.remote_partitions import REMOTE_METADATA_TOPIC, record_values
 from kseg.quantities import plural
 from kseg.segment.skipped_files import some
 from kseg.segment.survey import DEEP

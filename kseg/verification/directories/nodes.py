@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from kseg.errors import KsegError
-from kseg.findings.kind import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
+from kseg.findings.log import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
 from kseg.findings.table import KINDS
+from kseg.logdir.coordinators import group_offsets
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
-from kseg.logdir.waiting_groups import group_offsets
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
 from kseg.segment.skipped_files import some
 from kseg.segment.survey import DEEP, QUICK

@@ -6,9 +6,8 @@ Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStray
 
 import os
 
-from kseg.findings.kind import OFFLINE, REFUSED
-from kseg.logdir.log_directory import is_moved
-from kseg.logdir.partition_state import BrokerState
+from kseg.findings.log import OFFLINE, REFUSED
+from kseg.logdir.log_directory import BrokerState, is_moved
 from kseg.sidefiles.identifiers import ZERO
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem

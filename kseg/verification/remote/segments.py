@@ -4,7 +4,7 @@ import os
 from functools import partial
 
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SNAPSHOT
-from kseg.logdir.partition_state import BrokerState
+from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import SegmentFile
 from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees

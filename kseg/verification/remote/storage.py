@@ -3,10 +3,16 @@
 import os
 
 from kseg.errors import KsegError, PathError
-from kseg.logdir.lineage import Candidate, Lineage, lineage_of, live_segments
-from kseg.logdir.local_logs import LocalLogs, LocalPartition
 from kseg.logdir.log_directory import read_log_directory
-from kseg.logdir.remote_partition import candidate_of
+from kseg.logdir.remote_partitions import (
+    Candidate,
+    Lineage,
+    LocalLogs,
+    LocalPartition,
+    candidate_of,
+    lineage_of,
+    live_segments,
+)
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import KeyMissingError

@@ -9,7 +9,7 @@ from functools import lru_cache
 from kseg.errors import PathError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
-from kseg.logdir.partition_state import COMPACTED_TOPICS
+from kseg.logdir.log_directory import COMPACTED_TOPICS
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
 from kseg.segment.paths import segments_at
 from kseg.segment.skipped_files import is_log_directory, log_directories_in

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.rounds import DEFAULT_INTERVAL_BYTES, RECORDED, RECORDED_SEED, REFUSED, damaged, digest, recovered
-from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.topics import KnownTopics
 
 RESULTS: dict[str, dict[str, list[str]]] = json.loads(RECORDED.read_text())
 ROUNDS = sorted({int(name.partition("/")[0]) for results in RESULTS.values() for name in results})

@@ -1,4 +1,4 @@
-"""Selects the partitions of a log directory that a command is for, by --topic or by the cluster metadata there."""
+"""Topic settings of a log directory, and the selection of its partitions by --topic or by its cluster metadata."""
 
 import os
 import warnings
@@ -6,14 +6,83 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from kseg.errors import KsegError, PathError, RequestError, SelectionWarning
-from kseg.logdir.cluster_metadata import TopicSettings
-from kseg.logdir.known_topics import POLICY, KnownTopics
-from kseg.logdir.partition_state import COMPACTED_TOPICS, is_compacted
+from kseg.logdir.cluster_metadata import TopicSettings, read_topic_settings
+from kseg.logdir.log_directory import (
+    COMPACTED_TOPICS,
+    METADATA_PARTITION,
+    LogDirectory,
+    directory_around,
+    is_compacted,
+    state_by_name,
+)
 from kseg.logdir.server_properties import DEFAULTS, ServerProperties
 from kseg.quantities import plural
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name, segment_file
 from kseg.segment.paths import expand_path
 from kseg.stores import trees
+
+
+class CompactedTopics:
+    """Reads each log directory once, on first use: its metadata may be large."""
+
+    def __init__(self) -> None:
+        self._around: dict[str, LogDirectory | None] = {}
+
+    def is_compacted(self, directory: str) -> bool:
+        """Whether a partition is compacted, by its topic's policy, the cleaner's checkpoint, or the topic's name."""
+        root, name = os.path.split(os.path.abspath(directory))
+        if root not in self._around:
+            self._around[root] = directory_around(directory)
+        around = self._around[root]
+        state = around.broker_state(name) if around else state_by_name(name.rpartition("-")[0])
+        return bool(state.is_compacted) or state.cleaner_offset is not None
+
+
+SOURCE = f"as {METADATA_PARTITION} has it"
+INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
+_LARGEST_INTERVAL = (1 << 31) - 1
+
+
+class KnownTopics:
+    """Settings from the __cluster_metadata of log directories; each is read once, on first use.
+
+    For settings that are missing there, callers guess or use the broker's default. ``server``: the broker's file, the
+    fallback for missing settings.
+    """
+
+    def __init__(self, server: ServerProperties | None = None) -> None:
+        self.server = server
+        self._read: dict[str, TopicSettings | None] = {}
+
+    def settings(self, log_directory: str) -> TopicSettings | None:
+        """Returns the settings of a log directory's newest metadata; None if there are none or they are unreadable."""
+        path = os.path.join(os.path.abspath(log_directory), METADATA_PARTITION)
+        if path not in self._read:
+            self._read[path] = read_topic_settings(path) if trees.isdir(path) else None
+        return self._read[path]
+
+    def setting(self, partition: str, name: str) -> str | None:
+        """Returns a setting of a partition's topic, or the cluster's default; None if neither is known."""
+        path = os.path.abspath(partition)
+        place = parse_partition_name(os.path.basename(path))
+        found = self.settings(os.path.dirname(path)) if place is not None else None
+        if found is None or place is None or place[0] not in found.ids:
+            return None
+        return found.setting(place[0], name)
+
+    def interval_bytes(self, partition: str) -> tuple[int | None, str]:
+        """Returns index.interval.bytes of a partition's topic, and its source; None if unknown, or not a number that
+        Kafka accepts."""
+        if (found := _interval(self.setting(partition, INTERVAL))) is not None or self.server is None:
+            return found, SOURCE
+        return _interval(self.server.setting(INTERVAL)), self.server.source
+
+
+def _interval(text: str | None) -> int | None:
+    if text is None or not (text.isascii() and text.isdigit()) or len(text) > 10:
+        return None
+    return int(text) if int(text) <= _LARGEST_INTERVAL else None
+
 
 _ABANDONED_SUFFIXES = ("-delete", "-stray")
 MOVED = "moved or deleted by a broker (-delete, -future, -stray)"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.command import TESTDATA
-from kseg.logdir.known_topics import KnownTopics
+from kseg.logdir.topics import KnownTopics
 
 CLEAN = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
 INTERVALS = {"txn-5": 512, "zs-2": 2048, "gz-0": 1024, "cmptx-4": 1024, "lz-2": None}

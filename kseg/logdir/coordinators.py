@@ -1,0 +1,451 @@
+"""The state that coordinators keep in a log directory: transactions, committed offsets, and verdicts drawn from them.
+
+Sources: KIP-664 (hanging transactions), TransactionState, TransactionLogKey and TransactionLogValue of Kafka 4.3.1.
+"""
+
+import os
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kseg.decoders.committed_offsets import CommittedOffsets
+from kseg.decoders.schemas.transaction_state import STATUSES, VALUES
+from kseg.errors import KsegError
+from kseg.formats.json_values import name_value
+from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.schema import MessageError
+from kseg.formats.suffixes import LOG
+from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
+from kseg.limits import TRANSACTION_LIMIT_MS
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.segment.items import Damage
+from kseg.segment.open_transactions import LastMarker, OpenTransaction, OpenTransactions
+from kseg.segment.reader import SegmentReader
+from kseg.segment.seek import offset_extent
+from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.stores.regular_files import open_regular
+from kseg.stores.source import open_source
+
+# Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.
+#
+#     key     i16 record type 0, then the id (i16 length, bytes)
+#     value   i16 version, then i64 producer id in all versions; null if the id has expired
+
+TOPIC = "__transaction_state"
+MAX_STATE_BYTES = 64 << 20
+"""Limit of bytes read, newest segments of each partition first: names in messages justify no longer read."""
+
+_KEY, _VALUE, _VERSION = struct.Struct(">hh"), struct.Struct(">hq"), struct.Struct(">h")
+
+
+class TransactionState(NamedTuple):
+    """The last record of a transactional id. All but ``name`` are None if the record cannot be decoded;
+    ``state`` also if its number is unknown.
+
+    ``partitions``: the partitions of the ongoing transaction, as (topic, number); ``start_ms`` and ``update_ms``: when
+    it began, and when its state changed last.
+    """
+
+    name: str
+    producer_epoch: int | None = None
+    state: str | None = None
+    timeout_ms: int | None = None
+    partitions: frozenset[tuple[str, int]] | None = None
+    start_ms: int | None = None
+    update_ms: int | None = None
+
+
+def transaction_states(log_directory: str) -> dict[int, TransactionState]:
+    """Returns the state in the last record of each producer id; ids that are not UTF-8 are decoded like file names.
+
+    The id of an expired producer is known until the log cleaner removes its record.
+    """
+    return {producer_id: _state(*record) for producer_id, record in _last_records(log_directory).items()}
+
+
+def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
+    """Returns transactional id and value by producer id."""
+    found: dict[int, tuple[str, bytes]] = {}
+    scratch, left = Scratch(), MAX_STATE_BYTES
+    for file in _newest_first(log_directory):
+        try:
+            with open_source(file.path) as source:
+                left -= source.size
+                if left < 0:
+                    break
+                found = dict(_records(SegmentReader(source, scratch=scratch))) | found
+        except (KsegError, OSError):
+            continue  # verification of that partition itself reports the error
+    return found
+
+
+def _newest_first(log_directory: str) -> list[SegmentFile]:
+    """Returns the segments of all partitions of the topic, the last segment of each first."""
+    try:
+        partitions = [path for path in list_partitions(log_directory) if _is_of_states(path)]
+        ranked = [
+            (rank, file)
+            for path in partitions
+            for rank, file in enumerate(reversed([file for file in list_segments(path) if file.kind == LOG]))
+        ]
+    except (KsegError, OSError):
+        return []
+    return [file for _, file in sorted(ranked, key=lambda each: each[0])]
+
+
+def _is_of_states(path: str) -> bool:
+    place = parse_partition_name(os.path.basename(path))
+    return place is not None and place[0] == TOPIC
+
+
+def _records(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    """Yields producer id, transactional id and value of each record; skips batches that are not intact."""
+    for run in reader.runs():
+        if isinstance(run, Damage):
+            continue
+        for i in range(run.count):
+            batch = reader.batch(run, i, keep=False)
+            if isinstance(batch, RecordBatch) and batch.is_valid and not batch.is_control:
+                yield from _records_of(batch)
+
+
+def _records_of(batch: RecordBatch) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    try:
+        for rows in batch.rows():
+            columns, payload = rows.rows, rows.payload
+            for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
+                key, key_size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
+                value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
+                if key_size > 0 and value_size > 0:
+                    name = bytes(payload[key : key + key_size])
+                    content = bytes(payload[value : value + value_size])
+                    pair = _pair(name, content)
+                    if pair is not None:
+                        yield pair[0], (pair[1], content)
+    except UndecodableError:
+        return
+
+
+def _pair(key: bytes, value: bytes) -> tuple[int, str] | None:
+    """Returns producer id and transactional id of one record; None if it has none."""
+    if len(key) < _KEY.size or len(value) < _VALUE.size:
+        return None
+    (record_type, length), (_, producer_id) = _KEY.unpack_from(key), _VALUE.unpack_from(value)
+    name = key[_KEY.size : _KEY.size + length]
+    if record_type != 0 or length < 0 or len(name) != length:
+        return None
+    return producer_id, os.fsdecode(name)
+
+
+def _state(name: str, value: bytes) -> TransactionState:
+    message, (version,) = VALUES[0], _VERSION.unpack_from(value)
+    if not message.lowest <= version <= message.highest:
+        return TransactionState(name)
+    try:
+        fields, _ = message.read(value, version, _VERSION.size)
+    except MessageError:
+        return TransactionState(name)
+    number = fields["transactionStatus"]
+    return TransactionState(
+        name,
+        fields["producerEpoch"],
+        STATUSES[number] if 0 <= number < len(STATUSES) else None,
+        fields["transactionTimeoutMs"],
+        frozenset(
+            (each["topic"], partition)
+            for each in fields["transactionPartitions"] or ()
+            for partition in each["partitionIds"]
+        ),
+        fields["transactionStartTimestampMs"],
+        fields["transactionLastUpdateTimestampMs"],
+    )
+
+
+# Judges the open transactions of a partition by these states.
+
+OPEN, HANGING, ENDING = "open", "hanging", "ending"
+_ENDING_STATES = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_ONGOING = "Ongoing"
+_ABORT_DELAY_MS = 10_000
+"""Default of transaction.abort.timed.out.transaction.cleanup.interval.ms."""
+
+
+class Prepared(NamedTuple):
+    """A transaction that the coordinator does not complete although its marker is in the partition.
+
+    ``age_ms``: since its state changed last, None if unknown.
+    """
+
+    producer_id: int
+    state: TransactionState
+    marker: LastMarker
+    age_ms: int | None
+
+
+class Judged(NamedTuple):
+    """``verdict`` is OPEN, HANGING or ENDING. ``state`` is None if no __transaction_state names the producer."""
+
+    transaction: OpenTransaction
+    state: TransactionState | None
+    age_ms: int | None
+    verdict: str
+
+
+def judge(
+    transaction: OpenTransaction,
+    states: Mapping[int, TransactionState],
+    partition: tuple[str | None, int | None],
+    now_ms: int | None,
+) -> Judged:
+    """Judges one open transaction of a partition, given by topic and number. ``now_ms``: a time at which the
+    coordinator was running, in ms since the epoch; None if unknown."""
+    state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
+    verdict = verdict_of(transaction.producer_epoch, state, partition, age_ms)
+    return Judged(transaction, state, age_ms, HANGING if _is_overdue(state, age_ms) else verdict)
+
+
+def verdict_of(
+    producer_epoch: int, state: TransactionState | None, partition: tuple[str | None, int | None], age_ms: int | None
+) -> str:
+    """Returns OPEN, HANGING or ENDING; ``state``: the coordinator's record of the producer."""
+    if state is None or state.state is None:
+        # The record may be on another broker. Then only the age counts: brokers allow no longer timeout by default.
+        return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
+    if state.state in _ENDING_STATES:
+        return ENDING
+    return OPEN if _is_known(producer_epoch, state, partition) else HANGING
+
+
+def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:
+    """Whether the coordinator should have aborted a transaction: it is older than its timeout."""
+    timeout_ms = state.timeout_ms if state is not None and state.state == _ONGOING else None
+    return timeout_ms is not None and age_ms is not None and age_ms > timeout_ms + _ABORT_DELAY_MS
+
+
+def why_hanging(state: TransactionState | None, age_ms: int | None = None) -> str:
+    """Returns the reason for the verdict HANGING."""
+    if state is None or state.state is None:
+        return "hanging by its age, unless a __transaction_state that is not here has its producer"
+    if _is_overdue(state, age_ms):
+        return "hanging: it is older than its timeout, and the coordinator has not aborted it"
+    return "hanging: the coordinator does not know this transaction, so nothing ends it"
+
+
+def prepared(
+    states: Mapping[int, TransactionState],
+    partition: tuple[str | None, int | None],
+    transactions: OpenTransactions,
+    now_ms: int | None,
+) -> list[Prepared]:
+    """Returns the transactions of a partition that are prepared, and whose marker it already has.
+
+    A coordinator whose markers other partitions reject keeps a transaction in this state for ever (KAFKA-19999).
+    """
+    still_open = {each.producer_id for each in transactions.found}
+    found = []
+    for producer_id, state in states.items():
+        marker = transactions.markers.get(producer_id)
+        if (
+            marker is not None
+            and state.state in _ENDING_STATES
+            and producer_id not in still_open
+            and partition in (state.partitions or ())
+            and marker.producer_epoch >= (state.producer_epoch or 0)
+            and marker.timestamp >= (state.start_ms or 0)  # not that of an earlier transaction
+        ):
+            age_ms = None if now_ms is None or state.update_ms is None else now_ms - state.update_ms
+            found.append(Prepared(producer_id, state, marker, age_ms))
+    return found
+
+
+def _is_known(producer_epoch: int, state: TransactionState, partition: tuple[str | None, int | None]) -> bool:
+    """Whether the coordinator has this transaction, and will end it."""
+    return (
+        state.state == _ONGOING
+        and state.producer_epoch == producer_epoch
+        and state.partitions is not None
+        and partition in state.partitions
+    )
+
+
+def abort_command(topic: str | None, partition: int | None, first_offset: int) -> list[str]:
+    """Returns the command that aborts a transaction on a live cluster (Kafka 3.0 and later)."""
+    return [
+        "kafka-transactions.sh", "--bootstrap-server", "HOST:9092", "abort", "--topic", topic or "TOPIC",
+        "--partition", "N" if partition is None else str(partition), "--start-offset", str(first_offset),
+    ]  # fmt: skip
+
+
+# Finds the consumer groups that wait behind a last stable offset, from __consumer_offsets of the same log directory.
+#
+# A commit does not show whether its group reads only committed records; a group that reads all does not wait.
+
+MAX_BYTES = 256 << 20
+"""Limit of __consumer_offsets in a log directory; more would take too long to read for this."""
+
+
+class GroupOffset(NamedTuple):
+    """An offset that a group has committed for a partition; ``topic_id``: None if the commit has none."""
+
+    group: str
+    offset: int
+    topic_id: str | None
+
+    def as_object(self) -> dict[str, Any]:
+        return {"group": name_value(self.group), "offset": self.offset}
+
+
+GroupOffsets = dict[tuple[str, int], list[GroupOffset]]
+
+
+def group_offsets(log_directory: str) -> GroupOffsets | None:
+    """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets, or
+    more than MAX_BYTES."""
+    try:
+        partitions = [list_segments(path) for path in list_partitions(log_directory) if _is_of_topic(path)]
+    except (KsegError, OSError):
+        return None
+    found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
+    scratch, left = Scratch(), MAX_BYTES
+    for files in partitions:
+        replay = CommittedOffsets()
+        for file in files:
+            if file.kind != LOG or file.leftover:
+                continue
+            try:
+                left -= _replayed(file, replay, scratch, left)
+            except (KsegError, OSError):
+                continue  # verification of that partition itself reports the error
+            if left < 0:
+                return None
+        for each in replay.found():
+            if each.offset is not None:
+                found[each.topic, each.partition].append(GroupOffset(each.group, each.offset, each.topic_id))
+    return dict(found) if partitions else None
+
+
+def waiting_groups(
+    offsets: GroupOffsets | None, partition: tuple[str | None, int | None], stable: int, topic_id: str | None = None
+) -> list[GroupOffset] | None:
+    """Returns the groups that cannot read beyond the last stable offset ``stable``, by descending offset.
+
+    ``topic_id``: that of the partition; commits for an earlier topic of the same name are skipped. None if no offsets
+    are known.
+    """
+    if offsets is None or partition[0] is None or partition[1] is None:
+        return None
+    of_topic = [
+        each
+        for each in offsets.get((partition[0], partition[1]), ())
+        if each.offset <= stable and (topic_id is None or each.topic_id in (None, topic_id))
+    ]
+    return sorted(of_topic, key=lambda each: (-each.offset, each.group))
+
+
+def _is_of_topic(path: str) -> bool:
+    name = os.path.basename(path)
+    partition = parse_partition_name(name)
+    return partition is not None and partition[0] == OFFSETS_TOPIC and name == f"{OFFSETS_TOPIC}-{partition[1]}"
+
+
+def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max_bytes: int) -> int:
+    """Adds the intact batches of a segment unless it has more than ``max_bytes`` bytes. Returns its size."""
+    with open_source(file.path) as source:
+        if source.size <= max_bytes:
+            reader = SegmentReader(source, scratch=scratch)
+            for run in reader.runs():
+                if isinstance(run, Damage):
+                    continue
+                for i in range(run.count):
+                    batch = reader.batch(run, i, keep=False)
+                    if batch.is_valid:
+                        replay.add(batch)
+        return source.size
+
+
+# Looks up the topic ids, log start and log end offsets of the partitions in log directories.
+
+Partition = tuple[str, int]
+
+_METADATA_BYTES = 4096
+
+
+class Partitions:
+    """Partitions by topic and number, without renamed ones (-delete, -future, -stray)."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._paths: dict[Partition, str] = {}
+        self._extents: dict[Partition, tuple[int, int] | None] = {}
+        self._log_starts: dict[str, dict[Partition, int]] = {}
+        self._topic_ids: dict[Partition, str | None] = {}
+
+    def add(self, directory: str) -> None:
+        """Adds the partitions of a log directory. Raises PathError if it cannot be listed."""
+        for path in list_partitions(directory):
+            name = os.path.basename(path)
+            place = parse_partition_name(name)
+            if place is not None and name == f"{place[0]}-{place[1]}":
+                self._paths.setdefault(place, path)
+
+    def extent(self, topic: str, partition: int) -> tuple[int, int] | None:
+        """Returns the log start offset and the offset after the last intact batch; None if the partition is unknown or
+        has no segment.
+
+        Raises PathError if its last segment cannot be read.
+        """
+        place = topic, partition
+        if place not in self._extents:
+            self._extents[place] = None  # so that a read error is reported only once
+            if place in self._paths and (found := _extent(self._paths[place], self._scratch)) is not None:
+                start = max(found[0], self._log_starts_in(os.path.dirname(self._paths[place])).get(place, 0))
+                self._extents[place] = start, found[1]
+        return self._extents[place]
+
+    def _log_starts_in(self, directory: str) -> dict[Partition, int]:
+        """Returns the checkpoint of log start offsets; nothing if there is none or it cannot be read."""
+        if directory not in self._log_starts:
+            items: list[object] = []
+            with suppress(OSError), open_regular(os.path.join(directory, LOG_STARTS)) as file:
+                items += read_offset_checkpoint(file.read(MAX_TEXT_BYTES))
+            found = [item for item in items if isinstance(item, OffsetCheckpoint)]
+            self._log_starts[directory] = {(item.topic, item.partition): item.offset for item in found}
+        return self._log_starts[directory]
+
+    def topic_id(self, topic: str, partition: int) -> str | None:
+        """Returns the id in partition.metadata; None if the partition is unknown or has no valid file."""
+        place = topic, partition
+        if place in self._paths and place not in self._topic_ids:
+            self._topic_ids[place] = topic_id_at(self._paths[place])
+        return self._topic_ids.get(place)
+
+    def topic_ids(self, topic: str) -> dict[int, str]:
+        """Returns the ids in the valid partition.metadata files of a topic, by partition number."""
+        numbers = [number for name, number in self._paths if name == topic]
+        found = {number: self.topic_id(topic, number) for number in numbers}
+        return {number: topic_id for number, topic_id in found.items() if topic_id is not None}
+
+
+def topic_id_at(path: str) -> str | None:
+    """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
+    try:
+        with open_regular(os.path.join(path, PARTITION_METADATA)) as file:
+            items = list(read_partition_metadata(file.read(_METADATA_BYTES)))
+    except OSError:
+        return None
+    return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
+
+
+def _extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
+    logs = [file for file in list_segments(path) if file.kind == LOG and file.base_offset is not None]
+    if not logs:
+        return None
+    last = logs[-1]
+    with open_source(last.path) as source:
+        extent = offset_extent(SegmentReader(source, base_offset=last.base_offset or 0, scratch=scratch), last)
+    return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1

@@ -1,0 +1,549 @@
+"""Remote storage mounted as the log directory that its brokers had: partitions with the segments that consumers read.
+
+    REMOTE/<topic>-<partition>/<start offset>.log       a live segment (`lineage`), restored chunk by chunk
+                              /<start offset>.index     and .timeindex, .txnindex: its side files
+                              /<end offset + 1>.snapshot
+                              /leader-epoch-checkpoint  the lineage
+
+A segment of which only some offsets are live has no side files, and its log has only these batches.
+"""
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import zip_longest
+from threading import RLock
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from kseg.decoders.framed import read_framed
+from kseg.decoders.schemas.remote_log_metadata import RECORDS
+from kseg.errors import PathError
+from kseg.formats.rows import Scratch
+from kseg.formats.schema import MessageError
+from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
+from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
+from kseg.segment.batches import Batch
+from kseg.segment.files import SegmentFile, list_segments, own_partitions, parse_partition_name, segment_stem
+from kseg.segment.reader import SegmentReader
+from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.stores import trees
+from kseg.stores.archives.spool import current_spool
+from kseg.stores.extent import Extent
+from kseg.stores.objects import Objects
+from kseg.stores.regular_files import read_regular
+from kseg.stores.remote.chunk_index import ManifestError
+from kseg.stores.remote.files import files_of, side_file_of
+from kseg.stores.remote.keys import PrivateKeys
+from kseg.stores.remote.segment import EPOCHS, RemoteSegment, SegmentObjects
+from kseg.stores.remote.source import RemoteSource
+from kseg.stores.remote.storage import RemotePartition, storage_in
+from kseg.stores.remote.transformation import ChunkError
+from kseg.stores.source import Source, open_source
+from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node, Tree
+from kseg.stores.virtual_files import VirtualFile, VirtualSideFile
+
+# Selects the live remote segments of a partition, and the offsets to take from each.
+#
+# A segment is found by leader epoch and offset, never by the offset alone: after an unclean election the same offsets
+# are written and copied twice. The lineage (the entries of a leader-epoch-checkpoint) gives the epoch of each offset.
+# Segments that hold the same offsets of the same epoch have the same records; of these the one with the highest end
+# offset is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
+
+T = TypeVar("T")
+
+Lineage = Sequence[EpochEntry]
+
+
+class Candidate(NamedTuple, Generic[T]):
+    """A whole remote segment. ``epochs`` are the entries of its leader epoch file, from the log's first epoch on."""
+
+    segment: T
+    start_offset: int
+    end_offset: int
+    epochs: Lineage
+
+
+class SegmentOffsets(NamedTuple, Generic[T]):
+    """Offsets ``first`` to ``last`` of a segment."""
+
+    candidate: Candidate[T]
+    first: int
+    last: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.first <= self.candidate.start_offset and self.last >= self.candidate.end_offset
+
+
+class MissingOffsets(NamedTuple):
+    """Offsets that no segment holds."""
+
+    first: int
+    last: int
+
+
+class LiveSegments(NamedTuple, Generic[T]):
+    """``pieces`` by offset. ``abandoned``: segments that hold records of leaders outside the lineage. ``superseded``:
+    segments whose offsets are all taken from other segments."""
+
+    pieces: list[SegmentOffsets[T]]
+    holes: list[MissingOffsets]
+    abandoned: list[Candidate[T]]
+    superseded: list[Candidate[T]]
+
+
+def lineage_of(candidates: Iterable[Candidate[T]]) -> Lineage:
+    """Returns the lineage by the store alone: that of the segment with the latest epoch and highest end offset."""
+    newest = max(
+        (found for found in candidates if found.epochs),
+        key=lambda found: (found.epochs[-1].epoch, found.end_offset),
+        default=None,
+    )
+    return [] if newest is None else newest.epochs
+
+
+def live_segments(candidates: Sequence[Candidate[T]], lineage: Lineage, log_start: int = 0) -> LiveSegments[T]:
+    """Chooses segments for all offsets of the lineage from ``log_start`` on."""
+    usable: list[SegmentOffsets[T]] = []
+    abandoned: list[Candidate[T]] = []
+    for candidate in candidates:
+        ranges = _in_lineage(candidate, lineage)
+        if sum(last - first + 1 for first, last in ranges) < candidate.end_offset - candidate.start_offset + 1:
+            abandoned.append(candidate)
+        usable += [SegmentOffsets(candidate, first, last) for first, last in ranges if last >= log_start]
+    pieces, holes = _covering(usable)
+    used = {id(piece.candidate) for piece in pieces}
+    lost = {id(candidate) for candidate in abandoned}
+    live = {id(piece.candidate): piece.candidate for piece in usable}
+    superseded = [found for key, found in live.items() if key not in used and key not in lost]
+    return LiveSegments(pieces, holes, abandoned, superseded)
+
+
+def _in_lineage(candidate: Candidate[T], lineage: Lineage) -> list[tuple[int, int]]:
+    """Returns the offsets of a segment that were written in the epochs that the lineage has for them."""
+    found: list[tuple[int, int]] = []
+    for epoch, first, last in epochs_within(candidate.epochs, candidate.start_offset, candidate.end_offset):
+        span = _span(lineage, epoch)
+        if span is None:
+            continue
+        first, last = max(first, span[0]), min(last, span[1])
+        if first > last:
+            continue
+        if found and found[-1][1] + 1 == first:
+            first = found.pop()[0]
+        found.append((first, last))
+    return found
+
+
+def _span(lineage: Lineage, epoch: int) -> tuple[int, int] | None:
+    """Returns the offsets that the lineage gives to an epoch, None if it has no such epoch.
+
+    The lineage begins at the log start offset. Lower offsets of a segment across the log start count as part of it:
+    they are never read.
+    """
+    if lineage and epoch < lineage[0].epoch:
+        return 0, lineage[0].start_offset - 1
+    for number, (entry, following) in enumerate(zip_longest(lineage, lineage[1:])):
+        if entry.epoch == epoch:
+            return entry.start_offset if number else 0, MAX_OFFSET if following is None else following.start_offset - 1
+    return None
+
+
+def epochs_within(epochs: Lineage, start: int, end: int) -> list[tuple[int, int, int]]:
+    """Returns the epochs between two offsets as (epoch, first offset, last offset).
+
+    Offsets below the first entry, which is at the log start offset, count as its epoch.
+    """
+    found: list[tuple[int, int, int]] = []
+    for number, (entry, following) in enumerate(zip_longest(epochs, epochs[1:])):
+        first = max(entry.start_offset, start) if number else start
+        last = end if following is None else min(following.start_offset - 1, end)
+        if first <= last:
+            found.append((entry.epoch, first, last))
+    return found
+
+
+def _covering(usable: list[SegmentOffsets[T]]) -> tuple[list[SegmentOffsets[T]], list[MissingOffsets]]:
+    """Covers all offsets with as few pieces as possible, each cut to begin where the one before ends."""
+    pieces: list[SegmentOffsets[T]] = []
+    holes: list[MissingOffsets] = []
+    waiting = sorted(usable, key=lambda piece: piece.first, reverse=True)
+    open_pieces: list[SegmentOffsets[T]] = []
+    offset = waiting[-1].first if waiting else 0
+    while waiting or open_pieces:
+        while waiting and waiting[-1].first <= offset:
+            open_pieces.append(waiting.pop())
+        open_pieces = [piece for piece in open_pieces if piece.last >= offset]
+        if not open_pieces:
+            if waiting:
+                holes.append(MissingOffsets(offset, waiting[-1].first - 1))
+                offset = waiting[-1].first
+            continue
+        best = max(open_pieces, key=lambda piece: (piece.last, piece.first == offset, piece.candidate.end_offset))
+        pieces.append(best._replace(first=offset))
+        offset = best.last + 1
+    return pieces, holes
+
+
+# Lists the segments of a remote partition with their offsets and leader epochs; unreadable segments with the reason.
+
+_INDEX_ENTRY_BYTES = 8
+
+
+class Unusable(NamedTuple):
+    """A segment that cannot be read. ``reason`` is a phrase that follows the segment's name."""
+
+    segment: RemoteSegment
+    reason: str
+
+
+class LivePartition(NamedTuple):
+    """The segments that consumers read: ``pieces`` by offset; ``holes``: offsets between them that no segment has.
+
+    ``log_start``: the log start offset when the newest segment was copied.
+    """
+
+    pieces: list[SegmentOffsets[RemoteSegment]]
+    holes: list[MissingOffsets]
+    unusable: list[Unusable]
+    lineage: Lineage
+    log_start: int
+
+
+def live_partition(partition: RemotePartition) -> LivePartition:
+    """Selects the live segments by the store alone. Raises KeyMissingError, PathError, UnsupportedError."""
+    candidates, unusable = candidates_of(partition)
+    lineage = lineage_of(candidates)
+    log_start = lineage[0].start_offset if lineage else 0
+    live = live_segments(candidates, lineage, log_start)
+    return LivePartition(live.pieces, live.holes, unusable, lineage, log_start)
+
+
+def newest_partitions(
+    partitions: Iterable[RemotePartition], rank: Callable[[RemotePartition], Any] | None = None
+) -> tuple[list[RemotePartition], list[RemotePartition]]:
+    """Returns one partition for each topic and number, and the others: those of earlier topics with the same name.
+
+    ``rank``: of several the one with the highest is taken; by default the one that was copied to last.
+    """
+    same: dict[tuple[str, int], list[RemotePartition]] = {}
+    for partition in partitions:
+        same.setdefault((partition.topic, partition.number), []).append(partition)
+    newest = [max(some, key=rank or last_event_ms) if len(some) > 1 else some[0] for some in same.values()]
+    kept = {id(partition) for partition in newest}
+    return newest, [partition for some in same.values() for partition in some if id(partition) not in kept]
+
+
+def last_event_ms(partition: RemotePartition) -> int:
+    """Returns when the newest segment was copied, by the manifests; -1 without one."""
+    return max(map(_event_ms, partition.segments), default=-1)
+
+
+def _event_ms(segment: RemoteSegment) -> int:
+    try:
+        metadata = segment.metadata
+    except (ManifestError, PathError):
+        return -1
+    return -1 if metadata is None else metadata.event_timestamp_ms
+
+
+def candidates_of(partition: RemotePartition) -> tuple[list[Candidate[RemoteSegment]], list[Unusable]]:
+    """Reads the manifests and leader epoch files of a partition. Raises KeyMissingError, PathError,
+    UnsupportedError."""
+    found: list[Candidate[RemoteSegment]] = []
+    unusable: list[Unusable] = []
+    for segment in partition.segments:
+        if segment.missing:
+            unusable.append(Unusable(segment, f"has no {', '.join(segment.missing)}"))
+            continue
+        try:
+            found.append(candidate_of(segment))
+        except (ManifestError, ChunkError) as error:
+            unusable.append(Unusable(segment, str(error)))
+    return found, unusable
+
+
+def candidate_of(segment: RemoteSegment) -> Candidate[RemoteSegment]:
+    """Returns a segment's offsets and epochs.
+
+    Raises ManifestError or ChunkError if it is damaged, KeyMissingError, PathError, UnsupportedError.
+    """
+    metadata = segment.metadata
+    end = metadata.end_offset if metadata is not None else _last_offset(segment)
+    if end < segment.start_offset:
+        raise ManifestError(f"it ends at offset {end}, below its start")
+    epochs = plain_epochs(segment.side_file(EPOCHS) or b"")
+    if not epochs and metadata is not None:
+        epochs = [EpochEntry(epoch, start) for epoch, start in sorted(metadata.epochs.items())]
+    if not epochs:
+        raise ManifestError("its leader epochs cannot be read")
+    return Candidate(segment, segment.start_offset, end, epochs)
+
+
+def _last_offset(segment: RemoteSegment) -> int:
+    """Returns the segment's last offset, read from the last offset index entry on."""
+    index = segment.side_file(INDEX) or b""
+    position = int.from_bytes(index[-4:], "big") if len(index) >= _INDEX_ENTRY_BYTES else 0
+    with RemoteSource(segment, segment.path(LOG)) as source:
+        for start in dict.fromkeys((position, 0)):
+            reader = SegmentReader(source, base_offset=segment.start_offset, scratch=Scratch())
+            reader.begin_at(start if start < source.size else 0)
+            offsets = [item.last_offset for item in reader if isinstance(item, Batch) and item.is_valid]
+            if offsets:
+                return offsets[-1]
+    raise ManifestError("its log holds no batch")
+
+
+# Reads the local side of tiered partitions: segments, lineage, log start offsets, deletions of remote segments.
+#
+# Source: RemoteLogMetadataTopic, RemoteLogSegmentState of Kafka.
+
+REMOTE_METADATA_TOPIC = "__remote_log_metadata"
+_DELETE_STARTED, _DELETE_FINISHED = 2, 3
+
+
+class LocalLogs:
+    """One log directory. Raises PathError if the directory does not exist or one of its files cannot be read."""
+
+    def __init__(self, directory: str) -> None:
+        if not os.path.isdir(directory):
+            raise PathError(f"{directory}: no such directory")
+        self.directory = directory
+
+    @cached_property
+    def log_starts(self) -> dict[tuple[str, int], int]:
+        content = self._read(os.path.join(self.directory, LOG_STARTS))
+        items = read_offset_checkpoint(content)
+        return {(item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)}
+
+    @cached_property
+    def deleted(self) -> set[tuple[str, int, str]]:
+        """Remote segments whose deletion has begun, as (topic id, partition, segment id)."""
+        states: dict[tuple[str, int, str], int] = {}
+        for path in own_partitions(self.directory):
+            place = parse_partition_name(os.path.basename(path))
+            if place is None or place[0] != REMOTE_METADATA_TOPIC or os.path.basename(path) != f"{place[0]}-{place[1]}":
+                continue
+            for value in record_values(path):
+                try:
+                    fields = read_framed(value, RECORDS).fields
+                    segment, state = fields["remoteLogSegmentId"], fields["remoteLogSegmentState"]
+                    topic = segment["topicIdPartition"]
+                except (MessageError, KeyError):
+                    continue  # a marker, or a record about a whole partition
+                key = (topic["id"], topic["partition"], segment["id"])
+                states[key] = max(states.get(key, 0), state)
+        return {key for key, state in states.items() if state in (_DELETE_STARTED, _DELETE_FINISHED)}
+
+    def partition(self, remote: RemotePartition) -> "LocalPartition | None":
+        """Returns the local log of a partition; None if there is none, or if its topic id differs."""
+        path = os.path.join(self.directory, remote.name)
+        if not os.path.isdir(path) or os.path.islink(path):
+            return None
+        found = LocalPartition(path, self._read(os.path.join(path, LEADER_EPOCHS)))
+        metadata = self._read(os.path.join(path, PARTITION_METADATA))
+        ids = [item.topic_id for item in read_partition_metadata(metadata) if isinstance(item, PartitionMetadata)]
+        return found if remote.topic_id in (ids or [remote.topic_id]) else None
+
+    def _read(self, path: str) -> bytes:
+        try:
+            return read_regular(path, MAX_ROOT_FILE_BYTES)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+
+
+def record_values(directory: str) -> Iterator[bytes]:
+    """Yields the values of the records in a partition's intact batches. Raises PathError."""
+    for file in list_segments(directory):
+        with open_source(file.path) as source:
+            for item in SegmentReader(source, base_offset=file.base_offset or 0):
+                if isinstance(item, Batch) and not item.check():
+                    yield from (record.value for record in item if record.value is not None)
+
+
+class LocalPartition:
+    """A partition directory: its segments by base offset, and its lineage, empty if the file is malformed."""
+
+    def __init__(self, directory: str, epochs: bytes) -> None:
+        self.directory = directory
+        self.lineage: Lineage = plain_epochs(epochs) or []
+        self.segments: list[SegmentFile] = [
+            file for file in list_segments(directory) if file.kind == LOG and file.base_offset is not None
+        ]
+
+
+_log = logging.getLogger("kseg")
+
+
+class LiveSegment(NamedTuple):
+    """A .log in the tree. ``first`` and ``last``: its live offsets; ``log_start``: consumers read from here on.
+
+    ``chunk_bytes``: the size of its chunks when they are restored. It can be pickled, so that another process reads the
+    segment without listing the store.
+    """
+
+    objects: SegmentObjects
+    first: int
+    last: int
+    is_whole: bool
+    log_start: int
+    chunk_bytes: int
+
+
+class RemoteTree:
+    """The tree of the storage in ``store``. Partitions are listed, and their manifests read, on first use.
+
+    Its methods raise KeyMissingError, PathError and UnsupportedError besides OSError.
+    """
+
+    is_archive = is_shared = False
+
+    def __init__(self, store: Objects, keys: PrivateKeys) -> None:
+        self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
+        self.problems: list[ArchiveProblem] = []
+        self.keys = keys
+        self._store = store
+        self._lock = RLock()
+        self._partitions: dict[str, RemotePartition] | None = None
+        self._listed: dict[str, list[str]] = {}
+        self._files: dict[str, Tree] = {}
+        self._live: dict[str, LiveSegment] = {}
+
+    def node(self, inner: str) -> Node | None:
+        if inner in self._files:
+            return self._files[inner].node("")
+        if not inner:
+            return Node(DIRECTORY)
+        partition, slash, _ = inner.partition("/")
+        if partition not in self._names():
+            return None
+        if not slash:
+            return Node(DIRECTORY)
+        self._list(partition)
+        return self._files[inner].node("") if inner in self._files else None
+
+    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
+        """Returns nodes without sizes: those of side files are known when they are read."""
+        if not inner:
+            return [(name, Node(DIRECTORY)) for name in self._names()]
+        if inner not in self._names():
+            raise self._missing(inner)
+        return [(name, Node(FILE)) for name in self._list(inner)]
+
+    def open(self, inner: str) -> Extent:
+        return self._file(inner).open("")
+
+    def source(self, inner: str, path: str) -> Source | None:
+        found: Source | None = self._file(inner).source("", path)
+        return found
+
+    def close(self) -> None:
+        for file in self._files.values():
+            file.close()
+
+    def live(self, inner: str) -> LiveSegment | None:
+        """Returns a .log of the tree, None for any other path."""
+        self.node(inner)
+        return self._live.get(inner)
+
+    def use(self, inner: str, live: LiveSegment) -> None:
+        """Makes the files of a segment readable without listing its partition. ``inner``: the path of its .log."""
+        with self._lock:
+            if inner not in self._files:
+                self._add(inner, live, RemoteSegment(self._store, self.keys, *live.objects))
+
+    def _names(self) -> Mapping[str, RemotePartition]:
+        with self._lock:
+            if self._partitions is None:
+                chosen, older = newest_partitions(storage_in(self._store, self.keys).partitions)
+                for found in older:
+                    _log.warning("%s: left out: of an earlier topic with this name", self._store.path(found.folder))
+                self._partitions = {found.name: found for found in chosen}
+            return self._partitions
+
+    def _file(self, inner: str) -> Tree:
+        if self.node(inner) is None or inner not in self._files:
+            raise self._missing(inner)
+        return self._files[inner]
+
+    def _missing(self, inner: str) -> OSError:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._store.path(inner))
+
+    def _list(self, name: str) -> list[str]:
+        """Returns the names of a partition's files."""
+        with self._lock:
+            if name not in self._listed:
+                self._add_partition(name, live_partition(self._names()[name]))
+                self._listed[name] = [inner.rpartition("/")[2] for inner in self._files if inner.startswith(name + "/")]
+            return self._listed[name]
+
+    def _add_partition(self, name: str, found: LivePartition) -> None:
+        for segment, reason in found.unusable:
+            _log.warning("%s: left out: %s", segment.path(), reason)
+        for hole in found.holes:
+            _log.warning("%s: no segment has offsets %s to %s", self._store.path(name), hole.first, hole.last)
+        for piece in found.pieces:
+            segment, base = piece.candidate.segment, max(piece.first, piece.candidate.start_offset)
+            chunk_bytes = segment.chunks.original_chunk_bytes
+            live = LiveSegment(segment.objects, base, piece.last, piece.is_whole, found.log_start, chunk_bytes)
+            self._add(f"{name}/{segment_stem(base)}{LOG}", live, segment)
+            if piece.is_whole:
+                self._files[f"{name}/{segment_stem(piece.last + 1)}{SNAPSHOT}"] = side_file_of(segment, SNAPSHOT)
+        self._files[f"{name}/{LEADER_EPOCHS}"] = VirtualSideFile(lambda: build_leader_epochs(found.lineage))
+
+    def _add(self, inner: str, live: LiveSegment, segment: RemoteSegment) -> None:
+        self._live[inner] = live
+        if not live.is_whole:
+            self._files[inner] = _CutLog(segment, live)
+            return
+        for path, file in files_of(segment, self._store.path(inner), is_in_place=True).items():
+            suffix = os.path.splitext(path)[1]
+            if suffix == LOG or suffix in segment.manifest.parts:
+                self._files[inner.removesuffix(LOG) + suffix] = file
+
+
+def live_segment_at(path: str) -> LiveSegment | None:
+    """Returns the remote segment at a path in a mounted `RemoteTree`, None for any other path."""
+    place = trees.find(path)
+    return place.tree.live(place.inner) if place is not None and isinstance(place.tree, RemoteTree) else None
+
+
+class _CutLog(VirtualFile):
+    """A log without the batches outside its live offsets. Damage in it is kept."""
+
+    def __init__(self, segment: RemoteSegment, live: LiveSegment) -> None:
+        super().__init__()
+        self._segment, self._live_offsets = segment, live
+        self._extent: Extent | None = None
+
+    def node(self, inner: str) -> Node | None:
+        return Node(FILE, self._segment.size if self._extent is None else self._extent.current_size())
+
+    def open(self, inner: str) -> Extent:
+        if self._extent is None:
+            self._extent = current_spool().add(self._kept())
+        return Extent(os.dup(self._extent.descriptor), self._extent.start, self._extent.size)
+
+    def source(self, inner: str, path: str) -> None:
+        return None
+
+    def close(self) -> None:
+        if self._extent is not None:
+            self._extent.close()
+            self._extent = None
+
+    def _kept(self) -> Iterator[bytes]:
+        first, last = self._live_offsets.first, self._live_offsets.last
+        with RemoteSource(self._segment, self._segment.path()) as source:
+            for item in SegmentReader(source, scratch=Scratch()):
+                if isinstance(item, Batch) and item.is_valid:
+                    base = item.last_offset if item.base_offset is None else item.base_offset
+                    if base < first or item.last_offset > last:
+                        continue
+                yield bytes(source.buffer[item.position : item.end])

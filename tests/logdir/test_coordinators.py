@@ -1,0 +1,210 @@
+"""What becomes of an open transaction, by the coordinator's record and by its age."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kseg.findings.table import KINDS
+from kseg.limits import TRANSACTION_LIMIT_MS
+from kseg.logdir import coordinators
+from kseg.logdir import coordinators as module
+from kseg.logdir.coordinators import (
+    ENDING,
+    HANGING,
+    OPEN,
+    GroupOffset,
+    TransactionState,
+    abort_command,
+    group_offsets,
+    judge,
+    prepared,
+    waiting_groups,
+    why_hanging,
+)
+from kseg.segment.open_transactions import LastMarker, OpenTransaction, OpenTransactions
+from kseg.verification.repairs import Repairs
+from kseg.verification.report import Finding
+from verification.partitions import TESTDATA
+
+# Groups that wait behind a last stable offset.
+
+COMMITTED = Path(__file__).resolve().parents[2] / "testdata" / "kafka-4.3.1" / "committed"
+PLACE = ("orders", 0)
+
+
+def test_offsets_are_those_that_groups_have_committed() -> None:
+    found = group_offsets(str(COMMITTED))
+    assert found is not None
+    assert {each.group: each.offset for each in found[PLACE]}.items() >= {
+        "billing": 10,
+        "audit": 14,
+        "ahead": 99,
+    }.items()
+
+
+def test_groups_at_the_stable_offset_come_first_and_those_beyond_read_uncommitted_records() -> None:
+    offsets = {PLACE: [GroupOffset("b", 7, None), GroupOffset("c", 9, None), GroupOffset("a", 9, None)]}
+    offsets[PLACE] += [GroupOffset("beyond", 10, None)]
+    assert [each.group for each in waiting_groups(offsets, PLACE, 9) or ()] == ["a", "c", "b"]
+    assert waiting_groups(offsets, ("orders", 1), 9) == []
+
+
+def test_commits_for_an_earlier_topic_of_the_name_are_left_out() -> None:
+    offsets = {PLACE: [GroupOffset("new", 1, "id"), GroupOffset("old", 1, "other"), GroupOffset("none", 1, None)]}
+    assert [each.group for each in waiting_groups(offsets, PLACE, 9, "id") or ()] == ["new", "none"]
+    assert len(waiting_groups(offsets, PLACE, 9) or ()) == 3
+
+
+def test_without_committed_offsets_nothing_is_known(tmp_path: Path) -> None:
+    assert group_offsets(str(tmp_path)) is None
+    assert group_offsets(str(tmp_path / "none")) is None
+    assert waiting_groups(None, PLACE, 9) is None
+    assert waiting_groups({}, (None, None), 9) is None
+
+
+def test_damage_hides_only_the_commits_in_it(tmp_path: Path) -> None:
+    shutil.copytree(COMMITTED, tmp_path / "logs")
+    log = max((tmp_path / "logs").glob("__consumer_offsets-*/*.log"), key=lambda path: path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[-30:-20] = bytes(10)
+    log.write_bytes(data)
+    found = group_offsets(str(tmp_path / "logs"))
+    assert found is not None
+    assert "billing" in {each.group for each in found[PLACE]}
+
+
+def test_no_more_of_commits_is_read_than_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 1000)
+    assert group_offsets(str(COMMITTED)) is None
+
+
+# The transactional ids of producers, by __transaction_state in the same log directory.
+
+STATE = TESTDATA / "verify" / "4.3.1-transactional-ids" / "__transaction_state-0"
+LOGS = TESTDATA / "log-directories" / "4.3.1-rounds" / "kill"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """The log directory of a broker that was killed, with its __transaction_state."""
+    copied = Path(shutil.copytree(LOGS, tmp_path / "logs"))
+    shutil.copytree(STATE, copied / STATE.name)
+    return copied
+
+
+def settled(logs: Path, producer_id: int, code: str = "hanging-transaction", **more: int) -> Finding:
+    segment = str(logs / "txn-0" / "00000000000000000435.log")
+    details = {"producerId": producer_id, "producerEpoch": 0, **more}
+    return Repairs().with_repair(Finding(code, KINDS[code].severity, segment, 5, None, 540, "open", details))
+
+
+def test_the_log_directory_names_a_producer(logs: Path) -> None:
+    found = settled(logs, 5)
+    assert found.details["transactionalId"] == "tx-txn-2"
+    assert found.message == "open; its transactional id is tx-txn-2"
+    assert settled(logs, 5, "batch-outside-transaction").details["transactionalId"] == "tx-txn-2"
+
+
+def test_what_is_not_known_is_null(logs: Path) -> None:
+    assert settled(logs, 999).details["transactionalId"] is None
+    assert settled(logs, 999).message == "open"
+    shutil.rmtree(logs / STATE.name)
+    assert settled(logs, 5).details["transactionalId"] is None
+    assert "transactionalId" not in settled(logs, 5, "producer-sequence-gap").details
+
+
+def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Path) -> None:
+    old = settled(logs, 999, "open-transaction", ageMs=TRANSACTION_LIMIT_MS + 1, firstOffset=540)
+    assert "hanging by its age, unless a __transaction_state that is not here has its producer" in old.message
+    assert old.details["abort"][-6:] == ["--topic", "txn", "--partition", "0", "--start-offset", "540"]
+    young = settled(logs, 999, "open-transaction", ageMs=TRANSACTION_LIMIT_MS, firstOffset=540)
+    assert young.message == "open"
+
+
+def test_damage_hides_only_what_it_destroys(logs: Path) -> None:
+    log = logs / STATE.name / f"{0:020}.log"
+    whole = coordinators.transaction_states(str(logs))
+    data = bytearray(log.read_bytes())
+    data[80:90] = bytes(10)
+    log.write_bytes(data)
+    left = coordinators.transaction_states(str(logs))
+    assert left
+    assert left.items() <= whole.items()
+
+
+def test_no_more_is_read_than_is_allowed(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinators, "MAX_STATE_BYTES", 1000)
+    assert coordinators.transaction_states(str(logs)) == {}
+
+
+def test_an_id_that_is_no_utf8_is_kept(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert coordinators._pair(b"\0\0\0\2\xff\xfe", b"\0\0" + bytes(7) + b"\7" + bytes(8)) == (7, "\udcff\udcfe")
+    for key, value in ((b"\0\0\0\2x", b"\0\0" + bytes(16)), (b"\0\1\0\1x", b"\0\0" + bytes(16)), (b"\0\0\0\1x", b"\0")):
+        assert coordinators._pair(key, value) is None
+
+
+HERE = ("orders", 3)
+BEGUN = OpenTransaction(7, 2, 120, 1000)
+
+
+def state(name: str, epoch: int = 2, partitions: tuple[tuple[str, int], ...] = (HERE,)) -> TransactionState:
+    return TransactionState("pay", epoch, name, 60_000, frozenset(partitions))
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict"),
+    [
+        (state("Ongoing"), OPEN),
+        (state("Ongoing", epoch=3), HANGING),
+        (state("Ongoing", partitions=(("orders", 4),)), HANGING),
+        (state("PrepareCommit"), ENDING),
+        (state("PrepareAbort"), ENDING),
+        (state("CompleteAbort"), HANGING),
+        (state("Empty", partitions=()), HANGING),
+        (state("Dead", partitions=()), HANGING),
+    ],
+)
+def test_the_coordinator_decides(told: TransactionState, verdict: str) -> None:
+    assert judge(BEGUN, {7: told}, HERE, 2000).verdict == verdict
+
+
+@pytest.mark.parametrize(("now", "verdict"), [(None, OPEN), (1000 + 20 * 60_000, OPEN), (1001 + 20 * 60_000, HANGING)])
+def test_without_a_record_the_age_decides(now: int | None, verdict: str) -> None:
+    judged = judge(BEGUN, {8: state("Ongoing")}, HERE, now)
+    assert (judged.verdict, judged.state) == (verdict, None)
+    assert judge(BEGUN, {7: TransactionState("pay")}, HERE, now).verdict == verdict
+
+
+@pytest.mark.parametrize(("now", "verdict"), [(71_000, OPEN), (71_001, HANGING)])
+def test_what_is_older_than_its_timeout_should_have_been_aborted(now: int, verdict: str) -> None:
+    judged = judge(BEGUN, {7: state("Ongoing")}, HERE, now)
+    assert judged.verdict == verdict
+    if verdict == HANGING:
+        assert "older than its timeout" in why_hanging(judged.state, judged.age_ms)
+    assert judge(BEGUN, {7: state("PrepareCommit")}, HERE, now).verdict == ENDING
+
+
+@pytest.mark.parametrize(
+    ("status", "marker", "is_found"),
+    [
+        ("PrepareCommit", LastMarker(130, 2, 5000), True),
+        ("PrepareAbort", LastMarker(130, 3, 5000), True),
+        ("Ongoing", LastMarker(130, 2, 5000), False),
+        ("PrepareCommit", LastMarker(130, 1, 5000), False),
+        ("PrepareCommit", LastMarker(110, 2, 3999), False),
+    ],
+)
+def test_a_marker_of_what_is_still_prepared(status: str, marker: LastMarker, is_found: bool) -> None:
+    """One that was written before the transaction began, or under an earlier epoch, is that of another one."""
+    told = state(status)._replace(start_ms=4000, update_ms=4500)
+    transactions = OpenTransactions()
+    transactions.markers[7] = marker
+    found = prepared({7: told}, HERE, transactions, 6000)
+    assert [(each.marker, each.age_ms) for each in found] == ([(marker, 1500)] if is_found else [])
+    assert prepared({7: told}, ("orders", 4), transactions, 6000) == []
+
+
+def test_the_command_for_a_live_cluster() -> None:
+    assert abort_command("orders", 3, 120)[-6:] == ["--topic", "orders", "--partition", "3", "--start-offset", "120"]
+    assert abort_command(None, None, 5)[-6:] == ["--topic", "TOPIC", "--partition", "N", "--start-offset", "5"]

@@ -16,7 +16,7 @@ import report_picture
 from findings_page import page as findings_page
 from kseg import __version__
 from kseg.cli.main import main
-from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from kseg.sidefiles.problems import SIDE_FILE_CODES
 from readme_picture import PICTURE, picture, texts_of
 from report.browser import needs_browser

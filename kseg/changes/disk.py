@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
 
-from kseg.formats.byte_types import BytesLike
+from kseg.formats.rows import BytesLike
 from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.no_follow import create_file, names_in, open_directory, open_file, open_to_copy, parent_of, status_of

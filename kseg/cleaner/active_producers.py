@@ -22,8 +22,7 @@ from kseg.kernel.layout.rows import (
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import file_names, segment_file
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
-from kseg.sidefiles.producer_state import ProducerStates
+from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular

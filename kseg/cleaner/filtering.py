@@ -8,10 +8,9 @@ from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.opening import RecordBuffers, batch_bytes, open_message, open_records, refuse
 from kseg.cleaner.reading import Window
 from kseg.cleaner.settings import CleanerSettings
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Rows
+from kseg.formats.rows import BytesLike, Rows
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.judging import Counts, judge_rows
 from kseg.kernel.compact.rewriting import seal

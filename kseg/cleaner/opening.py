@@ -12,7 +12,7 @@ from kseg.kernel.records import opening
 from kseg.kernel.records.record_fields import REASONS
 from kseg.limits import MAX_BATCH_BYTES, ROWS_PER_CALL
 from kseg.segment.batches import Message
-from kseg.segment.problems import HARMLESS_CODES
+from kseg.segment.items import HARMLESS_CODES
 
 
 class RecordBuffers:

@@ -19,7 +19,7 @@ from kseg.cleaner.transactions import CleanedTransactions
 from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import UnsupportedError
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
-from kseg.segment.record_count import RecordCounter
+from kseg.segment.survey import RecordCounter
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.transaction_index import AbortedTxn
 from kseg.stores.buffers import Buffers

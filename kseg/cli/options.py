@@ -12,7 +12,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.notices import Color
 from kseg.output.presentation import Presentation
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.time_expressions import UNITS_MS
+from kseg.segment.times import UNITS_MS
 from kseg.stores import trees
 from kseg.stores.stored_object import local_path
 

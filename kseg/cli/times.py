@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from kseg.segment.time_expressions import parse_time_expression
-from kseg.segment.times import LAST_TIMESTAMP
+from kseg.segment.times import LAST_TIMESTAMP, parse_time_expression
 
 EXAMPLES = "2026-01-31, '2026-01-31 09:00', 2026-01-31T09:00:00Z, yesterday, -2h or 1769850000000"
 

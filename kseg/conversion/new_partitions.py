@@ -27,8 +27,7 @@ from kseg.segment.files import (
     parse_partition_name,
     segment_file,
 )
-from kseg.segment.paths import expand_path, segments_at
-from kseg.segment.skipped_files import warn_of_skipped_files
+from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.source import STANDARD_INPUT

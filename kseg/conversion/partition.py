@@ -37,8 +37,7 @@ from kseg.runtime.pipeline import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage, Problem
-from kseg.segment.problems import READABLE_CODES
+from kseg.segment.items import READABLE_CODES, Damage, Problem
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
 from kseg.stores.source import open_source

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kseg.errors import DamageError
-from kseg.formats.byte_types import Sliceable
-from kseg.formats.rows import ALL, Rows, Scratch, int64s
+from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, int64s
 from kseg.kernel.layout.headers import APPEND_TIME
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records.columns import Collector

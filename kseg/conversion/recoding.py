@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kseg.formats.areas import build_batch
-from kseg.formats.byte_types import BytesLike, Sliceable
 from kseg.formats.compressing import Target, compressor, packer
 from kseg.formats.expansion import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
-from kseg.formats.rows import UndecodableError
+from kseg.formats.rows import BytesLike, Sliceable, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.codecs.recoding import FULL, Repacking, are_right, seal
 from kseg.kernel.codecs.uninitialized import lengthen

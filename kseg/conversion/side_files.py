@@ -13,13 +13,13 @@ from kseg.segment.files import segment_stem
 from kseg.segment.writer import WrittenSegment, batch_rows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import (
+from kseg.sidefiles.producer_state import (
     ProducerStateEntry,
+    ProducerStates,
     build_producer_snapshot,
     order_as_broker,
     read_producer_snapshot,
 )
-from kseg.sidefiles.producer_state import ProducerStates
 from kseg.sidefiles.transaction_index import build_transaction_index
 from kseg.stores import trees
 from kseg.stores.source import open_source

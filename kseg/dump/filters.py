@@ -17,7 +17,7 @@ from kseg.segment.times import LAST_TIMESTAMP, show_time
 from kseg.stores.source import open_source
 
 if TYPE_CHECKING:
-    from kseg.segment.stop import OffsetStop, TimeStop
+    from kseg.segment.seek import OffsetStop, TimeStop
 
 _NOTHING = "no record in it matches"
 
@@ -65,7 +65,7 @@ class Filters:
         self._stops = []
         if offsets is None and times is None:
             return
-        from kseg.segment.stop import OffsetStop, TimeStop
+        from kseg.segment.seek import OffsetStop, TimeStop
 
         if offsets is not None and offsets[1] < LAST_OFFSET:
             self._stops.append(OffsetStop(offsets[1]))
@@ -94,7 +94,7 @@ class Filters:
         """Whether no match can follow from this batch on. Must be called for every batch, in order."""
         for stop in self._stops:
             if stop.is_behind(batch):
-                from kseg.segment.stop import TimeStop
+                from kseg.segment.seek import TimeStop
 
                 self._ended_early += isinstance(stop, TimeStop) and batch.timestamp_type == "CreateTime"
                 return True

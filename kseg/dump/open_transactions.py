@@ -28,7 +28,7 @@ from kseg.logdir.coordinators import (
 from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile, list_segments
-from kseg.segment.open_transactions import OpenTransactions, end_offset, newest_timestamp
+from kseg.segment.isolation import OpenTransactions, end_offset, newest_timestamp
 from kseg.stores import trees
 
 

@@ -26,10 +26,9 @@ from kseg.segment.batches import Batch, Message07
 from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
-from kseg.segment.paths import expand_path, segments_at
+from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.selection import RowSpan
-from kseg.segment.skipped_files import warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import is_url

@@ -6,8 +6,7 @@ The layout is Apache Arrow's (int32 end positions, validity bits from the least 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from kseg.formats.byte_types import BytesLike, Sliceable
-from kseg.formats.rows import Rows, int64s
+from kseg.formats.rows import BytesLike, Rows, Sliceable, int64s
 from kseg.kernel.codecs.uninitialized import allocate
 from kseg.kernel.layout.rows import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.kernel.records import columns as kernel

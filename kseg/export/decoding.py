@@ -18,7 +18,7 @@ from kseg.kernel.records.header_offsets import HeaderOffsets
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch
-from kseg.segment.problems import READABLE_CODES
+from kseg.segment.items import READABLE_CODES
 from kseg.segment.reader import Run, SegmentReader
 
 _MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH

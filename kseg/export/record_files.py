@@ -12,8 +12,7 @@ from kseg.export.tables import TableOutput, TableWriter, check_codec, prepare_py
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile
-from kseg.segment.paths import expand_path, segments_at
-from kseg.segment.skipped_files import warn_of_skipped_files
+from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
 
 CSV = "csv"
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}

@@ -18,9 +18,8 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.seek import seek_offset, seek_time
+from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, runs_of
-from kseg.segment.stop import OffsetStop
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source

@@ -27,10 +27,9 @@ from kseg.limits import CHUNK_BYTES, LONG_RUN_BYTES, MAX_BATCH_BYTES
 from kseg.logdir.topics import check_topics
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
-from kseg.segment.parts import PART_BYTES, is_worth_parts
 from kseg.segment.paths import expand_path, roots_of, segments_at
 from kseg.segment.reader import SegmentReader
-from kseg.segment.slices import Slice, slices
+from kseg.segment.slices import PART_BYTES, Slice, is_worth_parts, slices
 from kseg.stores import trees
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.source import STANDARD_INPUT, Source, open_source

@@ -8,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from kseg.errors import UnsupportedError
 from kseg.export.arrow import need_pyarrow
-from kseg.formats.byte_types import BytesLike
+from kseg.formats.rows import BytesLike
 
 GROUP_ROWS = 1 << 17
 GROUP_BYTES = 4 << 20

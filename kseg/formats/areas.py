@@ -7,11 +7,10 @@ relative to its first record's. `kseg.formats.record_batch` and `message_set` do
 import struct
 import zlib
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import KAFKA_3160_LZ4_HEADER, LZ4_HEADER
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
-from kseg.formats.rows import Rows
+from kseg.formats.rows import BytesLike, Rows
 from kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2
 from kseg.kernel.records import building as kernel
 from kseg.kernel.scan.checksums import crc32c

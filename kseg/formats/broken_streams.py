@@ -12,7 +12,6 @@ Nothing proves such bytes. `kseg.formats.compression` describes the streams; it 
 import zlib
 from collections.abc import Callable
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import (
     CONTENT_SIZE,
     GZIP,
@@ -29,6 +28,7 @@ from kseg.formats.compression import (
     snappy_size,
 )
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError
+from kseg.formats.rows import BytesLike
 from kseg.formats.zstd_stream import CHECKSUM_BYTES, ZSTD_BLOCK, open_frame
 from kseg.kernel.codecs.broken_blocks import BlockOutput
 from kseg.limits import LARGEST_BUFFER_BYTES

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.rows import BytesLike
 
 if TYPE_CHECKING:
     from kseg.kernel.codecs.packing import Packer

@@ -25,11 +25,14 @@ allocated for it. Codec libraries are imported on first use.
 
 import struct
 import zlib
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError, Remarks, over, reason, undecodable_error
+from kseg.formats.rows import BytesLike
 from kseg.formats.zstd_stream import unzstd
+from kseg.limits import LARGEST_BUFFER_BYTES
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
@@ -358,3 +361,28 @@ LZ4_HEADER = _lz4_header(0x60, 0x40)
 """Header of frames as Kafka writes them: independent blocks of 64 KiB, no size, no checksums."""
 KAFKA_3160_LZ4_HEADER = LZ4_HEADER[:6] + bytes((_header_checksum(LZ4_HEADER[:6]),))
 """The same for magic 0: its checksum includes the frame's magic, and readers up to 0.9 accept no other."""
+
+
+# Several threads: large results one at a time -------------------------------------------------------------------------
+
+
+def decompress_limited(
+    codec: int,
+    payload: BytesLike,
+    magic: int,
+    ceiling: int,
+    before_large: Callable[[], None] | None,
+    remarks: Remarks | None = None,
+) -> Any:
+    """Like `decompress`. ``before_large`` is called before more than LARGEST_BUFFER_BYTES are produced.
+
+    Decompression is then restarted, because the size of a stream is known only after decompression.
+    """
+    if before_large is not None and ceiling > LARGEST_BUFFER_BYTES:
+        try:
+            return decompress(codec, payload, magic, LARGEST_BUFFER_BYTES, remarks)
+        except DecompressionError as error:
+            if error.problem != "decompression-limit":
+                raise
+        before_large()
+    return decompress(codec, payload, magic, ceiling, remarks)

@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.byte_types import BytesLike
+from kseg.formats.compression import decompress_limited
 from kseg.formats.decompressed import DecompressionError, Remarks
-from kseg.formats.limited_memory import decompress_limited
-from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,

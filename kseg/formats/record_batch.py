@@ -19,11 +19,9 @@ from contextlib import suppress
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats.byte_types import BytesLike, Sliceable
-from kseg.formats.compression import check_beginning, codec_name
+from kseg.formats.compression import check_beginning, codec_name, decompress_limited
 from kseg.formats.decompressed import DecompressionError, Remarks
-from kseg.formats.limited_memory import decompress_limited
-from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH

@@ -1,12 +1,49 @@
-"""Rows of records, the common result of all format decoders (`kseg.kernel.layout.rows` documents the columns)."""
+"""Rows of records, the common result of all format decoders (`kseg.kernel.layout.rows` documents the columns), and
+types of the bytes that they refer to."""
 
 import mmap
 from collections.abc import Callable
+from typing import Protocol, TypeAlias, overload
 
-from kseg.formats.byte_types import Sliceable
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_WIDTH
 from kseg.kernel.records.columns import WANTED_EARLIEST, WANTED_FIRST, WANTED_LAST, WANTED_LATEST, WANTED_WIDTH
 from kseg.limits import HEADERS_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
+
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+"""Bytes in memory: a batch, a record, a small file."""
+
+
+class Sliceable(Protocol):
+    """Bytes in memory or in a file that is read slice by slice (`kseg.stores.source.FileBytes`)."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> BytesLike: ...
+
+
+class BytesFrom:
+    """Bytes from ``start`` on; a slice copies only its own."""
+
+    def __init__(self, buffer: Sliceable, start: int) -> None:
+        self._buffer, self._start = buffer, start
+
+    def __len__(self) -> int:
+        return len(self._buffer) - self._start
+
+    @overload
+    def __getitem__(self, key: int, /) -> int: ...
+
+    @overload
+    def __getitem__(self, key: slice, /) -> BytesLike: ...
+
+    def __getitem__(self, key: int | slice, /) -> int | BytesLike:
+        if isinstance(key, int):
+            return self._buffer[self._start + key]
+        return self._buffer[self._start + (key.start or 0) : self._start + key.stop]
 
 
 class UndecodableError(Exception):

@@ -1,4 +1,5 @@
-"""Messages of 0.6 and 0.7 (.kafka files): kafka.message.Message and ByteBufferMessageSet @0.7.
+"""Messages of 0.6 and 0.7 (.kafka files), and captured fetch responses: kafka.message.Message and ByteBufferMessageSet
+@0.7.
 
     at  field       magic 0  magic 1
      0  size        int32    int32      bytes after this field
@@ -16,13 +17,15 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError, Remarks
 from kseg.formats.message_set import cut_set_text
-from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.layout.headers import V07_CODEC, V07_SIZE_BYTES
+from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.kernel.records import messages as kernel
+from kseg.kernel.scan import frames
+from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.limits import MAX_NESTING
 
 MIN_BYTES = 9
@@ -88,3 +91,148 @@ def _open_set(
             walk.position = after
         elif status != kernel.MORE:
             raise UndecodableError("undecodable-records", kernel.REASONS[status])
+
+
+# Captured fetch responses of 0.6 and 0.7 brokers: message sets, each preceded by an error code.
+#
+#     MessageSetSend            MultiMessageSetSend
+#     int32  bytes that follow  int32  bytes that follow
+#     int16  error code         int16  error code
+#     messages                  MessageSetSend ...
+#
+# Source: kafka.server.MessageSetSend and MultiMessageSetSend @0.7. The bytes do not state which of the two they are,
+# and 0.7 messages begin with their length as the sets do: the interpretation that gives an intact message is chosen.
+# A file may hold several concatenated responses, and the messages may be of any format.
+#
+# A broker truncates the last message of a set at the fetch size; this is not damage.
+
+HEADER_BYTES = 6
+ERROR_NAMES = {
+    -1: "Unknown",
+    0: "NoError",
+    1: "OffsetOutOfRange",
+    2: "InvalidMessage",
+    3: "WrongPartition",
+    4: "InvalidFetchSize",
+}
+"""kafka.common.ErrorMapping @0.7; later releases have more codes."""
+
+_HEADER = Struct(">ih")
+_ERROR_CODE_BYTES = 2
+
+
+class MessageSet(NamedTuple):
+    """Messages in bytes ``[start, end)`` of the file, perhaps none; ``is_07``: they are of 0.6 or 0.7.
+
+    ``missing`` is the number of claimed bytes beyond the end of the file.
+    """
+
+    start: int
+    end: int
+    error_code: int
+    is_07: bool
+    missing: int
+
+
+class Unreadable(NamedTuple):
+    """Bytes ``[start, end)`` that are not a response."""
+
+    start: int
+    end: int
+    reason: str
+
+
+class _Header(NamedTuple):
+    """A length and an error code at ``start``; ``end`` is the position after that length."""
+
+    start: int
+    end: int
+    error_code: int
+
+    @property
+    def messages(self) -> int:
+        return self.start + HEADER_BYTES
+
+
+def parse(buffer: Sliceable, size: int) -> Iterator[MessageSet | Unreadable]:
+    """Yields the message sets and unreadable ranges of a file of ``size`` bytes, in order. Never raises."""
+    position = 0
+    while position < size:
+        answer = _header_at(buffer, position, size)
+        if answer is None:
+            yield Unreadable(position, size, "no length and error code of an answer")
+            return
+        end = min(answer.end, size)
+        if _is_multi(buffer, answer.messages, end):
+            reached = answer.messages
+            for header in _headers(buffer, answer.messages, end):
+                yield _message_set(buffer, header, end)
+                reached = header.end
+            if reached < end:
+                yield Unreadable(reached, end, "no length and error code of a message set")
+            elif reached < answer.end:
+                yield Unreadable(end, end, f"{answer.end - end} bytes of the answer are missing at the end")
+        else:
+            yield _message_set(buffer, answer, end)
+        position = end
+
+
+def _headers(buffer: Sliceable, position: int, end: int) -> Iterator[_Header]:
+    """Yields consecutive headers up to ``end``; the last may extend beyond it."""
+    while position < end:
+        header = _header_at(buffer, position, end)
+        if header is None:
+            return
+        yield header
+        position = header.end
+
+
+def _header_at(buffer: Sliceable, position: int, end: int) -> _Header | None:
+    if end - position < HEADER_BYTES:
+        return None
+    length, error_code = _HEADER.unpack(bytes(buffer[position : position + HEADER_BYTES]))
+    return None if length < _ERROR_CODE_BYTES else _Header(position, position + 4 + length, error_code)
+
+
+def _message_set(buffer: Sliceable, header: _Header, end: int) -> MessageSet:
+    start, stop = header.messages, min(header.end, end)
+    is_07 = _era_of(buffer, start, stop)
+    if is_07 is None:
+        is_07 = _first_intact(buffer, start, stop, True) < _first_intact(buffer, start, stop, False)
+    return MessageSet(start, stop, header.error_code, is_07, max(header.end - end, 0))
+
+
+def _is_multi(buffer: Sliceable, position: int, end: int) -> bool:
+    """Whether message sets, and not messages, begin at ``position``."""
+    reached = position
+    are_codes_known = True
+    for header in _headers(buffer, position, end):
+        if _era_of(buffer, header.start, end) is not None:
+            return False
+        if _era_of(buffer, header.messages, min(header.end, end)) is not None:
+            return True
+        reached = header.end
+        are_codes_known &= header.error_code in ERROR_NAMES
+    return position < reached == end and are_codes_known
+
+
+def _era_of(buffer: Sliceable, start: int, end: int) -> bool | None:
+    """Whether the messages at ``start`` are of 0.7 (True) or later (False); None if the first is not intact."""
+    for is_07 in (False, True):
+        if start < end and _is_intact(buffer, start, end, is_07):
+            return is_07
+    return None
+
+
+def _is_intact(buffer: Sliceable, start: int, end: int, is_07: bool) -> bool:
+    scan = FrameScan(is_07, position=start)
+    frames.scan(scan, buffer, end, int64s(FRAME_WIDTH))
+    return bool(scan.count)
+
+
+def _first_intact(buffer: Sliceable, start: int, end: int, is_07: bool) -> int:
+    """Returns the position of the first intact message of an era after a damaged one; ``end`` if there is none."""
+    scan = FrameScan(is_07)
+    scan.use_prefixes(start, end - start)
+    found = frames.find(scan, buffer, start, end, end)
+    return end if found < 0 else found

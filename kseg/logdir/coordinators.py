@@ -21,8 +21,8 @@ from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Damage
-from kseg.segment.open_transactions import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint

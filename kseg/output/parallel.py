@@ -9,8 +9,7 @@ from collections.abc import Callable
 from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
-from kseg.formats.byte_types import BytesLike
-from kseg.formats.rows import Rows
+from kseg.formats.rows import BytesLike, Rows
 from kseg.output.printer import Printer
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kseg.formats.byte_types import Sliceable
 from kseg.formats.expansion import expansion_buffer
-from kseg.formats.rows import ALL, Rows, Scratch, int64s
+from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, int64s
 from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH

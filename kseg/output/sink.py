@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from kseg.errors import PathError, StoppedHalfwayError
-from kseg.formats.byte_types import BytesLike
+from kseg.formats.rows import BytesLike
 from kseg.limits import OUTPUT_BYTES
 from kseg.runtime.write_behind import WriteBehind
 

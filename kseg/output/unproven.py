@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from kseg.formats.byte_types import BytesLike
-from kseg.formats.rows import Rows, Scratch
+from kseg.formats.rows import BytesLike, Rows, Scratch
 from kseg.output.jsonl import JsonLinesPrinter
 from kseg.output.printer import Style
 from kseg.output.sink import Sink

@@ -27,10 +27,9 @@ from kseg.positioned import read_at
 from kseg.quantities import plural, shown_bytes
 from kseg.report.rows import Card, NextStep, Page, page_bytes
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
-from kseg.segment.indexes import OFFSET_ENTRY
-from kseg.segment.paths import expand_path
+from kseg.segment.paths import expand_path, is_log_directory
 from kseg.segment.seek import index_path
-from kseg.segment.skipped_files import is_log_directory
+from kseg.segment.writer import OFFSET_ENTRY
 from kseg.shell import shell_line
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.transaction_index import read_transaction_index

@@ -16,7 +16,7 @@ from typing import Any
 
 from kseg import __version__
 from kseg.errors import UnsupportedError
-from kseg.formats.byte_types import BytesLike
+from kseg.formats.rows import BytesLike
 from kseg.output.notices import on_one_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural, shown_bytes, shown_time

@@ -30,8 +30,8 @@ from kseg.retention.settings import (
 from kseg.segment.batches import Batch
 from kseg.segment.files import list_segments, own_partitions
 from kseg.segment.reader import SegmentReader
-from kseg.segment.record_count import RecordCounter
 from kseg.segment.seek import seek_offset
+from kseg.segment.survey import RecordCounter
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
 from kseg.stores.source import open_source
 

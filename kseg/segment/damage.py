@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kseg.formats import message_set, record_batch, v07
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,

@@ -1,4 +1,4 @@
-"""The items of a segment other than batches (`Damage`, `Problem`), and the `Record`s of a batch."""
+"""The items of a segment other than batches (`Damage`, `Problem`), their codes, and the `Record`s of a batch."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -25,6 +25,35 @@ from kseg.kernel.layout.rows import (
     ROW_VALUE_SIZE,
     ROW_WIDTH,
 )
+
+# A `Damage` has one of DAMAGE_CODES; a `Batch` with errors lists codes of PROBLEM_CODES. The findings table
+# explains them.
+
+DAMAGE_CODES = frozenset(
+    {"truncated-batch", "nonsense-block", "zero-block", "bad-length", "bad-magic", "unreadable-bytes"}
+)
+
+PROBLEM_CODES = frozenset(
+    {
+        "crc-mismatch",
+        "bad-magic",
+        "undecodable-records",
+        "decompression-limit",
+        "count-mismatch",
+        "offsets-not-rising",
+        "offset-out-of-range",
+        "cut-message-set",
+        "compressed-twice",
+        "bytes-behind-records",
+        "inner-crc-mismatch",
+    }
+)
+
+HARMLESS_CODES = {"bytes-behind-records"}
+"""Problems of a batch that do not affect its records."""
+
+READABLE_CODES = HARMLESS_CODES | {"compressed-twice"}
+"""Problems of a batch of which kseg reads all records, though Kafka may not."""
 
 TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
@@ -56,7 +85,7 @@ class Record(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One problem of a batch: a code of `kseg.segment.problems` and a sentence."""
+    """One problem of a batch: a code of `kseg.segment.items` and a sentence."""
 
     code: str
     message: str

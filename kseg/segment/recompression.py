@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from kseg.formats import message_set, record_batch
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compressing import Target, compress
 from kseg.formats.compression import CODEC_NAMES, allows, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import UndecodableError
+from kseg.formats.rows import BytesLike, UndecodableError
 from kseg.runtime.pipeline import Pipeline
 from kseg.segment.batches import Batch, Message, RecordBatch
 

@@ -9,10 +9,9 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any
 
-from kseg.formats.byte_types import Sliceable
 from kseg.formats.compression import KAFKA_0_7, codec_name
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, UndecodableError, int64s, sparse_int64s
+from kseg.formats.rows import Scratch, Sliceable, UndecodableError, int64s, sparse_int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
 from kseg.kernel.state import distinct, tally
 from kseg.limits import MAX_NESTING

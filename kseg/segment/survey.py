@@ -1,7 +1,7 @@
 """One pass over a segment for verification: header rows, damage and problems, in file order.
 
-Intact batches are read in windows, in several threads if the file is large (`kseg.segment.parts`). From the first bytes
-that are not intact, `SegmentReader` reads the rest.
+Intact batches are read in windows, in several threads if the file is large (`kseg.segment.slices`). From the first
+bytes that are not intact, `SegmentReader` reads the rest.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from kseg.formats.rows import Scratch
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.errors import PathError
+from kseg.formats import record_batch
+from kseg.formats.message_set import MIN_BYTES
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2, V2_COUNT
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -25,18 +29,84 @@ from kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     NULL_KEYS,
     RECORDS_RIGHT,
+    ROW_KEY_SIZE,
+    ROW_WIDTH,
 )
-from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
-from kseg.segment.batches import Batch, Message, Message07, RecordBatch
-from kseg.segment.inspection import inspect
-from kseg.segment.items import Damage
-from kseg.segment.parts import in_parts, is_worth_parts
+from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
+from kseg.kernel.scan import frames, headers
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
+from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
+from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import SegmentReader
+from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.buffers import Buffers, RowPool
 from kseg.stores.extent import Extent
+from kseg.stores.regular_files import open_extent
 from kseg.stores.source import Source
 from kseg.stores.unreadable import is_disk_error
 from kseg.stores.windows import WINDOW_BYTES, ProvenBatches, Unproven, Windows
+
+# Facts about a batch that only its records give, collected in one walk.
+
+
+@dataclass(slots=True)
+class Inspection:
+    """``problems`` of the records; ``first_offset`` (None if there are none) and ``count`` of the readable ones.
+
+    ``last_offset`` is given for a compressed v0 message: its inner offsets are absolute and covered by its checksum.
+    """
+
+    problems: list[Problem]
+    first_offset: int | None
+    count: int
+    has_null_key: bool
+    last_offset: int | None = None
+
+
+def inspect(batch: Batch, scratch: Scratch) -> Inspection:
+    """Decompresses a batch with a valid checksum and reads all its records. Never raises for malformed records."""
+    batch.scratch = scratch
+    if isinstance(batch, RecordBatch):
+        return _inspect_v2(batch)
+    survey, has_null_key, problems = Survey(), False, []
+    try:
+        for rows in batch.rows():
+            survey.add(rows)
+            has_null_key = has_null_key or min(rows.rows[ROW_KEY_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH]) < 0
+    except UndecodableError as error:
+        problems.append(Problem(error.problem, str(error)))
+    problems += batch.passed()
+    found = survey.problems(bool(batch.header.codec))
+    # All inner offsets of a 0.7 set equal the set's own.
+    problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
+    last_offset = None
+    if isinstance(batch, Message) and batch.magic == 0 and batch.header.codec and not problems:
+        last_offset = survey.last_offset
+        if last_offset != batch.last_offset:
+            text = f"its offset is {batch.last_offset}, that of the last message in it {last_offset}"
+            problems.append(Problem("wrong-base-offset", text))
+    return Inspection(problems, survey.first_offset, survey.count, has_null_key, last_offset)
+
+
+def _inspect_v2(batch: RecordBatch) -> Inspection:
+    header = batch.header
+    try:
+        max_bytes = batch.scratch.max_batch_bytes
+        payload, start = record_batch.open_records(batch.data, header, max_bytes, remarks=batch.remarks)
+    except UndecodableError as error:
+        return Inspection([Problem(error.problem, str(error))], None, 0, False)
+    found, walk = record_batch.survey_records(payload, start, header)
+    problems = [Problem(*problem) for problem in found]
+    if walk.flags & FLAG_ATTRIBUTES:
+        problems.append(Problem("record-attributes", "a record has attributes, which no release sets"))
+    if not problems and header.record_count and walk.largest_timestamp != header.max_timestamp:
+        text = (
+            f"the largest timestamp of the records is {walk.largest_timestamp}, the header says {header.max_timestamp}"
+        )
+        problems.append(Problem("max-timestamp-mismatch", text))
+    problems += batch.passed()
+    return Inspection(problems, header.base_offset, walk.index, bool(walk.flags & FLAG_NULL_KEY))
+
 
 T = TypeVar("T")
 
@@ -261,3 +331,64 @@ def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batc
     data = window[position : position + size]
     kind = RecordBatch if magic >= MAGIC_V2 else Message
     return kind(data, origin + position, size, magic, True)
+
+
+# Counts the records of a segment from batch headers, without reading the bodies of large batches.
+
+READ_BYTES = 4 << 10
+"""Size of a read: many small batches, or the beginning of a large one."""
+
+
+class RecordCounter:
+    """Counts the records of segments, one after another."""
+
+    def __init__(self) -> None:
+        max_frames = READ_BYTES // MIN_BYTES + 1
+        self._frames, self._rows = int64s(max_frames * FRAME_WIDTH), int64s(max_frames * BATCH_WIDTH)
+
+    def count(self, path: str) -> int | None:
+        """Returns the number of records of a .log, including markers; None if headers do not give it.
+
+        Headers do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file cannot be
+        read.
+        """
+        try:
+            extent = open_extent(path)
+            try:
+                return self._count(extent, extent.current_size())
+            finally:
+                extent.close()
+        except OSError as error:
+            raise PathError(f"{path}: {error.strerror}") from error
+
+    def _count(self, extent: Extent, end: int) -> int | None:
+        position, total = 0, 0
+        while position < end:
+            data = extent.pread(READ_BYTES, position)
+            taken, records = _first(data)
+            if not taken:
+                taken, records = self._whole(data)
+            if records < 0 or not taken or position + taken > end:
+                return None
+            position, total = position + taken, total + records
+        return total
+
+    def _whole(self, data: bytes) -> tuple[int, int]:
+        """Returns the end of the last whole batch in ``data``, and the number of records; -1 if a header lacks it."""
+        scan, total = FrameScan(options=SKIP_CHECKSUMS), 0
+        frames.scan(scan, data, len(data), self._frames)
+        if count := scan.count:
+            headers.read(data, self._frames, count, False, 0, self._rows)
+            counts = self._rows[BATCH_COUNT : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            total = sum(counts) if min(counts) >= 0 else -1
+        return scan.position, total
+
+
+def _first(data: bytes) -> tuple[int, int]:
+    """Returns size and record count of a batch larger than ``data``; (0, -1) if there is none or it lacks a count."""
+    size = ENTRY_OVERHEAD + int.from_bytes(data[ENTRY_SIZE:ENTRY_OVERHEAD], "big", signed=True)
+    if len(data) >= HEADER_BYTES and size > len(data) and data[ENTRY_MAGIC] == MAGIC_V2:
+        return size, int.from_bytes(data[V2_COUNT:HEADER_BYTES], "big", signed=True)
+    if len(data) > LEGACY_FLAGS and size > len(data) and data[ENTRY_MAGIC] in (0, 1) and not data[LEGACY_FLAGS] & CODEC:
+        return size, 1
+    return 0, -1

@@ -7,7 +7,7 @@ broker loses only the epoch; the shutdown still counts as clean.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.sidefiles.lines import text_bytes
 from kseg.sidefiles.problems import SideFileProblem
 

@@ -1,12 +1,9 @@
-"""Iteration order of a java.util.HashMap with Long keys, which is the order of entries in a producer snapshot.
+"""Iteration orders of hash maps with Long keys of Java and Scala, which are those of entries in producer snapshots.
 
-Brokers up to 3.4 used a Scala map, which has another order: see `kseg.sidefiles.scala_order`.
-
-Buckets come by number; keys within a bucket in insertion order. The table starts with 16 buckets. It doubles when it
-holds more keys than three quarters of its buckets, or when a key is added to a bucket of 8 keys in a table of fewer
-than 64 buckets. It never shrinks. (HashMap of Java 8 and later. Java turns a bucket of 9 keys into a tree if the table
-has 64 or more buckets; here it stays a list.)
-"""
+java.util.HashMap is the map of brokers since 3.5. Buckets come by number; keys within a bucket in insertion order. The
+table starts with 16 buckets. It doubles when it holds more keys than three quarters of its buckets, or when a key is
+added to a bucket of 8 keys in a table of fewer than 64 buckets. It never shrinks. (HashMap of Java 8 and later. Java
+turns a bucket of 9 keys into a tree if the table has 64 or more buckets; here it stays a list.)"""
 
 from collections.abc import Iterable
 
@@ -49,3 +46,72 @@ def _doubled(capacity: int, buckets: dict[int, list[int]]) -> tuple[int, dict[in
         for key in bucket:
             moved.setdefault(spread(key) & capacity - 1, []).append(key)
     return capacity, moved
+
+
+# scala.collection.mutable.HashMap is the map of brokers of 0.11 to 3.4.
+#
+# A table starts with 16 buckets, and doubles. Up to Scala 2.12 (HashTable) the bucket number is made of the highest
+# bits of a mixed hash; buckets come last to first, and keys in a bucket newest first. Since Scala 2.13 it is made of
+# the lowest bits; buckets come first to last, and keys in a bucket by rising hash.
+
+FIRST_TABLE_LENGTH = 16
+_FIRST_BITS = 4
+_MASK = 0xFFFFFFFF
+_MIX = 0x9E3775CD
+
+
+def hash_of(key: int) -> int:
+    """Scala's ## of a Long, 32 bits unsigned: the hash of the equal Int if the value fits in one."""
+    return (key if -(1 << 31) <= key < 1 << 31 else key ^ (key & (1 << 64) - 1) >> 32) & _MASK
+
+
+def scala_2_12_order(keys: Iterable[int]) -> list[int]:
+    """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala up to 2.12."""
+    capacity, buckets, seen = FIRST_TABLE_LENGTH, _table(FIRST_TABLE_LENGTH), set[int]()
+    for key in keys:
+        if key in seen:
+            continue
+        seen.add(key)
+        buckets[_bucket(key, capacity)].insert(0, key)
+        if len(seen) > capacity * 3 // 4:
+            old, capacity = buckets, 2 * capacity
+            buckets = _table(capacity)
+            for bucket in reversed(old):
+                for moved in bucket:
+                    buckets[_bucket(moved, capacity)].insert(0, moved)
+    return [key for bucket in reversed(buckets) for key in bucket]
+
+
+def _bucket(key: int, capacity: int) -> int:
+    bits = capacity.bit_length() - 1
+    mixed = int.from_bytes((hash_of(key) * _MIX & _MASK).to_bytes(4, "little"), "big") * _MIX & _MASK
+    # Rotated by the bits of the initial table, whatever its present size.
+    return (mixed >> _FIRST_BITS | mixed << 32 - _FIRST_BITS & _MASK) >> 32 - bits
+
+
+def scala_2_13_order(keys: Iterable[int]) -> list[int]:
+    """Returns the distinct ``keys``, inserted in the given order, in the iteration order of Scala since 2.13."""
+    capacity, count = FIRST_TABLE_LENGTH, 0
+    put = dict.fromkeys(keys)
+    for _ in put:
+        if count + 1 >= capacity * 3 // 4:
+            capacity *= 2
+        count += 1
+    buckets = _table(capacity)
+    for key in put:
+        buckets[_spread(key) & capacity - 1].append(key)
+    return [key for bucket in buckets for key in sorted(bucket, key=_signed_spread)]
+
+
+def _spread(key: int) -> int:
+    found = hash_of(key)
+    return found ^ found >> 16
+
+
+def _signed_spread(key: int) -> int:
+    found = _spread(key)
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _table(capacity: int) -> list[list[int]]:
+    return [[] for _ in range(capacity)]

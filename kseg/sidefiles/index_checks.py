@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.formats import message_set, record_batch
-from kseg.formats.byte_types import Sliceable
-from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.rows import Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,

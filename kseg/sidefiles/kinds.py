@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kseg.errors import PathError
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, SIDE_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, QUORUM_STATE, is_regular_file, unpacked_name
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
@@ -16,7 +16,7 @@ from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
 from kseg.sidefiles.offset_index import read_offset_index
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, read_partition_metadata
-from kseg.sidefiles.producer_snapshot import read_producer_snapshot
+from kseg.sidefiles.producer_state import read_producer_snapshot
 from kseg.sidefiles.quorum_state import read_quorum_state
 from kseg.sidefiles.remote_index_names import DIRECTORY, parse_remote_index_name
 from kseg.sidefiles.time_index import read_time_index

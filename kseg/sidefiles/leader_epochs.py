@@ -6,8 +6,8 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kseg.formats.byte_types import Sliceable
-from kseg.sidefiles.checkpoint_file import build_checkpoint_file, read_checkpoint_file
+from kseg.formats.rows import Sliceable
+from kseg.sidefiles.checkpoints import build_checkpoint_file, read_checkpoint_file
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.problems import SideFileProblem
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 
 MAX_TEXT_BYTES = 64 << 20
 """Limit of bytes read of a text file; a checkpoint of a million partitions is smaller."""

@@ -7,7 +7,7 @@ both required. Both versions may have directory.id (since 3.7).
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.sidefiles.identifiers import is_uuid
 from kseg.sidefiles.java_properties import Property, properties
 from kseg.sidefiles.lines import integer, text_bytes

@@ -7,7 +7,7 @@ leaderId, leaderEpoch, votedId, votedDirectoryId.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.sidefiles.clean_shutdown import number, read_object
 from kseg.sidefiles.problems import SideFileProblem
 

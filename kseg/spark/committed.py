@@ -17,7 +17,7 @@ from kseg.segment.files import SegmentFile, file_names
 from kseg.segment.isolation import Transactions
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.slices import Slice, runs_of
-from kseg.sidefiles.producer_snapshot import ProducerSnapshot
+from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.stores.source import Source, open_source
 
 

@@ -15,7 +15,7 @@ from kseg.dump.options import DumpOptions
 from kseg.dump.rendered import Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import KsegError, PathError
-from kseg.formats.byte_types import BytesLike
+from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import LOG
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink

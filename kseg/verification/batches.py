@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, INFO, severity_of
 from kseg.formats import message_set, record_batch, v07
-from kseg.formats.byte_types import Sliceable
 from kseg.formats.compression import LARGEST_EXPANSION
 from kseg.formats.record_batch import ABORT, HEADER_BYTES
+from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import (
     CODEC,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import LOG
 from kseg.kernel.state import epochs as kernel
 from kseg.segment.survey import QUICK, HeaderRows

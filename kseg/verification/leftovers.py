@@ -16,8 +16,8 @@ from kseg.findings.table import ERROR
 from kseg.formats.suffixes import CLEANED, DELETED, LEFTOVER_SUFFIXES, LOG, LOG_SUFFIXES, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.segment.files import PARTITION_FILES, segment_stem
+from kseg.segment.paths import some
 from kseg.segment.reader import SegmentReader
-from kseg.segment.skipped_files import some
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.lines import integer

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 
 from kseg.errors import PathError
 from kseg.findings.table import INFO
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import SNAPSHOT
 from kseg.segment.files import segment_stem
-from kseg.sidefiles.producer_snapshot import ENTRY, HEADER_BYTES, ProducerSnapshot, ProducerStateEntry
-from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_TIMESTAMP, MAX_PRODUCERS, ProducerStates
+from kseg.sidefiles.producer_state import (
+    ENTRY,
+    HEADER_BYTES,
+    MARKER_IGNORED,
+    MARKER_SETS_TIMESTAMP,
+    MAX_PRODUCERS,
+    ProducerSnapshot,
+    ProducerStateEntry,
+    ProducerStates,
+)
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.partition import Partition

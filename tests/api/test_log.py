@@ -18,7 +18,7 @@ from api.consumed import CONSUMED, id_of, partition_of, rows_of
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.segment import Problem
 from kseg.segment.files import parse_partition_name
-from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from kseg.segment.times import show_time
 from segment.segments import SAMPLES, TESTDATA
 

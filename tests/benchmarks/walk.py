@@ -15,7 +15,7 @@ from time import perf_counter
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.segment.batches import RecordBatch
-from kseg.segment.parts import in_parts
+from kseg.segment.slices import in_parts
 from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
 from kseg.stores.windows import WINDOW_BYTES, Windows, next_frame

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker import jars
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import read_producer_snapshot
+from kseg.sidefiles.producer_state import read_producer_snapshot
 
 LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 PATIENCE_SECONDS = 60

@@ -8,7 +8,7 @@ from cleaner.building import BatchFields, NewRecord, build_record_batch
 from cleaner.partitions import write_log
 from kseg.cleaner.active_producers import Producers, read_producers
 from kseg.cleaner.log import read_segments
-from kseg.sidefiles.producer_snapshot import ProducerStateEntry, build_producer_snapshot
+from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from kseg.stores.buffers import Buffers
 
 DAY_MS, NOW_MS = 86_400_000, 2_000_000_000

@@ -22,8 +22,7 @@ from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
 from kseg.segment.files import list_segments
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage
-from kseg.segment.problems import DAMAGE_CODES
+from kseg.segment.items import DAMAGE_CODES, Damage
 from kseg.segment.slices import Slice
 from kseg.segment.writer import LogWriter
 from segment.reading import items_at

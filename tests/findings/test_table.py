@@ -19,7 +19,7 @@ from kseg.findings.table import (
     SEVERITIES,
     severity_of,
 )
-from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 
 SECTIONS = (LOG_KINDS, INDEX_KINDS, PRODUCER_KINDS, DIRECTORY_KINDS, COMPARISON_KINDS, REMOTE_KINDS)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kseg.formats.fetch_response import MessageSet, Unreadable, parse
 from kseg.formats.rows import Scratch
+from kseg.formats.v07 import MessageSet, Unreadable, parse
 from kseg.segment.items import Damage
 from kseg.segment.seek import message_sets
 from kseg.stores.source import open_source

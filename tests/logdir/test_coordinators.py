@@ -22,7 +22,7 @@ from kseg.logdir.coordinators import (
     waiting_groups,
     why_hanging,
 )
-from kseg.segment.open_transactions import LastMarker, OpenTransaction, OpenTransactions
+from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding
 from verification.partitions import TESTDATA

@@ -13,7 +13,7 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
 )
 from kseg.kernel.state.indexing import DONE, NOT_RISING, OUTSIDE
-from kseg.segment.indexes import SegmentIndexes
+from kseg.segment.writer import SegmentIndexes
 
 BASE, INTERVAL = 1000, 4096
 Batch = tuple[int, int, int]

@@ -8,8 +8,7 @@ import pytest
 from kseg.formats.rows import Scratch
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import list_segments, segment_file
-from kseg.segment.isolation import Transactions
-from kseg.segment.open_transactions import OpenTransactions, newest_timestamp
+from kseg.segment.isolation import OpenTransactions, Transactions, newest_timestamp
 from segment.reading import items_at
 from segment.segments import TESTDATA
 

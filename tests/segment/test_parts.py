@@ -8,7 +8,7 @@ import pytest
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
-from kseg.segment import parts
+from kseg.segment import slices
 from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, Windows, next_frame
 
@@ -38,13 +38,13 @@ def positions(extent: Extent, start: int, end: int) -> tuple[int, list[int]]:
 
 
 def in_parts(extent: Extent, end: int, jobs: int) -> tuple[int, list[int], int]:
-    """Returns (end of the last part, positions of all batches, number of parts)."""
+    """Returns (end of the last part, positions of all batches, number of slices)."""
 
     def make() -> Callable[[int, int], tuple[int, list[int]]]:
         return lambda start, stop: positions(extent, start, stop)
 
     reached, found, count = 0, [], 0
-    for reached, some in parts.in_parts(extent, 0, end, jobs, make):  # noqa: B007 - the last one is asked for
+    for reached, some in slices.in_parts(extent, 0, end, jobs, make):  # noqa: B007 - the last one is asked for
         found += some
         count += 1
     return reached, found, count
@@ -55,7 +55,7 @@ def in_parts(extent: Extent, end: int, jobs: int) -> tuple[int, list[int], int]:
 def test_parts_hold_what_one_pass_finds(
     name: str, jobs: int, tmp_path: Path, testdata: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "PART_BYTES", 200_000)
+    monkeypatch.setattr(slices, "PART_BYTES", 200_000)
     path = tmp_path / "grown.log"
     size = grown(testdata / "speed" / f"{name}.log", path, 3 << 20)
     extent = Extent(os.open(path, os.O_RDONLY))
@@ -91,9 +91,9 @@ def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
         looked.append((end if stop is None else stop) - start)
         return next_frame(extent, start, end, stop)
 
-    monkeypatch.setattr(parts, "next_frame", searched)
+    monkeypatch.setattr(slices, "next_frame", searched)
     for wanted in range(100_000, size, 500_000):
-        assert parts._cut(extent, 0, wanted, size) == next(at for at in begins if at >= wanted)
+        assert slices._cut(extent, 0, wanted, size) == next(at for at in begins if at >= wanted)
     assert set(looked) == {FIRST_LOOK_BYTES}
     extent.close()
 
@@ -103,10 +103,10 @@ def test_many_threads_read_smaller_parts_ahead(tmp_path: Path, testdata: Path) -
     size = grown(testdata / "speed" / "tiny.log", path, 40 << 20)
     extent = Extent(os.open(path, os.O_RDONLY))
     for jobs in (2, 16, 100):
-        found = list(parts._ranges(extent, 0, size, jobs))
+        found = list(slices._ranges(extent, 0, size, jobs))
         assert found[0][0] == 0
         assert found[-1][1] == size
         assert all(end == start for (_, end), (start, _) in pairwise(found))
         largest = max(end - start for start, end in found)
-        assert largest * jobs * parts.PARTS_AHEAD < parts.AHEAD_BYTES + 2 * jobs * parts.LAST_PART_BYTES * 2
+        assert largest * jobs * slices.PARTS_AHEAD < slices.AHEAD_BYTES + 2 * jobs * slices.LAST_PART_BYTES * 2
     extent.close()

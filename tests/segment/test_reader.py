@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import kseg
 from kseg.kernel import COMPILED
-from kseg.segment.problems import DAMAGE_CODES, PROBLEM_CODES
+from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
 from segment.segments import SAMPLES, TESTDATA, entries, sample
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import kseg
-from kseg.segment.record_count import READ_BYTES, RecordCounter
+from kseg.segment.survey import READ_BYTES, RecordCounter
 from segment.segments import TESTDATA, entries, sample
 
 LOGS = sorted(TESTDATA.glob("kafka-*/*/*-0/*.log"))

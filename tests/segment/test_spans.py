@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kseg.segment.files import LAST_OFFSET, SegmentFile, segment_file
-from kseg.segment.seek import CHAINED, ByteSpan, indexed_span, span_of_bytes
-from kseg.segment.stop import BATCHES_BEHIND
+from kseg.segment.seek import BATCHES_BEHIND, CHAINED, ByteSpan, indexed_span, span_of_bytes
 
 BASE, SIZE = 100, 5000
 OFFSETS = [(3 + 5 * i, 100 + 60 * i) for i in range(12)]

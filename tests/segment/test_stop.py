@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kseg.segment.batches import Batch, RecordBatch
-from kseg.segment.stop import BATCHES_BEHIND, MARGIN_BYTES, OffsetStop, TimeStop, earliest_timestamp
+from kseg.segment.seek import BATCHES_BEHIND, MARGIN_BYTES, OffsetStop, TimeStop, earliest_timestamp
 from segment.long_log import FIRST_TIMESTAMP, STEP_MS, batch_at, template
 from segment.segments import TESTDATA, entries
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
-from kseg.segment import parts
+from kseg.segment import slices
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP, FULL, QUICK, BatchProblem, HeaderRows, SegmentSurvey
@@ -124,7 +124,7 @@ def write(folder: Path, data: bytes) -> Path:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes parts and windows of a few batches, so that small files have many of both."""
-    monkeypatch.setattr(parts, "PART_BYTES", 3000)
+    monkeypatch.setattr(slices, "PART_BYTES", 3000)
     monkeypatch.setattr(windows, "WINDOW_BYTES", 2048)
 
 
@@ -163,7 +163,7 @@ def test_batches_inside_a_value_are_not_taken_for_parts(level: int, small_parts:
 def test_damage_anywhere(seed: int, level: int, embeds: bool) -> None:
     data = mutated(seed) + (embedding(sample("v2", 2), 2) if embeds else b"") + mutated(seed + 1)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART_BYTES", 1500)
+        patch.setattr(slices, "PART_BYTES", 1500)
         patch.setattr(windows, "WINDOW_BYTES", 1024)
         path = write(Path(folder), data)
         alone, together = surveyed(path, level), surveyed(path, level, jobs=2)

@@ -4,7 +4,7 @@ from datetime import UTC, timedelta, timezone
 
 import pytest
 
-from kseg.segment.time_expressions import parse_time_expression
+from kseg.segment.times import parse_time_expression
 
 NOW = 1790000000000  # 2026-09-21 14:13:20 UTC
 DAY = 86_400_000

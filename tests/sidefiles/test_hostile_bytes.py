@@ -12,7 +12,7 @@ from kseg.sidefiles.index_checks import IndexedLog, check_offset_index, check_ti
 from kseg.sidefiles.kinds import ENTRY_NAMES, read_items
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import SIDE_FILE_CODES, SideFileProblem, entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import build_producer_snapshot, read_producer_snapshot
+from kseg.sidefiles.producer_state import build_producer_snapshot, read_producer_snapshot
 from kseg.sidefiles.time_index import TimeIndex
 from sidefiles.real_files import healthy
 

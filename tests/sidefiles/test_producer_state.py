@@ -31,18 +31,16 @@ from kseg.segment.files import list_segments
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.sidefiles import producer_state
-from kseg.sidefiles.producer_snapshot import (
-    ProducerSnapshot,
-    ProducerStateEntry,
-    build_producer_snapshot,
-    order_as_broker,
-)
 from kseg.sidefiles.producer_state import (
     MARKER_IGNORED,
     MARKER_SETS_OFFSET,
     MARKER_SETS_TIMESTAMP,
     Abort,
+    ProducerSnapshot,
+    ProducerStateEntry,
     ProducerStates,
+    build_producer_snapshot,
+    order_as_broker,
 )
 from kseg.sidefiles.transaction_index import build_transaction_index
 from kseg.stores.source import open_source

@@ -13,7 +13,7 @@ from kseg.sidefiles.leader_epochs import build_leader_epochs
 from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.partition_metadata import build_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import build_producer_snapshot, order_as_broker
+from kseg.sidefiles.producer_state import build_producer_snapshot, order_as_broker
 from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 from kseg.sidefiles.transaction_index import build_transaction_index
 from sidefiles.index_bytes import offset_index_bytes, time_index_bytes

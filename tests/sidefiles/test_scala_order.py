@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
+from kseg.sidefiles.hash_order import scala_2_12_order, scala_2_13_order
 
 LISTS = Path(__file__).resolve().parents[2] / "testdata" / "side-files" / "scala" / "order.json"
 

@@ -8,7 +8,7 @@ import pytest
 from kseg.findings.table import ERROR, INFO, WARNING
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import QUICK
-from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry, build_producer_snapshot
+from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry, build_producer_snapshot
 from verification.producer_cases import DAMAGED, START_MS, TRANSACTIONS, batch, codes, copy_of, findings, log_of, marker
 
 LAST = "00000000000000000192.snapshot"

@@ -14,7 +14,7 @@ from kseg.changes.log_directory_roll_forward import complete_interrupted, comple
 from kseg.errors import KsegError, PathError
 from kseg.logdir.topics import Topics
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
-from kseg.segment.skipped_files import hint, is_log_directory
+from kseg.segment.paths import hint, is_log_directory
 from kseg.stores import trees
 from kseg.stores.archives.mounting import form_at
 from kseg.stores.no_follow import resolved_to_change

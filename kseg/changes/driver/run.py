@@ -19,8 +19,7 @@ from kseg.changes.new_directories import check_local
 from kseg.changes.plan import CREATE, FileState, Plan, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.segment.files import list_partitions
-from kseg.segment.paths import partition_count
-from kseg.segment.skipped_files import warn_of_skipped_files
+from kseg.segment.paths import partition_count, warn_of_skipped_files
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved, resolved_to_change
 from kseg.stores.source import STANDARD_INPUT

@@ -6,7 +6,7 @@ from kseg.findings.table import INFO, SEVERITIES
 from kseg.output.drawing import drawn
 from kseg.output.notices import Notices, on_one_line, terminal_width
 from kseg.quantities import plural, shown_bytes
-from kseg.segment.skipped_files import some
+from kseg.segment.paths import some
 from kseg.verification.report import NodeStart, Report
 
 SHOWN_REASONS = 3

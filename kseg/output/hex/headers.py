@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.compression import codec_name
+from kseg.formats.rows import BytesLike
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V07_MAGIC
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.output.hex.lines import HexLines

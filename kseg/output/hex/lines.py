@@ -8,7 +8,7 @@ Positions are those in the file. In decompressed data they start at 0 and have t
 import textwrap
 from collections.abc import Callable
 
-from kseg.formats.byte_types import BytesLike, Sliceable
+from kseg.formats.rows import BytesLike, Sliceable
 from kseg.limits import WINDOW_BYTES
 from kseg.output.notices import on_one_line
 from kseg.output.paint import Paint, clipped

@@ -1,8 +1,8 @@
 """The records of a v2 batch in the hex view: every varint with its meaning; keys, values and headers abbreviated."""
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.record_batch import RecordBatchHeader
+from kseg.formats.rows import BytesLike
 from kseg.output.hex.lines import HexLines
 from kseg.quantities import shown_time
 

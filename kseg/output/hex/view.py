@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kseg.formats import message_set, v07
-from kseg.formats.byte_types import BytesFrom, BytesLike
 from kseg.formats.compression import KAFKA_0_7, decompress
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, open_records, parse_header
-from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.formats.rows import BytesFrom, BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, LEGACY_FLAGS, MAGIC_V2, V07_SIZE_BYTES
 from kseg.limits import MAX_NESTING
 from kseg.output.hex.headers import MAGIC_END, show_header, show_key

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kseg.sidefiles.producer_snapshot import ProducerStateEntry
+from kseg.sidefiles.producer_state import ProducerStateEntry
 
 
 def camel_case(name: str) -> str:

@@ -12,8 +12,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from kseg.errors import PathError
-from kseg.formats.byte_types import Sliceable
-from kseg.formats.rows import Scratch
+from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.sink import Sink

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from kseg.formats.byte_types import Sliceable
+from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import SNAPSHOT
 from kseg.output.file_names import as_java_writes
 from kseg.output.kafka_text import printable
@@ -18,7 +18,7 @@ from kseg.sidefiles.index_checks import OffsetMismatch, TimeMismatch
 from kseg.sidefiles.kinds import SideFile
 from kseg.sidefiles.offset_index import OffsetIndexEntry
 from kseg.sidefiles.problems import SideFileProblem, problems_of
-from kseg.sidefiles.producer_snapshot import ProducerSnapshot, ProducerStateEntry
+from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
 from kseg.sidefiles.time_index import TimeIndexEntry
 from kseg.sidefiles.transaction_index import TransactionIndex
 

@@ -35,10 +35,9 @@ from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.batches import Message
 from kseg.segment.damage import crc_holds
-from kseg.segment.inspection import inspect
 from kseg.segment.items import Damage
 from kseg.segment.reader import UNREADABLE, Run, SegmentReader
-from kseg.segment.survey import HeaderRows
+from kseg.segment.survey import HeaderRows, inspect
 from kseg.stores.source import Source, open_source
 from kseg.stores.unreadable import unreadable_error
 

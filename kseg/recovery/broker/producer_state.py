@@ -35,17 +35,19 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, records_of
 from kseg.segment.survey import HeaderRows
-from kseg.sidefiles.hash_order import hash_map_order
+from kseg.sidefiles.hash_order import hash_map_order, scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import (
+from kseg.sidefiles.producer_state import (
     ENTRY,
     HEADER_BYTES,
+    MAX_PRODUCERS,
+    Abort,
+    Event,
     ProducerStateEntry,
+    ProducerStates,
     build_producer_snapshot,
     read_producer_snapshot,
 )
-from kseg.sidefiles.producer_state import MAX_PRODUCERS, Abort, Event, ProducerStates
-from kseg.sidefiles.scala_order import scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
 # Reads transaction markers as a broker's producer replay does, including malformed ones with a right checksum.

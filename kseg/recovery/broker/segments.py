@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.message_set import MIN_SIZE
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
@@ -45,9 +44,9 @@ from kseg.recovery.broker.producer_state import ReplayResult
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
-from kseg.segment.indexes import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
-from kseg.segment.parts import in_parts, is_worth_parts
+from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows
+from kseg.segment.writer import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
 from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source

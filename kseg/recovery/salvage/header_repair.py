@@ -7,10 +7,9 @@ can be damaged while every record is intact.
 from typing import overload
 
 from kseg.formats import message_set
-from kseg.formats.byte_types import BytesFrom, BytesLike
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.rows import BytesFrom, BytesLike, Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OFFSET,

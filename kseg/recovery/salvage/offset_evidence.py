@@ -22,7 +22,7 @@ from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, leading_bytes
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
 from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.producer_snapshot import read_producer_snapshot
+from kseg.sidefiles.producer_state import read_producer_snapshot
 from kseg.sidefiles.time_index import TimeIndex
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source

@@ -29,8 +29,8 @@ from kseg.kernel.scan import headers
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.items import TIMESTAMP_TYPES, Damage
 from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.seek import OffsetStop
 from kseg.segment.slices import runs_of
-from kseg.segment.stop import OffsetStop
 from kseg.spark.modes.records import opened_for
 from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options

@@ -6,8 +6,8 @@
 An empty side file is stored as no bytes, also in an encrypted segment.
 """
 
-from kseg.formats.byte_types import BytesLike
 from kseg.formats.decompressed import DecompressedBytes, DecompressionError
+from kseg.formats.rows import BytesLike
 from kseg.formats.zstd_stream import unzstd
 
 IV_BYTES, TAG_BYTES = 12, 16

@@ -29,7 +29,7 @@ from kseg.segment.files import (
     regular_and_other_names,
     segments_among,
 )
-from kseg.segment.skipped_files import DEPTH
+from kseg.segment.paths import DEPTH
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers

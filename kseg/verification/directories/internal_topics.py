@@ -14,7 +14,7 @@ from kseg.formats.schema import MessageError
 from kseg.logdir.coordinators import GroupOffset, GroupOffsets
 from kseg.logdir.remote_partitions import REMOTE_METADATA_TOPIC, record_values
 from kseg.quantities import plural
-from kseg.segment.skipped_files import some
+from kseg.segment.paths import some
 from kseg.segment.survey import DEEP
 from kseg.verification.report import Report
 from kseg.verification.rule import Rule

@@ -21,7 +21,7 @@ from kseg.segment.file_types import (
     refuse_empty_pack,
 )
 from kseg.segment.files import OWN_PREFIX, SegmentFile, segment_file
-from kseg.segment.skipped_files import DEPTH
+from kseg.segment.paths import DEPTH
 from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.remote_index_names import is_remote_segment_name
 from kseg.stores import trees

@@ -17,7 +17,7 @@ from kseg.logdir.coordinators import group_offsets
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC
-from kseg.segment.skipped_files import some
+from kseg.segment.paths import some
 from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.identifiers import is_uuid
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties

@@ -14,7 +14,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import ERROR, TOPIC_ID
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, is_moved
 from kseg.segment.files import BOOTSTRAP, LOG_DIRECTORY_FILES, METADATA_TOPIC, OWN_PREFIX, parse_partition_name
-from kseg.segment.skipped_files import some
+from kseg.segment.paths import some
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
 from kseg.sidefiles.lines import integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES, missing_in_kraft

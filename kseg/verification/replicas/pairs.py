@@ -11,8 +11,7 @@ from kseg.formats.suffixes import CHECKPOINT
 from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.logdir.log_directory import COMPACTED_TOPICS
 from kseg.segment.files import list_partitions, list_segments, parse_partition_name
-from kseg.segment.paths import segments_at
-from kseg.segment.skipped_files import is_log_directory, log_directories_in
+from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular

@@ -19,7 +19,7 @@ from kseg.recovery.broker.partition import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
 from kseg.recovery.reindexing import reindex
 from kseg.recovery.workspace import BrokerRefusesError, Workspace
-from kseg.segment import parts
+from kseg.segment import slices
 from kseg.stores import windows
 from kseg.stores.source import open_source
 from recovery.partitions import START, TESTDATA, TRANSACTIONS, at_offset, contents, copy_of, make, real_batches, recover
@@ -31,7 +31,7 @@ BATCHES = [*real_batches(0), *real_batches(46)]
 def small_parts() -> Iterator[None]:
     """Parts and windows of a few batches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "PART_BYTES", 1500)
+        patch.setattr(slices, "PART_BYTES", 1500)
         patch.setattr(windows, "WINDOW_BYTES", 1024)
         yield
 

@@ -11,7 +11,7 @@ import pytest
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.workspace import BrokerRefusesError
 from kseg.sidefiles.problems import entries_of
-from kseg.sidefiles.producer_snapshot import ProducerStateEntry, read_producer_snapshot
+from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
 from recovery.partitions import recover
 from verification.producer_cases import START_MS, batch, log_of, marker, record, sealed
 

@@ -10,7 +10,7 @@ from kseg.formats.record_batch import parse_header
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.parts import SalvagedBatches
 from kseg.recovery.workspace import Workspace
-from kseg.sidefiles.producer_snapshot import ProducerStateEntry, build_producer_snapshot
+from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from kseg.stores.source import open_source
 from recovery.partitions import TRANSACTIONS, copy_of
 from segment.segments import entries

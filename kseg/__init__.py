@@ -10,13 +10,10 @@ __version__ = "1.0.0rc1"
 TYPE_CHECKING = False  # as in typing, which takes longer to import than all else here
 
 if TYPE_CHECKING:
-    from kseg.api.arrow_scan import Scan
-    from kseg.api.changes import compact, convert, recover, reindex, retain, undo
-    from kseg.api.items import Batch, Damage, Record
-    from kseg.api.log import Log
+    from kseg.api.changes import Action, Lost, Plan, Result, compact, convert, recover, reindex, retain, undo
+    from kseg.api.log import Batch, Damage, Log, Record
     from kseg.api.log import open_log as open
-    from kseg.api.plans import Action, Lost, Plan, Result
-    from kseg.api.scan import scan
+    from kseg.api.scan import Scan, scan
     from kseg.api.verdict import Summary, Verdict, verify
     from kseg.api.writer import Writer, writer
     from kseg.errors import (
@@ -71,12 +68,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "kseg.api.arrow_scan": ("Scan",),
-    "kseg.api.changes": ("compact", "convert", "recover", "reindex", "retain", "undo"),
-    "kseg.api.items": ("Batch", "Damage", "Record"),
-    "kseg.api.log": ("Log",),
-    "kseg.api.plans": ("Action", "Lost", "Plan", "Result"),
-    "kseg.api.scan": ("scan",),
+    "kseg.api.changes": (
+        "Action", "Lost", "Plan", "Result", "compact", "convert", "recover", "reindex", "retain", "undo",
+    ),
+    "kseg.api.log": ("Batch", "Damage", "Log", "Record"),
+    "kseg.api.scan": ("Scan", "scan"),
     "kseg.api.verdict": ("Summary", "Verdict", "verify"),
     "kseg.api.writer": ("Writer", "writer"),
     "kseg.errors": (

@@ -35,7 +35,7 @@ HIDDEN = {("output", folder) for folder in next(folders for folders in LAYERS if
 """Folders of later layers that are closed to the first, but for SHOWN."""
 
 LAYER_OF = {folder: number for number, folders in enumerate(LAYERS) for folder in folders}
-LOOSE = {"errors", "limits", "positioned", "quantities", "shell", "signals"}
+LOOSE = {"errors", "limits", "positioned", "quantities", "signals"}
 RICH_FOLDER = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.
@@ -191,7 +191,7 @@ def test_what_is_heavy_is_imported_on_first_use() -> None:
                 names = [(line, name.split(".")[0]) for line, name in statement.names()]
                 # What Spark imports itself has a base class of PySpark's, and a scan as a dataset one of pyarrow's.
                 allowed = {"pyspark"} if folder_of(path) == "spark" and path.name != "__init__.py" else set()
-                allowed |= {"pyarrow"} if path == PACKAGE / "api/dataset.py" else set()
+                allowed |= {"pyarrow"} if path == PACKAGE / "api/scan.py" else set()
                 allowed |= {"fsspec", "requests"} if path == PACKAGE / "stores/webhdfs.py" else set()
                 found += [f"{path}:{line}" for line, name in names if name in LAZY - allowed]
     assert found == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kseg.errors import KsegError
 from kseg.output.notices import Notices
-from kseg.shell import named_path, quoted, shell_line
+from kseg.quantities import named_path, quoted, shell_line
 
 ODD = ["caf\udce9", "two\nlines", "quo'te", "a blank", "", "-n", "$(x)", "b\\a'\t", "~", "\u202e", "café", "\udce9f0"]
 

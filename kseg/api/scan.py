@@ -1,9 +1,12 @@
 """``kseg.scan``: records as Arrow columns, and as a dataset of pyarrow."""
 
-from collections.abc import Iterable
-from typing import Unpack
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Unpack
 
-from kseg.api.argument_types import checked
+from kseg.api.archives import readable
 from kseg.api.arguments import (
     ISOLATIONS,
     ON_DAMAGE,
@@ -11,17 +14,289 @@ from kseg.api.arguments import (
     Range,
     Reading,
     TimeRange,
+    checked,
     is_second,
     keys_of,
     paths_of,
     wanted_of,
     words_of,
 )
-from kseg.api.arrow_scan import Scan
-from kseg.errors import RequestError
-from kseg.export.arrow import COLUMNS
-from kseg.export.scanning import ScanRequest
+from kseg.api.log import raise_damage
+from kseg.errors import RequestError, UnsupportedError
+from kseg.export.arrow import COLUMNS, need_pyarrow, record_batch, schema
+from kseg.export.scanning import DamageLog, PartReader, ScanPart, ScanRequest, grouped, parts_of_scan
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.runtime.threads import usable_cores
+from kseg.stores.stored_object import shown
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+    import pyarrow.fs as fs
+
+    Dataset = object
+else:
+    Dataset = object
+    try:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+        import pyarrow.fs as fs
+
+        Dataset = ds.FileSystemDataset
+    except ImportError:  # without pyarrow, reading raises UnsupportedError; without its datasets, a scan is none
+        pass
+
+SPLIT_BYTES = 64 << 20
+_READAHEAD_BATCHES = 2
+"""Record batches that pyarrow holds, of some MiB each; its default is 16."""
+
+
+@dataclass(frozen=True, repr=False)
+class Scan(Dataset):
+    """Records that can be read as Arrow columns any number of times. It holds no data and can be pickled.
+
+    pyarrow, polars, DuckDB, pandas and DataFusion read it directly, through Arrow's PyCapsule interface. `kseg.scan`
+    creates it.
+
+    It is also a ``pyarrow.dataset.Dataset``, whose scanner decodes only the requested columns. The base class holds one
+    fragment, which cannot be opened: functions of pyarrow that bypass the scanner raise UnsupportedError.
+    """
+
+    columns: tuple[str, ...]
+    _request: ScanRequest = field(repr=False)
+    _skips_damage: bool = field(repr=False)
+    _parts: tuple[ScanPart, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if Dataset is not object:
+            form, files = ds.IpcFileFormat(), _no_files()
+            fragments = [form.make_fragment("scan", files)]
+            Dataset.__init__(self, fragments, self.schema, form, files)  # type: ignore[call-arg]
+
+    def __reduce__(self) -> Any:
+        return Scan, (self.columns, self._request, self._skips_damage, self._parts)
+
+    @property
+    def schema(self) -> "pa.Schema":
+        """The columns with the types of Spark's Kafka source; timestamps are ``timestamp[ms, UTC]``."""
+        need_pyarrow()
+        return schema(self.columns, "ms")
+
+    def batches(self) -> "pa.RecordBatchReader":
+        """Returns a reader of record batches, in the order of the files. Memory does not depend on their size.
+
+        Raises DamageError at damage unless it is skipped, PathError if a file cannot be read.
+        """
+        need_pyarrow()
+        return pa.RecordBatchReader.from_batches(self.schema, self._batches())
+
+    def _batches(self) -> "Iterator[pa.RecordBatch]":
+        wanted, request = self.schema, self._request
+        report = DamageLog(logging.getLogger("kseg")) if self._skips_damage else raise_damage
+        reader = PartReader(request, self.columns, 1, report, usable_cores())
+        with readable(request.paths, request.keys) as places:
+            request = replace(request, paths=places)
+            parts = (part for _, part in parts_of_scan(request)) if self._parts is None else iter(self._parts)
+            for part, chunk in reader.chunks_of(parts):
+                constants = {"topic": part.file.topic, "partition": part.file.partition}
+                yield record_batch(chunk, wanted, constants)
+
+    def with_columns(self, columns: Sequence[str]) -> "Scan":
+        """Returns the scan of other columns of the same records, at least one."""
+        return self._changed(tuple(columns), self._parts)
+
+    @checked
+    def splits(self, size: int = SPLIT_BYTES) -> "list[Scan]":
+        """Returns scans of about ``size`` bytes of segments that together give the same rows, each once.
+
+        They can be pickled for the workers of Dask, Ray or a pool, which must have the same files at the same paths.
+        Raises RequestError for a size below 1, PathError if a file cannot be read.
+        """
+        if size < 1:
+            raise RequestError(f"splits({size}): is no number of bytes")
+        with readable(self._request.paths, self._request.keys) as places:
+            request = replace(self._request, paths=places)
+            parts = parts_of_scan(request, size) if self._parts is None else ((0, part) for part in self._parts)
+            return [self._changed(self.columns, tuple(group)) for group in grouped(parts, size)]
+
+    def _changed(self, columns: tuple[str, ...], parts: tuple[ScanPart, ...] | None) -> "Scan":
+        return Scan(columns, self._request, self._skips_damage, parts)
+
+    def to_arrow(self) -> "pa.Table":
+        """Returns all rows as a table."""
+        return self.batches().read_all()
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Returns all rows as a pandas DataFrame. Raises UnsupportedError if pandas is not installed."""
+        _need("pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Returns all rows as a polars DataFrame. Raises UnsupportedError if polars is not installed."""
+        _need("polars")
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def scanner(
+        self,
+        columns: Sequence[str] | dict[str, Any] | None = None,
+        filter: Any = None,  # noqa: A002 - the name that pyarrow gives it
+        **options: Any,
+    ) -> Any:
+        """Returns a `ScanScanner` of the rows that match a filter.
+
+        With ``options``, those of ``pyarrow.dataset.Scanner``, it is such a scanner. Its threads read ahead, and must
+        have read all rows before the interpreter ends.
+        """
+        if not options:
+            return ScanScanner(self, columns, filter)
+        options.setdefault("batch_readahead", _READAHEAD_BATCHES)
+        if columns is None and filter is None:
+            return ds.Scanner.from_batches(self.batches(), **options)
+        read = self.with_columns(self.names_for(columns, filter))
+        return ds.Scanner.from_batches(read.batches(), columns=columns or [*self.columns], filter=filter, **options)
+
+    def names_for(self, columns: Sequence[str] | dict[str, Any] | None, condition: Any) -> list[str]:
+        """Returns the columns to read for a projection and a filter."""
+        wanted = set(self.columns if columns is None else columns)
+        expressions = [] if condition is None else [condition]
+        if isinstance(columns, dict):
+            wanted, expressions = set(), [*expressions, *columns.values()]
+        wanted |= _names_in(expressions, self.schema)
+        return [name for name in self.columns if name in wanted] or ["offset"]  # without columns, rows are counted
+
+    def to_batches(
+        self,
+        columns: Any = None,
+        filter: Any = None,  # noqa: A002
+        **_options: Any,
+    ) -> "Iterator[pa.RecordBatch]":
+        """Yields the batches of a `ScanScanner`. Options of pyarrow are accepted, here and below, and not needed."""
+        return ScanScanner(self, columns, filter).to_batches()
+
+    def to_table(self, columns: Any = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
+        """Returns the rows of a `ScanScanner`."""
+        return ScanScanner(self, columns, filter).to_table()
+
+    def head(self, num_rows: int, columns: Any = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
+        """Returns the first rows of a `ScanScanner`."""
+        return ScanScanner(self, columns, filter).head(num_rows)
+
+    def take(self, indices: Any, columns: Any = None, filter: Any = None, **_options: Any) -> "pa.Table":  # noqa: A002
+        """Returns rows of a `ScanScanner` by their places."""
+        return ScanScanner(self, columns, filter).take(indices)
+
+    def count_rows(self, filter: Any = None, **_options: Any) -> int:  # noqa: A002
+        """Counts the rows that match a filter."""
+        return ScanScanner(self, [], filter).count_rows()
+
+    def filter(self, expression: Any) -> Any:
+        """Raises UnsupportedError: `scanner` takes filters."""
+        raise UnsupportedError(f"a scan keeps no filter; give it to scanner: {expression}")
+
+    def __arrow_c_schema__(self) -> Any:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Starts a new stream of record batches (Arrow's PyCapsule interface)."""
+        return self.batches().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        paths = [shown(path) for path in self._request.paths]
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        parts = "" if self._parts is None else f", parts: {len(self._parts)}"
+        return f"<Scan {paths[0][-80:]!r}{more}: {', '.join(self.columns)}{parts}>"
+
+
+class ScanScanner:
+    """The rows of a scan that match a filter, with the methods of a ``pyarrow.dataset.Scanner``.
+
+    Rows are decoded when they are requested. A scanner of pyarrow reads ahead, on threads that abort the process if
+    they still call Python when the interpreter ends, as they do after a limit.
+    """
+
+    def __init__(self, scan: Scan, columns: Sequence[str] | dict[str, Any] | None, condition: Any | None) -> None:
+        self._read = scan.with_columns(scan.names_for(columns, condition))
+        self._columns = [*scan.columns] if columns is None else columns
+        self._filter = condition
+        self.dataset_schema = scan.schema
+        self.projected_schema = self._scanner_of(pa.RecordBatch.from_pylist([], self.dataset_schema)).projected_schema
+
+    def to_reader(self) -> "pa.RecordBatchReader":
+        """Returns a reader of record batches."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_batches(self) -> "Iterator[pa.RecordBatch]":
+        """Yields record batches."""
+        for batch in self._read.batches():
+            if self._filter is None and not isinstance(self._columns, dict):
+                yield batch.select(self._columns)
+            else:
+                yield from self._scanner_of(batch).to_table().to_batches()
+
+    def to_table(self) -> "pa.Table":
+        """Returns all rows."""
+        return self.to_reader().read_all()
+
+    def head(self, num_rows: int) -> "pa.Table":
+        """Returns the first rows."""
+        found, left = [], num_rows
+        for batch in self.to_batches() if num_rows > 0 else ():
+            found.append(batch.slice(0, left))
+            left -= found[-1].num_rows
+            if not left:
+                break
+        return pa.Table.from_batches(found, self.projected_schema)
+
+    def take(self, indices: Any) -> "pa.Table":
+        """Returns the rows at these places."""
+        return self.to_table().take(indices)
+
+    def count_rows(self) -> int:
+        """Counts the rows."""
+        batches = self._read.batches()
+        return sum(
+            batch.num_rows if self._filter is None else self._scanner_of(batch).count_rows() for batch in batches
+        )
+
+    def _scanner_of(self, batch: "pa.RecordBatch") -> "ds.Scanner":
+        scanned = ds.InMemoryDataset(batch)  # its threads call no Python
+        return scanned.scanner(columns=self._columns, filter=self._filter, use_threads=False)
+
+
+@cache
+def _no_files() -> "fs.PyFileSystem":
+    """Returns the file system of the fragment of a dataset, which refuses everything."""
+
+    def refuse(*_: object, **_named: object) -> Any:
+        raise UnsupportedError("a scan of kseg has no fragments: read it by its scanner, or make a table by to_arrow")
+
+    names = [name for name in dir(fs.FileSystemHandler) if not name.startswith("_") and name != "get_type_name"]
+    methods = dict.fromkeys(names, refuse) | {"get_type_name": lambda _: "kseg"}
+    return fs.PyFileSystem(type("NoFiles", (fs.FileSystemHandler,), methods)())
+
+
+def _names_in(expressions: Iterable[Any], schema: "pa.Schema") -> set[str]:
+    """Returns the columns in the expressions: those without which pyarrow cannot bind them."""
+    found = set()
+    for i, name in enumerate(schema.names):
+        others = schema.remove(i)
+        for expression in expressions:
+            try:
+                ds.Scanner.from_batches([], schema=others, columns={"found": expression})
+            except pa.ArrowInvalid:
+                found.add(name)
+    return found
+
+
+def _need(name: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(name) is None:
+        raise UnsupportedError(f"this needs {name}: pip install {name}")
 
 
 @checked
@@ -65,13 +340,4 @@ def scan(
         max_batch_bytes=reading.get("max_batch_bytes", MAX_BATCH_BYTES),
         keys=keys_of(reading.get("private_keys")),
     )  # fmt: skip
-    return _kind()(tuple(names), request, is_second("on_damage", on_damage, ON_DAMAGE))
-
-
-def _kind() -> type[Scan]:
-    """Returns the class of scans, which are datasets where pyarrow has these."""
-    try:
-        from kseg.api.dataset import ScanDataset
-    except ImportError:
-        return Scan
-    return ScanDataset
+    return Scan(tuple(names), request, is_second("on_damage", on_damage, ON_DAMAGE))

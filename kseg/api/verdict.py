@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.api.archives import readable
-from kseg.api.argument_types import checked
-from kseg.api.arguments import Keys, Path, Paths, keys_of, one_path, paths_of, words_of
+from kseg.api.arguments import Keys, Path, Paths, checked, keys_of, one_path, paths_of, words_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
-from kseg.shell import shell_line
+from kseg.quantities import shell_line
 from kseg.stores.remote.choice import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.options import VerifyOptions

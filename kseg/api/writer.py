@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from kseg.api.argument_types import checked
-from kseg.api.arguments import Path, one_path
+from kseg.api.arguments import Path, checked, one_path
 from kseg.changes.new_directories import new_directories
 from kseg.conversion.new_records import NewRecord, rows_of
 from kseg.conversion.options import codec_target

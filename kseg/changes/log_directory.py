@@ -40,8 +40,8 @@ from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
 from kseg.changes.shutdown_marker import remove_marker
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.quantities import named_path, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.shell import named_path, shell_line
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -25,8 +25,8 @@ from kseg.changes.plan import Plan
 from kseg.changes.shutdown_marker import ShutdownMarker, remove_marker, root_state
 from kseg.changes.undo import changes_of, last_change, plan_all, undo
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.quantities import shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.shell import shell_line
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 
 

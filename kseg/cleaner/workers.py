@@ -7,7 +7,7 @@ from typing import TypeVar
 from kseg.cleaner.opening import RecordBuffers
 from kseg.cleaner.reading import Window
 from kseg.kernel import COMPILED
-from kseg.runtime.pipeline import TASK_BYTES, Pipeline
+from kseg.runtime.threads import TASK_BYTES, Pipeline
 
 OUT_BYTES = 2 << 20
 LARGE_BYTES = 4 << 20

@@ -36,7 +36,7 @@ def export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presen
     wanted.check()
     with spark_session(engine, options.jobs) as spark:
         if spark is not None:
-            from kseg.spark.parquet import write_parquet
+            from kseg.spark.conversion import write_parquet
 
             write_parquet(spark, wanted, options.output or "")
             return 0

@@ -33,7 +33,7 @@ from kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 from kseg.kernel.records.single_batches import max_bytes, single_batches
-from kseg.runtime.pipeline import Pipeline
+from kseg.runtime.threads import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 from kseg.formats.json_values import encode, name_value
 from kseg.logdir.coordinators import HANGING, GroupOffset, Judged, Prepared, abort_command, why_hanging
 from kseg.output.notices import COPIED_INDENT, on_one_line
-from kseg.quantities import plural
+from kseg.quantities import plural, shell_line
 from kseg.segment.times import show_span
-from kseg.shell import shell_line
 
 _SHOWN_GROUPS = 10
 Place = tuple[str | None, int | None]

@@ -24,13 +24,12 @@ from kseg.output.findings.totals import show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.positioned import read_at
-from kseg.quantities import plural, shown_bytes
+from kseg.quantities import plural, shell_line, shown_bytes
 from kseg.report.rows import Card, NextStep, Page, page_bytes
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory
 from kseg.segment.seek import index_path
 from kseg.segment.writer import OFFSET_ENTRY
-from kseg.shell import shell_line
 from kseg.sidefiles.problems import entries_of
 from kseg.sidefiles.transaction_index import read_transaction_index
 from kseg.stores.regular_files import open_regular

@@ -17,7 +17,7 @@ def reason(error: BaseException) -> str:
 
     Spark's own text has the stack traces of Python and Java, and of a stream its plan.
     """
-    from kseg.spark.reasons import reason_of
+    from kseg.spark.session import reason_of
 
     return str(reason_of(error))
 
@@ -35,8 +35,7 @@ def register(spark: "SparkSession") -> None:
     import os
     import sys
 
-    from kseg.spark.pruning import prune_columns
-    from kseg.spark.reasons import end_with_reasons
+    from kseg.spark.session import end_with_reasons, prune_columns
     from kseg.spark.source import configured
     from kseg.spark.storage import hadoop_settings
 

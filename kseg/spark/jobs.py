@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from kseg.errors import KsegError
-from kseg.spark.reasons import reason_of
+from kseg.spark.session import reason_of
 from kseg.stores.buffers import Buffers
 from kseg.verification.directories.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
 from kseg.verification.report import Finding, Report

@@ -11,13 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-import kseg.spark.option_values as values
 from kseg.errors import KsegError
+from kseg.formats.compressing import parse_target
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.segment.files import LAST_OFFSET
-from kseg.segment.times import LAST_TIMESTAMP
+from kseg.segment.times import LAST_TIMESTAMP, parse_time
 from kseg.spark.hadoop_paths import located
-from kseg.spark.positions import EARLIEST, FIRST_OFFSET, LATEST, Positions, TopicPartition, parse_word_or_offsets
+from kseg.spark.positions import (
+    EARLIEST,
+    FIRST_OFFSET,
+    LATEST,
+    Positions,
+    TopicPartition,
+    parse_numbers,
+    parse_word_or_offsets,
+)
 from kseg.spark.storage import Settings, Storage, storage_options
 from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.stored_object import is_url
@@ -176,6 +184,107 @@ def _paths(given: Mapping[str, str], hadoop: Mapping[str, str]) -> tuple[str, ..
     return tuple(located(path, hadoop) if urlsplit(path).scheme else os.path.abspath(path) for path in paths)
 
 
+# Parsers of values. Each raises ValueError, whose text is the expected form.
+
+
+def one_of(*values: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in values:
+            raise ValueError(f"one of {', '.join(values)}")
+        return text.lower()
+
+    return parse
+
+
+def chosen(first: str, second: str) -> Callable[[str], bool]:
+    """Returns a parser that returns True for the second of two words."""
+    parse = one_of(first, second)
+    return lambda text: parse(text) == second
+
+
+truth = chosen("false", "true")
+
+
+def number_from(least: int) -> Callable[[str], int]:
+    """Returns a parser of numbers of at most 18 digits."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) >= least):
+            raise ValueError(f"a number from {least} on")
+        return int(text)
+
+    return parse
+
+
+def time(end: int) -> Callable[[str], int]:
+    """Returns a parser of times. ``end``: 0 for the first millisecond of a period such as a day, 1 for the last one."""
+
+    def parse(text: str) -> int:
+        found = parse_time(text)
+        if found is None:
+            raise ValueError("a time such as 2026-01-31T09:00:00Z, 2026-01-31 or 1769850000000")
+        return found[end]
+
+    return parse
+
+
+def timestamps(text: str) -> dict[TopicPartition, int]:
+    return dict(parse_numbers(text, 'JSON such as {"orders": {"0": 1769850000000}}'))
+
+
+def private_keys(text: str) -> tuple[tuple[str, str], ...]:
+    """Relative paths become absolute: workers have another working directory."""
+    try:
+        given = (
+            json.loads(text) if text.lstrip().startswith("{") else dict(each.split("=", 1) for each in text.split(","))
+        )
+        return tuple((key.strip(), os.path.abspath(path.strip())) for key, path in given.items())
+    except (ValueError, AttributeError):
+        raise ValueError("keys and PEM files such as k1=/keys/k1.pem,k2=/keys/k2.pem, or JSON") from None
+
+
+def byte_count(text: str) -> int:
+    digits = text.rstrip("kKmMgG")
+    scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[len(digits) :].upper())
+    if scale is None or not (digits.isascii() and digits.isdigit()) or not int(digits):
+        raise ValueError("a number of bytes such as 1000000, 64m or 1g")
+    return int(digits) * scale
+
+
+def codec(text: str) -> str:
+    if text != "none":
+        try:
+            parse_target(text)
+        except ValueError as error:
+            raise ValueError(f"none or a codec: {error}") from None
+    return text
+
+
+def topics(text: str) -> frozenset[str]:
+    found = frozenset(filter(None, (name.strip() for name in text.split(","))))
+    if not found:
+        raise ValueError("a list of topics such as orders,payments")
+    return found
+
+
+def topic_pattern(text: str) -> "re.Pattern[str]":
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"a regular expression: {error}") from None
+
+
+def assigned(text: str) -> frozenset[TopicPartition]:
+    expected = 'JSON such as {"orders": [0, 1]}'
+    try:
+        found = frozenset((topic, number) for topic, numbers in json.loads(text).items() for number in numbers)
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError(expected) from None
+    if not found or not all(type(number) is int and number >= 0 for _, number in found):
+        raise ValueError(expected)
+    return found
+
+
 _Option = tuple[str, str, Callable[[str], Any]]
 """The name, the field of `Options` (of one of its groups: after a dot), and the parser of its value."""
 
@@ -187,41 +296,41 @@ _GROUPS: Mapping[str, Callable[..., Any]] = {
 }
 
 _READING: tuple[_Option, ...] = (
-    ("mode", "mode", values.one_of(*MODES)),
-    ("startOffset", "first_offset", values.number_from(0)),
-    ("endOffset", "last_offset", values.number_from(0)),
-    ("startTimestamp", "earliest_ms", values.time(0)),
-    ("endTimestamp", "latest_ms", values.time(1)),
+    ("mode", "mode", one_of(*MODES)),
+    ("startOffset", "first_offset", number_from(0)),
+    ("endOffset", "last_offset", number_from(0)),
+    ("startTimestamp", "earliest_ms", time(0)),
+    ("endTimestamp", "latest_ms", time(1)),
     ("startingOffsets", "start.offsets", lambda text: parse_word_or_offsets(text, "earliest", LATEST)),
     ("endingOffsets", "end.offsets", lambda text: parse_word_or_offsets(text, "latest", EARLIEST)),
-    ("startingTimestamp", "start.timestamp", values.number_from(0)),
-    ("endingTimestamp", "end.timestamp", values.number_from(0)),
-    ("startingOffsetsByTimestamp", "start.timestamps", values.timestamps),
-    ("endingOffsetsByTimestamp", "end.timestamps", values.timestamps),
-    ("startingOffsetsByTimestampStrategy", "fails_without_timestamp", values.chosen("latest", "error")),
-    ("subscribe", "subscription.topics", values.topics),
-    ("subscribePattern", "subscription.pattern", values.topic_pattern),
-    ("assign", "subscription.partitions", values.assigned),
-    ("includeHeaders", "includes_headers", values.truth),
-    ("ignoreLogStart", "ignores_log_start", values.truth),
-    ("maxFilesPerTrigger", "stream.max_files", values.number_from(1)),
-    ("maxBytesPerTrigger", "stream.max_bytes", values.byte_count),
-    ("includeLast", "stream.includes_last", values.truth),
-    ("failOnDataLoss", "stream.fails_on_data_loss", values.truth),
-    ("isolation", "is_committed", values.chosen("read_uncommitted", "read_committed")),
-    ("onDamage", "fails_on_damage", values.chosen("skip", "fail")),
-    ("splitBytes", "split_bytes", values.byte_count),
-    ("maxBatchBytes", "max_batch_bytes", values.byte_count),
-    ("pushFilters", "pushes_filters", values.truth),
-    ("privateKeys", "private_keys", values.private_keys),
-    ("level", "level", values.one_of(*LEVELS)),
-    ("now", "now_ms", values.time(0)),
+    ("startingTimestamp", "start.timestamp", number_from(0)),
+    ("endingTimestamp", "end.timestamp", number_from(0)),
+    ("startingOffsetsByTimestamp", "start.timestamps", timestamps),
+    ("endingOffsetsByTimestamp", "end.timestamps", timestamps),
+    ("startingOffsetsByTimestampStrategy", "fails_without_timestamp", chosen("latest", "error")),
+    ("subscribe", "subscription.topics", topics),
+    ("subscribePattern", "subscription.pattern", topic_pattern),
+    ("assign", "subscription.partitions", assigned),
+    ("includeHeaders", "includes_headers", truth),
+    ("ignoreLogStart", "ignores_log_start", truth),
+    ("maxFilesPerTrigger", "stream.max_files", number_from(1)),
+    ("maxBytesPerTrigger", "stream.max_bytes", byte_count),
+    ("includeLast", "stream.includes_last", truth),
+    ("failOnDataLoss", "stream.fails_on_data_loss", truth),
+    ("isolation", "is_committed", chosen("read_uncommitted", "read_committed")),
+    ("onDamage", "fails_on_damage", chosen("skip", "fail")),
+    ("splitBytes", "split_bytes", byte_count),
+    ("maxBatchBytes", "max_batch_bytes", byte_count),
+    ("pushFilters", "pushes_filters", truth),
+    ("privateKeys", "private_keys", private_keys),
+    ("level", "level", one_of(*LEVELS)),
+    ("now", "now_ms", time(0)),
 )
 _WRITING: tuple[_Option, ...] = (
-    ("codec", "codec", values.codec),
-    ("batchBytes", "batch_bytes", values.byte_count),
-    ("segmentBytes", "segment_bytes", values.byte_count),
-    ("indexIntervalBytes", "interval_bytes", values.byte_count),
+    ("codec", "codec", codec),
+    ("batchBytes", "batch_bytes", byte_count),
+    ("segmentBytes", "segment_bytes", byte_count),
+    ("indexIntervalBytes", "interval_bytes", byte_count),
 )
 READ_OPTIONS = {option[0].lower(): option for option in _READING}
 WRITE_OPTIONS = {option[0].lower(): option for option in _WRITING}

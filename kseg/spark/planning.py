@@ -69,7 +69,7 @@ class Whole(NamedTuple):
 
 def tasks_of(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
-    from kseg.spark.remote import remote_storage_at  # tasks need none of it
+    from kseg.spark.stores import remote_storage_at
 
     with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
         planner = SegmentSelector(options)

@@ -4,6 +4,7 @@ In a new session, workers run this Python, local ones use only the loopback inte
 output of the JVM and its workers goes to a file, from which only the reason of a failure is reported.
 """
 
+import logging
 import os
 import re
 import shutil
@@ -12,10 +13,101 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import wraps
+from importlib.resources import files
 from typing import Any
 
 from kseg.errors import KsegError
-from kseg.spark.reasons import reason_of
+
+# The reasons of Spark's errors, without the stack traces of Python and Java and the plans of streams.
+
+_OWN_ERROR = re.compile(r"^kseg\.errors\.\w+: (.*)$", re.MULTILINE)
+_PYTHON_ERROR = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE)
+_JAVA_CAUSE = re.compile(r"^\s*Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+")
+
+
+def reason_of(error: BaseException) -> KsegError:
+    """Returns an error of Spark, also of a stream, as a KsegError: the original message, without the stack trace."""
+    if isinstance(error, KsegError):
+        return error
+    text = str(error)
+    for pattern in (_OWN_ERROR, _PYTHON_ERROR):
+        if found := pattern.findall(text):
+            return KsegError(found[-1])
+    java = getattr(error, "java_exception", None)
+    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    message = str(java.getMessage() if java is not None else first).splitlines()[0]
+    # Of an error of the JVM, such as a full disk of another format, the message names the step and not the cause.
+    causes = [cause for cause in _JAVA_CAUSE.findall(f"{text}\n{_java_trace_of(error)}") if cause not in message]
+    return KsegError(_STATE.sub("", ": ".join([f"Spark: {message}", *causes[-1:]])))
+
+
+def _java_trace_of(error: BaseException) -> str:
+    """Returns the stack trace of the JVM, which is not in the text of a stream's error."""
+    return getattr(error, "_stackTrace", None) or ""
+
+
+def end_with_reasons(kind: type[Exception]) -> None:
+    """Lets the texts of an exception of PySpark end with the error of kseg that caused it, in this process.
+
+    ``kind``: StreamingQueryException, whose text ends with the plan of the stream, far behind the cause; PySpark has no
+    hook for it. Errors with other causes keep their text. A second call changes nothing.
+    """
+    text_of_spark = kind.__str__
+    if getattr(text_of_spark, "has_reason", False):
+        return
+
+    @wraps(text_of_spark)
+    def text_with_reason(error: BaseException) -> str:
+        text = text_of_spark(error)
+        found = _OWN_ERROR.findall(text)
+        return f"{text.rstrip()}\n\nkseg: {found[-1]}" if found else text
+
+    text_with_reason.has_reason = True  # type: ignore[attr-defined]
+    kind.__str__ = text_with_reason  # type: ignore[method-assign]
+
+
+# Gives a classic session an optimizer rule, with which scans of kseg read only the columns that a query needs.
+#
+# Spark (up to 4.3) passes the columns of a query to no source in Python. The rule, ColumnPruning.java, is compiled in
+# the JVM of the session by Janino, which Spark itself uses to compile queries: it needs no jar for each release of
+# Spark.
+
+_RULE = "kseg.spark.ColumnPruning"
+_log = logging.getLogger("kseg.spark")
+
+
+def prune_columns(spark: Any) -> bool:
+    """Adds the rule to the optimizer of a session, once. Returns whether the session has it.
+
+    A Connect session cannot have it. If Spark refuses it, a warning is logged, and all columns are read as before.
+    """
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return False
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        _add_rule(spark._jvm, session)
+    except (Py4JError, PySparkException) as error:
+        _log.warning("queries read all columns of format kseg: Spark refuses the rule for them: %s", reason_of(error))
+        return False
+    return True
+
+
+def _add_rule(jvm: Any, session: Any) -> None:
+    experimental = session.experimental()
+    rules = experimental.extraOptimizations()
+    if any(rules.apply(k).ruleName() == _RULE for k in range(rules.size())):
+        return
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(session.getClass().getClassLoader())
+    compiler.cook(files("kseg.spark").joinpath("ColumnPruning.java").read_text("utf-8"))
+    rule = compiler.getClassLoader().loadClass(_RULE).newInstance()
+    getattr(experimental, "extraOptimizations_$eq")(rules.appended(rule))
+
 
 MIN_JAVA_VERSION = 17
 MEMORY = "1g"

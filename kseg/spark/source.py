@@ -27,7 +27,7 @@ from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
 from kseg.segment.files import SegmentFile
-from kseg.spark.modes.reading import module_of, record_batches
+from kseg.spark.modes import module_of, record_batches
 from kseg.spark.options import Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
 from kseg.spark.storage import Settings
@@ -134,7 +134,7 @@ class KsegDataSource(DataSource):
     """Reads segments, partitions and log directories as rows, and writes rows as segments.
 
     Of a registered source (`configured`): ``hadoop``, properties of Spark's Hadoop configuration; ``plans_apart``,
-    whether queries of one DataFrame are planned apart (`kseg.spark.pruning`).
+    whether queries of one DataFrame are planned apart (`kseg.spark.session`).
     """
 
     hadoop: ClassVar[Settings] = ()

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from kseg.spark.hadoop_paths import DEFAULT, MOUNT_TABLES
-from kseg.spark.name_nodes import SECURITY, USER, is_hdfs_property, webhdfs_options
+from kseg.spark.hadoop_paths import DEFAULT, MOUNT_TABLES, SECURITY, USER, is_hdfs_property, webhdfs_options
 
 HDFS_SCHEMES = ("hdfs", "webhdfs", "swebhdfs")
 """Schemes of HDFS."""

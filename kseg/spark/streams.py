@@ -24,7 +24,7 @@ from kseg.errors import KsegError, PathError
 from kseg.export.scanning import logs_around
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
-from kseg.spark.modes.reading import record_batches
+from kseg.spark.modes import record_batches
 from kseg.spark.options import Options
 from kseg.spark.paths import places
 from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks
@@ -136,7 +136,7 @@ class KsegStreamReader(DataSourceStreamReader):
     @contextmanager
     def stores(self) -> Iterator[None]:
         """Mounts the stores of URLs and remote storage for the length of a block."""
-        from kseg.spark.remote import remote_storage_at  # tasks need none of it
+        from kseg.spark.stores import remote_storage_at
 
         with stores_at(self._options.paths, self._options.storage), remote_storage_at(self._options):
             yield

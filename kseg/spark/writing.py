@@ -1,31 +1,306 @@
 """Writes rows as partitions: ``df.write.format("kseg")``. Each task writes the segments of a range of offsets.
 
-A partition appears completely or not at all (`kseg.spark.outputs`). Existing files are not changed.
+A partition appears completely or not at all (`kseg.spark.writing`). Existing files are not changed.
 """
 
 import os
+import shutil
+import tempfile
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from kseg.changes.disk import Disk
+from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import PartitionRange, RowsWriter
-from kseg.errors import KsegError, text_of
+from kseg.conversion.rows_writer import PartitionRange, RowsWriter, write_side_files
+from kseg.errors import KsegError, PathError, text_of
 from kseg.export.arrow_rows import batchable_rows
+from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
-from kseg.spark.outputs import output_at
 from kseg.spark.schemas import RECORDS
-from kseg.stores.stored_object import is_url, local_path, shown
+from kseg.spark.storage import Storage
+from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
+from kseg.stores.no_follow import resolved
+from kseg.stores.stored_object import is_url, local_path, shown, without_credentials
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyarrow.fs import FileSystem
+
+
+# Where a write on Spark puts its partitions: a local log directory, or one in an object store.
+#
+# Tasks stage segments, each attempt in a folder of its own; the driver puts the reported ones into place. Until then
+# nothing else has changed, and a failed job leaves nothing.
+
+REMOVAL_ATTEMPTS, REMOVAL_SECONDS = 20, 0.1
+"""Attempts to remove staged segments, and the time between two of them."""
+_COPY_BYTES = 8 << 20
+_AT_A_TIME = 8
+"""Partitions that are put into place at the same time in a store."""
+
+
+class OutputDirectory(Protocol):
+    """A log directory. `begin`, `put` and `remove` run on the driver, `new_attempt` in tasks."""
+
+    root: str
+
+    def begin(self, partition: str | None) -> None:
+        """Prepares a write. Raises PathError if ``partition``, the only one, exists already."""
+
+    def new_attempt(self) -> "AttemptFolder":
+        """Returns a new folder for an attempt of a task."""
+
+    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
+        """Puts staged segments into place. Raises KsegError; then nothing has changed."""
+
+    def remove(self) -> None:
+        """Removes all that is staged."""
+
+
+class AttemptFolder(Protocol):
+    """The local ``folder`` in which an attempt of a task writes segments."""
+
+    folder: str
+
+    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
+        """Returns the segments with the paths under which the driver finds them. Raises KsegError."""
+
+    def discard(self) -> None:
+        """Removes the folder."""
+
+
+def output_at(path: str, storage: Storage) -> OutputDirectory:
+    """Returns the log directory at a path or URL."""
+    return StoreOutput(path, storage) if is_url(path) else LocalOutput(path)
+
+
+class LocalOutput:
+    """A directory that all machines have at this path."""
+
+    def __init__(self, path: str) -> None:
+        self.root = resolved(path)
+        self._is_new = not os.path.isdir(self.root)
+        place = self.root
+        while not os.path.isdir(place) and os.path.dirname(place) != place:
+            place = os.path.dirname(place)
+        self._staging = os.path.join(place, f".kseg-{uuid4().hex}.rows")
+
+    def begin(self, partition: str | None) -> None:
+        path = os.path.join(self.root, partition or "")
+        if partition is not None and os.path.lexists(path):
+            raise PathError(f"{path}: already exists; nothing was written")
+        try:
+            os.mkdir(self._staging)  # not in tasks: a late task must not recreate a folder that `remove` has removed
+        except OSError as error:
+            raise PathError(f"{self.root}: nothing was written: {error.strerror}") from error
+
+    def new_attempt(self) -> "LocalAttempt":
+        folder = os.path.join(self._staging, uuid4().hex)
+        try:
+            Disk().make_directory(folder)
+        except FileNotFoundError as error:
+            raise PathError(
+                f"{self._staging}: is not there: the job was given up, or this machine has no such disk"
+            ) from error
+        return LocalAttempt(folder)
+
+    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
+        with (
+            _parents_of(self.root),
+            new_directories(self.root, takes_lock=True) as made,
+        ):
+            for name, whole in partitions.items():
+                self._put(made, name, whole)
+
+    def _put(self, made: NewDirectories, name: str, whole: PartitionRange) -> None:
+        folder, disk = made.add(name, model="" if self._is_new else self.root), Disk()
+        for segment in whole.segments:
+            for suffix, path in segment.paths.items():
+                target = os.path.join(folder, segment.name(suffix))
+                disk.rename(path, target)
+                if not self._is_new:
+                    disk.copy_owner_if_allowed(target, folder)
+        write_side_files(folder, whole)
+
+    def remove(self) -> None:
+        for left in reversed(range(REMOVAL_ATTEMPTS)):
+            try:
+                if os.path.isdir(self._staging):
+                    Disk().remove_tree(self._staging)
+                return
+            except OSError:
+                if not left:
+                    raise
+                time.sleep(REMOVAL_SECONDS)  # a task that is still running has created or removed a file
+
+
+class LocalAttempt:
+    """A folder in the staging folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
+        return partitions
+
+    def discard(self) -> None:
+        if os.path.isdir(self.folder):
+            Disk().remove_tree(self.folder)
+
+
+@contextmanager
+def _parents_of(path: str) -> Iterator[None]:
+    """Creates the missing parents of a path. If the block raises, they are removed."""
+    missing: list[str] = []
+    while not os.path.isdir(parent := os.path.dirname(missing[-1] if missing else path)):
+        missing.append(parent)
+    made: list[str] = []
+    try:
+        for parent in reversed(missing):
+            Disk().make_directory(parent)
+            made.append(parent)
+        yield
+    except BaseException as error:
+        for parent in reversed(made):
+            with suppress(OSError):  # another program uses it now
+                os.rmdir(parent)
+        if isinstance(error, OSError):
+            raise PathError(f"{path}: nothing was written: {text_of(error)}") from error
+        raise
+
+
+class StoreOutput:
+    """A prefix of an object store. Objects are copied inside the store, segment by segment in the order of offsets; in
+    HDFS they are renamed.
+    """
+
+    def __init__(self, url: str, storage: Storage) -> None:
+        self.root = shown(url).rstrip("/")
+        self._url, self._storage = url, storage
+        self._staging = f".kseg-{uuid4().hex}.rows"
+
+    def begin(self, partition: str | None) -> None:
+        if partition is not None:
+            with self._opened() as (system, root):
+                self._check_new(system, root, partition)
+
+    def _check_new(self, system: "FileSystem", root: str, partition: str) -> None:
+        from pyarrow import fs
+
+        if system.get_file_info(f"{root}/{partition}").type != fs.FileType.NotFound:
+            raise PathError(f"{self.root}/{partition}: already exists; nothing was written")
+
+    @contextmanager
+    def _opened(self) -> "Iterator[tuple[FileSystem, str]]":
+        """Yields the file system and the path of the root in it. Raises KsegError for errors of the store."""
+        system, root = writable_file_system(self._url, self._storage)
+        try:
+            yield system, root
+        except KsegError:
+            raise
+        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+            text = without_credentials(text_of(error), self._url)
+            raise KsegError(f"{self.root}: nothing was written: {text}") from None
+
+    def new_attempt(self) -> "StoreAttempt":
+        return StoreAttempt(self, f"{self._staging}/{uuid4().hex}")
+
+    def upload(self, place: str, partitions: dict[str, PartitionRange]) -> None:
+        """Uploads segments to a folder below the root, and sets their paths to those in the store."""
+        with self._opened() as (system, root):
+            for name, whole in partitions.items():
+                for segment in whole.segments:
+                    for suffix, path in segment.paths.items():
+                        target = f"{root}/{place}/{name}/{segment.name(suffix)}"
+                        _upload(system, path, target)
+                        os.unlink(path)
+                        segment.paths[suffix] = target
+
+    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
+        with self._opened() as (system, root):
+            for name in partitions:
+                self._check_new(system, root, name)
+            try:
+                with ThreadPoolExecutor(_AT_A_TIME) as threads:
+                    folders = [f"{root}/{name}" for name in partitions]
+                    list(threads.map(_put_stored, [system] * len(folders), folders, partitions.values()))
+            except BaseException:
+                for name in partitions:
+                    with suppress(OSError):  # the first error is reported
+                        _remove(system, f"{root}/{name}")
+                raise
+
+    def remove(self) -> None:
+        with self._opened() as (system, root):
+            _remove(system, f"{root}/{self._staging}")
+
+
+class StoreAttempt:
+    """A temporary folder of this machine, whose segments are uploaded when the task ends."""
+
+    def __init__(self, output: StoreOutput, place: str) -> None:
+        self.folder = tempfile.mkdtemp(prefix="kseg-")
+        self._output, self._place = output, place
+
+    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
+        self._output.upload(self._place, partitions)
+        self.discard()
+        return partitions
+
+    def discard(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> None:
+    """Puts staged segments into their partition: indexes first, because a reader opens them with the segment."""
+    put = system.move if can_rename(system) else system.copy_file
+    for segment in whole.segments:
+        for suffix in sorted(segment.paths, key=lambda suffix: suffix == LOG):
+            target = f"{folder}/{segment.name(suffix)}"
+            _make_parent(system, target)
+            put(segment.paths[suffix], target)
+    with tempfile.TemporaryDirectory(prefix="kseg-") as made:
+        write_side_files(made, whole)
+        for directory, _, names in os.walk(made):
+            for name in names:
+                path = os.path.join(directory, name)
+                _upload(system, path, f"{folder}/{os.path.relpath(path, made)}")
+
+
+def _upload(system: "FileSystem", path: str, target: str) -> None:
+    _make_parent(system, target)
+    with open(path, "rb") as source, system.open_output_stream(target) as out:
+        while piece := source.read(_COPY_BYTES):
+            out.write(piece)
+
+
+def _make_parent(system: "FileSystem", path: str) -> None:
+    """Creates the parent of a file. Object stores need none, and pyarrow would leave an empty object in them."""
+    from pyarrow import fs
+
+    if isinstance(system, fs.PyFileSystem):
+        system.create_dir(path.rpartition("/")[0], recursive=True)
+
+
+def _remove(system: "FileSystem", folder: str) -> None:
+    from pyarrow import fs
+
+    if system.get_file_info(folder).type != fs.FileType.NotFound:
+        # In Google Cloud Storage a folder is mostly no object, and pyarrow fails to remove what is not there.
+        (system.delete_dir_contents if system.type_name == GOOGLE else system.delete_dir)(folder)
+
 
 _SORT_HINT = "write df.repartitionByRange(n, 'offset').sortWithinPartitions('offset')"
 

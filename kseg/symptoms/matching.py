@@ -12,9 +12,8 @@ from typing import NamedTuple
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.paint import Paint, clipped
 from kseg.output.sink import Sink
-from kseg.quantities import plural
+from kseg.quantities import plural, shell_line
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
-from kseg.shell import shell_line
 from kseg.symptoms.loading import Symptom
 from kseg.symptoms.table import SYMPTOMS
 

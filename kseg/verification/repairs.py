@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from kseg.findings.table import DECISION, INFO, KINDS, REINDEX, REPLICA, SALVAGE, TOPIC_ID
 from kseg.formats.suffixes import SWAP
-from kseg.quantities import plural
-from kseg.shell import named_path
+from kseg.quantities import named_path, plural
 from kseg.verification.report import Finding, Need, RepairStep
 
 if TYPE_CHECKING:

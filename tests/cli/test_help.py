@@ -9,7 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from cli.command import TESTDATA, Kseg
-from kseg.cli.help_texts import EXAMPLES, GROUP_OF, GROUPS
+from kseg.cli.help import EXAMPLES, GROUP_OF, GROUPS
 from kseg.cli.main import COMMANDS, main
 
 LOGS = TESTDATA / "log-directories/4.3.1-rounds/kill"

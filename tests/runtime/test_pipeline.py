@@ -5,7 +5,7 @@ from threading import Event
 
 import pytest
 
-from kseg.runtime.pipeline import TASK_BYTES, TASKS_AHEAD, Pipeline
+from kseg.runtime.threads import TASK_BYTES, TASKS_AHEAD, Pipeline
 
 
 def squared(number: int) -> Callable[[], int]:

@@ -7,8 +7,7 @@ import pytest
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.spark import hadoop_paths
-from kseg.spark.hadoop_paths import located
-from kseg.spark.name_nodes import name_nodes
+from kseg.spark.hadoop_paths import located, name_nodes
 from kseg.spark.storage import Storage
 
 DEFAULT = {"fs.defaultFS": "hdfs://nn:8020"}

@@ -107,7 +107,7 @@ def test_a_session_gets_the_rule_once(registered: Any, caplog: pytest.LogCapture
 
 
 def test_a_refused_rule_is_reported(registered: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
-    import kseg.spark.pruning as pruning
+    import kseg.spark.session as pruning
 
     (tmp_path / "ColumnPruning.java").write_text("public class ColumnPruning extends Nothing {}")
     fresh = registered.newSession()

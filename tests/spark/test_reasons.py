@@ -4,7 +4,7 @@ import pytest
 
 from kseg.errors import KsegError, PathError
 from kseg.spark import reason
-from kseg.spark.reasons import end_with_reasons, reason_of
+from kseg.spark.session import end_with_reasons, reason_of
 
 TRACEBACK = """[PYTHON_DATA_SOURCE_ERROR] Failed to plan Python data source: Traceback (most recent call last):
   File "worker.py", line 9, in plan

@@ -113,7 +113,7 @@ def test_failed_jobs_leave_nothing(url: str, store: Store, tmp_path: Path, monke
     def fail(*_: object) -> None:
         raise OSError("the store went away")
 
-    monkeypatch.setattr("kseg.spark.outputs.write_side_files", fail)
+    monkeypatch.setattr("kseg.spark.writing.write_side_files", fail)
     with pytest.raises(KsegError, match=f"{url}: nothing was written: the store went away"):
         written([batch(numbered(0, 5))])
     assert objects(url, store) == {}

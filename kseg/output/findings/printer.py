@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, SEVERITIES, TOPIC_ID, WARNING, severity_of
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
-from kseg.shell import shell_line
+from kseg.quantities import shell_line
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:

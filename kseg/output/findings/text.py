@@ -10,8 +10,7 @@ from kseg.output.findings.tree import findings_tree
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line
 from kseg.output.paint import Paint
 from kseg.output.sink import Sink
-from kseg.quantities import plural
-from kseg.shell import quoted, shell_line
+from kseg.quantities import plural, quoted, shell_line
 from kseg.verification.report import Finding, Need, Report
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import OffsetStop
 from kseg.segment.slices import runs_of
 from kseg.spark.modes.records import opened_for
-from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, TaskPart, tasks_of
+from kseg.spark.schemas import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow

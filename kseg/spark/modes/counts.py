@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.spark.modes.records import chunks_of
-from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
 from kseg.spark.planning import Keep, TaskPart, tasks_of
+from kseg.spark.schemas import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow

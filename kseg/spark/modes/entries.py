@@ -9,9 +9,9 @@ from kseg.formats.suffixes import SIDE_SUFFIXES
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.spark.modes.tables import location_columns, record_batches
 from kseg.spark.options import Options
 from kseg.spark.paths import places
+from kseg.spark.schemas import location_columns, record_batches
 from kseg.spark.stores import size_of
 from kseg.stores import trees
 from kseg.stores.source import open_source

@@ -8,7 +8,7 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.kernel.state import fingerprints
-from kseg.runtime.pipeline import Pipeline
+from kseg.runtime.threads import Pipeline
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.runtime.pipeline import Pipeline
+from kseg.runtime.threads import Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import expand_path, segments_at
 from kseg.stores import trees

@@ -12,7 +12,7 @@ from itertools import islice
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
-from kseg.runtime.pipeline import Pipeline
+from kseg.runtime.threads import Pipeline
 from kseg.segment.files import SegmentFile
 from kseg.stores.source import Source, open_source
 from kseg.verification.manifest.digests import blocks_of, sha256_of

@@ -48,6 +48,16 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, logs: Path, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
+def test_it_leaves_what_kafka_4_4_left(kseg: Kseg, tmp_path: Path, name: str) -> None:
+    retention = TESTDATA / "retention" / "4.4.0"
+    partition = Path(shutil.copytree(retention / "before", tmp_path / "logs")) / name
+    assert kseg("retain", *ARGUMENTS[name], "--now", "1795738458927", partition).status == 0
+    assert digests(partition) == left_by_broker(name, retention)
+    ours, theirs = (folder / "leader-epoch-checkpoint" for folder in (partition, retention / "after" / name))
+    assert epochs(ours) == epochs(theirs)
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
 def test_undo_brings_all_of_it_back(kseg: Kseg, logs: Path, name: str) -> None:
     before = everything(logs)
     assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0

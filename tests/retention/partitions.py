@@ -25,9 +25,9 @@ def digests(partition: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def left_by_broker(name: str) -> dict[str, str]:
+def left_by_broker(name: str, retention: Path = RETENTION) -> dict[str, str]:
     """The same digests after the broker's retention."""
-    lines = (RETENTION / "after" / name / "sha256.txt").read_text().splitlines()
+    lines = (retention / "after" / name / "sha256.txt").read_text().splitlines()
     found = {line.split()[1]: line.split()[0] for line in lines}
     return {file: digest for file, digest in found.items() if "." in file and not file.endswith(".metadata")}
 

@@ -1,6 +1,5 @@
 """``reindex``: rebuilds the index files of partitions from the .log alone, as a broker's recovery does."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,7 @@ from kseg.recovery.options import BrokerStart, ReindexOptions
 from kseg.recovery.planner import with_known_interval
 from kseg.recovery.workspace import Workspace, offset_of
 from kseg.runtime.threads import usable_cores
-from kseg.segment.files import CLEAN_SHUTDOWN, METADATA_TOPIC, own_partitions, parse_partition_name
+from kseg.segment.files import CLEAN_SHUTDOWN, own_partitions
 from kseg.segment.survey import HeaderRows
 from kseg.stores.source import check_readable
 
@@ -62,14 +61,11 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
         manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
         return manager.replay(headers, segment.read)
 
-    place = parse_partition_name(os.path.basename(os.path.abspath(workspace.directory)))
-    is_left_open = era.leaves_metadata_indexes_open and place is not None and place[0] == METADATA_TOPIC
     for segment in segments:
         if with_snapshots:
             manager.end_offset = max(manager.end_offset, segment.base_offset)
             manager.take_snapshot()
-        segment.is_left_open = is_left_open
-        segment.keeps_preallocated = is_left_open or not start.was_clean
+        segment.keeps_preallocated = not start.was_clean
         found = segment.recover(interval.size, era, partial(each, segment=segment), lambda *_: None)
         if found.valid_bytes < segment.size or found.is_refused:
             check_readable(workspace.path(segment.log))

@@ -155,6 +155,14 @@ def test_with_the_marker_of_a_clean_stop_nothing_is_scanned(kseg: Kseg, partitio
     assert (partition / LAST).read_bytes() == log
 
 
+@pytest.mark.parametrize(("era", "rewritten"), [("4.4", []), ("4.3", ["00000000000000000000.timeindex"])])
+def test_what_a_clean_stop_of_4_4_leaves_is_left_as_it_is(kseg: Kseg, era: str, rewritten: list[str]) -> None:
+    """The metadata log has preallocated indexes, the time index without its last entry."""
+    done = kseg("recover", "--era", era, "--dry-run", "--format", "json", TESTDATA / "log-directories/4.4.0/logs")
+    replaced = [Path(action["file"]).name for action in done.of_type("action") if action["action"] == "replace"]
+    assert (done.status, replaced) == (int(bool(rewritten)), rewritten)
+
+
 @pytest.mark.parametrize("flag", ["--no-quarantine", "--no-lock", "--quiet", "--verbose"])
 def test_other_ways_end_alike(kseg: Kseg, partition: Path, flag: str) -> None:
     assert kseg("recover", flag, partition).status == 0

@@ -10,7 +10,7 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.errors import StoppedHalfwayError
-from retention.partitions import ARGUMENTS, NOW_MS, RETENTION, digests, epochs, left_by_broker, log_directory
+from retention.partitions import ARGUMENTS, NOW_MS, RELEASES, digests, epochs, left_by_broker, log_directory
 
 HOUR = ("--retention-ms", "3600000")
 NOW = ("--now", str(NOW_MS))
@@ -37,24 +37,16 @@ def reasons(kseg: Kseg, *arguments: object) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_it_leaves_what_the_broker_left(kseg: Kseg, logs: Path, name: str) -> None:
+@pytest.mark.parametrize(("release", "now_ms"), RELEASES.items())
+def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, release: str, now_ms: int, name: str) -> None:
+    logs, after = log_directory(tmp_path, release), TESTDATA / "retention" / release / "after"
     for _ in range(2):
-        assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0
-        assert digests(logs / name) == left_by_broker(name)
-        ours, theirs = (folder / name / "leader-epoch-checkpoint" for folder in (logs, RETENTION / "after"))
+        assert kseg("retain", *ARGUMENTS[name], "--now", str(now_ms), logs / name).status == 0
+        assert digests(logs / name) == left_by_broker(name, release)
+        ours, theirs = (folder / name / "leader-epoch-checkpoint" for folder in (logs, after))
         assert epochs(ours) == epochs(theirs)
     assert ("r-delrec 0 123" in starts(logs)) == (name == "r-delrec-0")
-    assert "r-delrec 0 123" in starts(RETENTION / "after")
-
-
-@pytest.mark.parametrize("name", ARGUMENTS)
-def test_it_leaves_what_kafka_4_4_left(kseg: Kseg, tmp_path: Path, name: str) -> None:
-    retention = TESTDATA / "retention" / "4.4.0"
-    partition = Path(shutil.copytree(retention / "before", tmp_path / "logs")) / name
-    assert kseg("retain", *ARGUMENTS[name], "--now", "1795738458927", partition).status == 0
-    assert digests(partition) == left_by_broker(name, retention)
-    ours, theirs = (folder / "leader-epoch-checkpoint" for folder in (partition, retention / "after" / name))
-    assert epochs(ours) == epochs(theirs)
+    assert "r-delrec 0 123" in starts(after)
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -6,16 +6,18 @@ from pathlib import Path
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 RETENTION = TESTDATA / "retention" / "4.3.1"
-NOW_MS = 1_795_251_919_567
+RELEASES = {"4.3.1": 1_795_251_919_567, "4.4.0": 1_795_738_458_927}
+"""The clock of each release's broker at the deletion by time."""
+NOW_MS = RELEASES["4.3.1"]
 ARGUMENTS = {
     "r-time-half-0": ["--retention-ms", "3600000"],
     "r-delrec-0": ["--log-start-offset", "123", "--retention-ms", "-1"],
 }
 
 
-def log_directory(target: Path) -> Path:
+def log_directory(target: Path, release: str = "4.3.1") -> Path:
     """Returns a writable copy of the log directory before retention."""
-    return Path(shutil.copytree(RETENTION / "before", target / "logs"))
+    return Path(shutil.copytree(TESTDATA / "retention" / release / "before", target / "logs"))
 
 
 def digests(partition: Path) -> dict[str, str]:
@@ -25,9 +27,9 @@ def digests(partition: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def left_by_broker(name: str, retention: Path = RETENTION) -> dict[str, str]:
+def left_by_broker(name: str, release: str = "4.3.1") -> dict[str, str]:
     """The same digests after the broker's retention."""
-    lines = (retention / "after" / name / "sha256.txt").read_text().splitlines()
+    lines = (TESTDATA / "retention" / release / "after" / name / "sha256.txt").read_text().splitlines()
     found = {line.split()[1]: line.split()[0] for line in lines}
     return {file: digest for file, digest in found.items() if "." in file and not file.endswith(".metadata")}
 

@@ -1,5 +1,6 @@
 """Segments of a workspace: lookups and recovery as in Kafka's LogSegment."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from kseg.recovery.broker.producer_state import ReplayResult
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset
 from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
+from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows
 from kseg.segment.writer import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
@@ -264,8 +266,6 @@ class BrokerSegment:
         self.suffix = suffix
         self.keeps_preallocated = True
         """Whether the indexes of the last segment may stay preallocated, as while a broker runs."""
-        self.is_left_open = False
-        """Whether a clean stop leaves the time index of the last segment without its last entry."""
 
     def name(self, kind: str) -> str:
         return self.stem + kind + self.suffix
@@ -523,13 +523,15 @@ class BrokerSegment:
 
     def _write_indexes(self, builder: IndexBuilder, aborted: list[AbortedTxn], era: Era) -> None:
         reason = "rebuilt from the .log"
+        place = parse_partition_name(os.path.basename(os.path.abspath(self.workspace.directory)))
+        is_left_open = era.leaves_metadata_indexes_open and place is not None and place[0] == METADATA_TOPIC
 
         def keeps_preallocated() -> bool:
-            return self.keeps_preallocated and not era.checks_indexes and self._is_last()
+            return (is_left_open or self.keeps_preallocated) and not era.checks_indexes and self._is_last()
 
         self.workspace.write_index(self.name(INDEX), bytes(builder.offsets), reason, keeps_preallocated)
         if era.has_time_index:
-            last = TIME_ENTRY.size if self.is_left_open else 0
+            last = TIME_ENTRY.size if is_left_open else 0
             self.workspace.write_index(self.name(TIME_INDEX), bytes(builder.times), reason, keeps_preallocated, last)
         if aborted:
             self.workspace.write(self.name(TRANSACTION_INDEX), [build_transaction_index(aborted)], reason)

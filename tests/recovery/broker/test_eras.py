@@ -1,16 +1,20 @@
 """What real brokers of all eras left of a damaged partition is what kseg makes of it, and the table of releases."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from kseg.recovery.options import BrokerStart
+from kseg.recovery.workspace import BrokerRefusesError
 from kseg.releases.recovery import Era, era_of
 from kseg.releases.release import NEWEST
 from recovery.partitions import TESTDATA, contents, copy_of, recover
 
 CASES = sorted(path.parent for path in (TESTDATA / "recovery").glob("*/case.json"))
+DAMAGED = sorted(path.parent for path in (TESTDATA / "damaged").glob("[0-9]*/case.json"))
+NOW_MS = 1_795_250_000_000
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 
 
@@ -24,8 +28,8 @@ def test_a_partition_becomes_what_its_broker_made_of_it(case: Path, tmp_path: Pa
     told = json.loads((case / "case.json").read_text())
     directory = copy_of(case / "before" / told["partition"], tmp_path)
     before = contents(directory)
-    start = BrokerStart(told["wasClean"], told["recoveryPoint"], 0, 1_795_250_000_000, 1024, era=era_of(told["era"]))
-    recover(directory, start)
+    interval_bytes, era = told.get("intervalBytes", 1024), era_of(told["era"])
+    recover(directory, BrokerStart(told["wasClean"], told["recoveryPoint"], 0, NOW_MS, interval_bytes, era=era))
     found = contents(directory)
     expected = contents(case / "after" / told["partition"])
     for name, size in told["logSizes"].items():
@@ -42,9 +46,19 @@ def test_a_partition_becomes_what_its_broker_made_of_it(case: Path, tmp_path: Pa
             assert without_preallocated(name, found[name]) == without_preallocated(name, data), name
 
 
+@pytest.mark.parametrize("case", DAMAGED, ids=lambda case: case.name)
+def test_a_damaged_segment_is_cut_or_refused_as_by_its_broker(case: Path, tmp_path: Path) -> None:
+    told = json.loads((case / "case.json").read_text())
+    path, data = Path(told["file"]), (case / told["file"]).read_bytes()
+    directory = copy_of(case / path.parent, tmp_path)
+    with nullcontext() if told["brokerStarted"] else pytest.raises(BrokerRefusesError):
+        recover(directory, BrokerStart(now_ms=NOW_MS, interval_bytes=1024, era=era_of(told["broker"])))
+    assert (directory / path.name).read_bytes() == data[: told["sizeAfter"]]
+
+
 def test_cases_cover_all_eras() -> None:
     eras = {json.loads((case / "case.json").read_text())["era"] for case in CASES}
-    assert eras == {"0.7.2", "0.8.2.2", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2"}
+    assert eras == {"0.7.2", "0.8.2.2", "0.10.2.2", "0.11.0.3", "1.1.1", "2.8.2", "4.4.0"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.recovery.planner import node_file_problems
 from kseg.verification.directories.rules import topic_partition
-from verification.log_directories import INTERNAL, OTHER_ID, REAL, TOPIC_ID, check, checkpoint, copied, kraft
+from verification.log_directories import INTERNAL, OTHER_ID, REAL, TESTDATA, TOPIC_ID, check, checkpoint, copied, kraft
 
 
 def test_a_real_directory_is_clean() -> None:
@@ -20,6 +20,7 @@ def test_a_real_directory_is_clean() -> None:
     assert "dgzip-0" in found.findings[0].message
     assert found.report.totals.files == 5
     assert check(INTERNAL).serious == []
+    assert set(check(TESTDATA / "log-directories/4.4.0/logs").codes) == {"future-timestamp"}
 
 
 def test_a_partition_is_judged_by_the_directory_around_it(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def readable(
             expanded = [path]
             if is_url(path):
                 from kseg.stores.object_urls import store_root
-                from kseg.stores.url_globs import expand_url, has_glob
+                from kseg.stores.objects import expand_url, has_glob
 
                 take(store_root(path))  # blocks of several objects share the store
                 expanded = expand_url(path) if has_glob(path) else expanded

@@ -20,10 +20,10 @@ from kseg.api.archives import places_for_output, readable
 from kseg.api.arguments import ISOLATIONS, Path, Paths, checked, is_second, paths_of, words_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
+from kseg.changes.driver.path_run import MakePlanner, Outcome, check_unchanged, run
 from kseg.changes.driver.paths import places_at
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording, Reporter
-from kseg.changes.driver.run import MakePlanner, Outcome, check_unchanged, run
 from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError

@@ -12,7 +12,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
 from kseg.quantities import shell_line
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.options import VerifyOptions
 from kseg.verification.replicas.comparison import Comparison

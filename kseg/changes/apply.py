@@ -21,16 +21,26 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from threading import current_thread, main_thread
 
-from kseg.changes import accepted_gaps, kept_files, quarantine
+from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
 from kseg.changes.disk import Disk, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
-from kseg.changes.expected_states import ChangedSinceError, ExpectedStates
+from kseg.changes.journal import ShutdownMarker, root_state
 from kseg.changes.lock import log_directory_of
-from kseg.changes.manifest import COMMITTED, DONE, KEPT, Change, KeptRanges, kept_elsewhere, new_change, write_change
+from kseg.changes.manifest import (
+    COMMITTED,
+    DONE,
+    KEPT,
+    Change,
+    ChangedSinceError,
+    ExpectedStates,
+    KeptRanges,
+    kept_elsewhere,
+    new_change,
+    write_change,
+)
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
-from kseg.changes.shutdown_marker import ShutdownMarker, root_state
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.signals import ENDING_SIGNALS
 from kseg.stores.unreadable import is_disk_error
@@ -113,7 +123,7 @@ def _is_like(change: Change, expected: ExpectedStates, inode: int, name: str, no
         is_original = step.before is not None and step.made_by is None and step.before.inode == inode
         if kept is not None and is_original and step.before is not None and now.size == step.before.size:
             start = step.size if step.action == TRUNCATE else 0
-            is_same = kept_files.digest(change.path(name), start, kept.data_size) == kept.sha256
+            is_same = manifest.digest(change.path(name), start, kept.data_size) == kept.sha256
             return is_same and now.size == start + kept.size
     return expected.may_have_time(inode, now)
 
@@ -148,7 +158,7 @@ def _prepare_delta(change: Change, plan: Plan, k: int, disk: Disk) -> None:
         removed_ranges = deltas.removed_ranges[k]
         pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
         _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
-        change.by_delta[k] = KeptRanges(removed_ranges.size, kept_files.digest(change.old(k), 0, removed_ranges.size))
+        change.by_delta[k] = KeptRanges(removed_ranges.size, manifest.digest(change.old(k), 0, removed_ranges.size))
 
 
 def _make_empty(change: Change, k: int, disk: Disk) -> None:
@@ -444,7 +454,7 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
         elif step.before is not None:
             _keep_tail(path, kept, step, disk)
     try:
-        change.digests[k] = [kept_files.digest(path, removed.position, removed.length) for removed in step.removed]
+        change.digests[k] = [manifest.digest(path, removed.position, removed.length) for removed in step.removed]
         if step.before is not None and k not in change.by_delta:
             change.stored[k] = _stored(change, k, kept)
     except OSError as error:
@@ -453,15 +463,15 @@ def _keep(change: Change, k: int, disk: Disk) -> None:
         change.digests[k] = []  # the file is kept, but unreadable bytes have no digest
 
 
-def _stored(change: Change, k: int, kept: str) -> kept_files.Stored:
+def _stored(change: Change, k: int, kept: str) -> manifest.Stored:
     """Returns size and digest of a kept file; a digest of the whole file that is already known is reused."""
     step, digests = change.steps[k], change.digests[k]
     start = step.size if step.action == TRUNCATE else 0
     if step.before is not None and len(digests) == 1:
         size, removed = step.before.size - start, step.removed[0]
         if (removed.position, removed.length) == (start, size) and os.stat(kept).st_blocks * 512 >= size:
-            return kept_files.Stored(size, size, digests[0])
-    return kept_files.stored(kept)
+            return manifest.Stored(size, size, digests[0])
+    return manifest.stored(kept)
 
 
 def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:

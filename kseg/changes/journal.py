@@ -12,18 +12,29 @@ The owner of the log directory can write such a file, too. Therefore a journal c
 import json
 import os
 import re
+import stat
 from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
-from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
+from kseg.changes.lock import LOCK_NAME
 from kseg.changes.plan import is_plain_name
-from kseg.errors import KsegError
+from kseg.errors import KsegError, PathError
+from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
-from kseg.segment.files import CLEAN_SHUTDOWN
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
+from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX, parse_partition_name
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.no_follow import check_owner, names_in, read_file
+
+# The clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it starts.
+#
+# It is removed before the first byte of a .log changes, and restored if no byte was changed. Source: Kafka's
+# CleanShutdownFileHandler and LogManager.
+
 
 OPEN, DONE, ABANDONED, UNDOING = "open", "done", "abandoned", "undoing"
 _NAME = re.compile(r"\.kseg-change-([1-9][0-9]{0,8})\.jsonl")
@@ -63,6 +74,24 @@ def read_root_file(directory: str, name: str) -> RootFile | None:
     except OSError as error:
         raise KsegError(f"{path}: {error.strerror}") from error
     return RootFile(content, status.st_mtime_ns, status.st_mode & 0o666)
+
+
+class DirectoryMove(NamedTuple):
+    """``name`` becomes ``target``. ``log_bytes``: size of all segments in it when it was moved."""
+
+    name: str
+    target: str
+    inode: int
+    log_bytes: int
+
+    @classmethod
+    def of(cls, row: Any) -> "DirectoryMove":
+        """Parses a row of a journal. Raises ValueError for names that are no partition directories."""
+        name, target, inode, log_bytes = row
+        for each in (name, target):
+            if not is_plain_name(each) or parse_partition_name(each) is None:
+                raise ValueError(f"{each!r} is no name of a partition directory")
+        return cls(name, target, int(inode), int(log_bytes))
 
 
 @dataclass(slots=True)
@@ -249,3 +278,150 @@ def _plain(name: object) -> str:
     if not is_plain_name(name):
         raise ValueError(name)
     return str(name)
+
+
+def remove_marker(directory: str, disk: Disk) -> None:
+    """Removes the marker, so that a broker recovers all logs when it starts. Raises OSError."""
+    path = os.path.join(directory, CLEAN_SHUTDOWN)
+    if os.path.lexists(path):
+        disk.unlink(path)
+    disk.sync_directory(directory)  # a killed process may have removed it without a sync
+
+
+def root_state(directory: str) -> str:
+    """Returns a digest of a log directory's names, and of sizes and times of its files, without the marker, the lock
+    and kseg's own files. A broker that runs there changes it; a change of kseg that is undone does not."""
+    found = []
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name not in (CLEAN_SHUTDOWN, LOCK_NAME) and not entry.name.startswith(OWN_PREFIX):
+                status = entry.stat(follow_symlinks=False)
+                is_file = stat.S_ISREG(status.st_mode)
+                found.append((os.fsencode(entry.name), *((status.st_size, status.st_mtime_ns) if is_file else ())))
+    return sha256(repr(sorted(found)).encode()).hexdigest()
+
+
+class ShutdownMarker:
+    """The marker of a log directory while one of its partitions is changed. ``file`` is None if it does not exist."""
+
+    def __init__(self, directory: str, disk: Disk | None = None) -> None:
+        """Raises KsegError if the marker cannot be read."""
+        self._directory, self._disk = directory, disk or Disk()
+        self.file = read_root_file(directory, CLEAN_SHUTDOWN)
+
+    def remove(self) -> None:
+        """Raises OSError."""
+        remove_marker(self._directory, self._disk)
+
+    def restore(self) -> None:
+        """Restores the marker, if there was one. Raises OSError."""
+        path = os.path.join(self._directory, CLEAN_SHUTDOWN)
+        if self.file is not None and not os.path.lexists(path):
+            replace_file(path, self.file.content, self._disk, self.file)
+
+
+# Reads the files in the root of a log directory, as they are before a command's first change.
+
+Known = Mapping[str, RootFile | None]
+"""Files by name, the clean shutdown marker among them; None for no file."""
+
+TopicPartition = tuple[str, int]
+
+
+def known_root_files(root: str, names: Iterable[str]) -> Known:
+    """Reads the files and the marker. Raises KsegError if one cannot be read."""
+    return {name: read_root_file(root, name) for name in {CLEAN_SHUTDOWN, *names}}
+
+
+def topic_partition_of(directory: str) -> TopicPartition | None:
+    """Returns topic and partition number; None for a directory that a broker has renamed (-delete, -future, -stray).
+
+    Checkpoints have no entries for such a directory.
+    """
+    name = os.path.basename(os.path.abspath(directory))
+    found = parse_partition_name(name)
+    return found if found is not None and name == f"{found[0]}-{found[1]}" else None
+
+
+def checkpoint_entries(directory: str, name: str, known: Known) -> list[OffsetCheckpoint]:
+    """Returns the entries of a checkpoint file, none if there is no file. Raises KsegError if it cannot be read."""
+    file = known.get(name)
+    items = list(read_offset_checkpoint(file.content if file else b""))
+    if problems := problems_of(items):
+        raise KsegError(
+            f"{os.path.join(directory, name)}: {problems[0].message}: a broker stops at it; kseg recover makes it anew"
+        )
+    return entries_of(items)
+
+
+def checkpoint_offset(directory: str, name: str, known: Known, partition: TopicPartition) -> int | None:
+    """Returns the offset of a partition in a checkpoint file. Raises KsegError if the file cannot be read."""
+    for entry in reversed(checkpoint_entries(directory, name, known)):
+        if (entry.topic, entry.partition) == partition:
+            return entry.offset
+    return None
+
+
+# Renames partition directories inside a log directory; the journal records all renames before the first one.
+#
+# A directory is identified by its inode, so that after a kill no rename is repeated or reverted twice.
+
+
+def planned_move(root: str, name: str, target: str) -> DirectoryMove:
+    """Raises PathError if ``name`` is no directory."""
+    path = os.path.join(root, name)
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode):
+            raise PathError(f"{path}: is no directory")
+        return DirectoryMove(name, target, status.st_ino, _log_bytes(path))
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+
+
+def carry_out(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:
+    """Renames the directories that are not renamed yet, in order. Raises OSError, PathError."""
+    for move in moves:
+        _rename(root, move.name, move.target, move.inode, disk)
+
+
+def move_back(root: str, moves: Iterable[DirectoryMove], disk: Disk) -> None:
+    """Reverts the renames, the last one first. Raises OSError, PathError."""
+    for move in reversed(list(moves)):
+        _rename(root, move.target, move.name, move.inode, disk)
+
+
+def moved_now(root: str, moves: Iterable[DirectoryMove]) -> list[DirectoryMove]:
+    """Returns the moves whose directories are at their targets. Raises OSError."""
+    return [move for move in moves if _inode(os.path.join(root, move.target)) == move.inode]
+
+
+def check_log_bytes(root: str, moves: Iterable[DirectoryMove]) -> None:
+    """Raises KsegError if the segments of a moved directory have another total size now: a broker may have appended."""
+    for move in moved_now(root, moves):
+        path = os.path.join(root, move.target)
+        if _log_bytes(path) != move.log_bytes:
+            raise KsegError(f"{path}: its segments have changed since it was restored; nothing was undone")
+
+
+def _rename(root: str, name: str, target: str, inode: int, disk: Disk) -> None:
+    old, new = os.path.join(root, name), os.path.join(root, target)
+    if _inode(old) != inode:
+        return  # done already, or removed by a broker
+    if os.path.lexists(new):
+        raise PathError(f"{new}: already exists")
+    disk.rename(old, new)
+    disk.sync_directory(root)
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_ino
+    except FileNotFoundError:
+        return None
+
+
+def _log_bytes(path: str) -> int:
+    with os.scandir(path) as entries:
+        logs = [entry for entry in entries if entry.name.endswith(LOGS)]
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in logs)

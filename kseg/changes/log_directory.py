@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kseg.changes import accepted_gaps, quarantine
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.directory_moves import carry_out, moved_now, planned_move
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -31,14 +30,17 @@ from kseg.changes.journal import (
     OPEN,
     Journal,
     RootFile,
+    carry_out,
     journals,
+    moved_now,
+    planned_move,
     read_root_file,
+    remove_marker,
     remove_temporary_files,
     replace_file,
 )
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
-from kseg.changes.shutdown_marker import remove_marker
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.quantities import named_path, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN

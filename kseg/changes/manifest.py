@@ -1,20 +1,37 @@
 """One change of a partition and its manifest: the steps, the ranges that they remove, and where those are kept."""
 
+import hashlib
 import json
 import os
 import re
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, open_to_read, stored_end
 from kseg.changes.journal import RootFile
-from kseg.changes.kept_files import Stored, kept_name
-from kseg.changes.plan import ACTIONS, REPLACE, FileState, Plan, Removed, Step, is_plain_name
+from kseg.changes.plan import (
+    ACTIONS,
+    DELETE,
+    EXTEND,
+    RENAME,
+    REPLACE,
+    FileState,
+    Plan,
+    Removed,
+    Step,
+    file_state,
+    is_plain_name,
+)
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES
 from kseg.segment.files import LOG_DIRECTORY_FILES, OWN_PREFIX
 from kseg.stores.no_follow import check_owner, read_file
+
+# The states that each file may have before, during and after a change; any other was made by another program.
+#
+# After a power cut any subset of the steps may have reached the disk, so each name is checked by itself.
+
 
 MANIFEST = "manifest.json"
 PREPARED, COMMITTED, DONE, ABANDONED = "prepared", "committed", "done", "abandoned"
@@ -30,6 +47,17 @@ class KeptRanges(NamedTuple):
     """The kept bytes of a file that a step rewrites from a delta (`kseg.changes.delta`): their number and SHA-256."""
 
     kept_size: int
+    sha256: str
+
+
+class Stored(NamedTuple):
+    """A kept file: its size, the size without trailing zeros, and the SHA-256 of the bytes before them.
+
+    The trailing zeros of a preallocated index are a hole, which is not read.
+    """
+
+    size: int
+    data_size: int
     sha256: str
 
 
@@ -283,3 +311,179 @@ def new_change(plan: Plan, command: str, time_ms: int, number: int, folder: str,
     """Returns a change in state ``prepared``."""
     steps, gaps = list(plan.steps), list(plan.gaps)
     return Change(number, folder, os.path.abspath(plan.directory), PREPARED, command, time_ms, kept, steps, gaps)
+
+
+class _File(NamedTuple):
+    """The file under a name."""
+
+    inode: int
+    size: int
+
+
+class ChangedSinceError(KsegError):
+    """A file differs from the state in the plan, and from every state that the change can leave."""
+
+
+class ExpectedStates:
+    """The expected states of all files of a change. None means no file.
+
+    ``initial``: the states in the plan; ``final``: inode and size after the last step.
+    """
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self.initial: dict[str, FileState | None] = {}
+        self.final: dict[str, _File | None] = {}
+        self._inodes: dict[str, set[int | None]] = {}
+        self._sizes: dict[int, list[tuple[int, int]]] = {}
+        self._times: dict[int, tuple[int, int]] = {}
+        for k in range(len(change.steps)):
+            self._follow(k)
+
+    def _follow(self, k: int) -> None:
+        step, made = self._change.steps[k], self._change.made.get(k)
+        self._add_name(step.file, step.before if step.made_by is None else None)
+        inode = self._change.changed_inode(k)
+        file = None if inode is None or step.before is None else _File(inode, step.before.size)
+        if step.makes:
+            file = None
+            if made is not None:
+                self._add_file(made)
+                file = _File(made.inode, made.size)
+        elif step.action == DELETE:
+            file = None
+        elif step.action == RENAME:
+            self._add_name(step.target, None)
+            self._set(step.target, file)
+            file = None
+        elif file is not None:  # cut or extended
+            low, high = sorted((file.size, step.size))
+            self._sizes[file.inode] += [(low, high)] if step.action == EXTEND else [(step.size, step.size)]
+            if step.action == EXTEND:
+                self._times.pop(file.inode, None)
+            file = file._replace(size=step.size)
+        self._set(step.file, file)
+
+    def _add_name(self, name: str, found: FileState | None) -> None:
+        if name not in self.initial:
+            self.initial[name] = found
+            self._set(name, _File(found.inode, found.size) if found else None)
+            if found is not None:
+                self._add_file(found)
+
+    def _add_file(self, found: FileState) -> None:
+        self._sizes.setdefault(found.inode, []).append((found.size, found.size))
+        self._times[found.inode] = (found.size, found.mtime_ns)
+
+    def _set(self, name: str, file: _File | None) -> None:
+        self.final[name] = file
+        self._inodes.setdefault(name, set()).add(file.inode if file else None)
+
+    @property
+    def names(self) -> list[str]:
+        """All names that the change uses."""
+        return list(self._inodes)
+
+    def inodes(self, name: str) -> set[int]:
+        """Inodes of the files that have this name at some point."""
+        return {inode for inode in self._inodes[name] if inode is not None}
+
+    @property
+    def all_inodes(self) -> set[int]:
+        return set(self._sizes)
+
+    def may_have_size(self, inode: int, size: int) -> bool:
+        """Whether the file has this size at some point."""
+        return any(low <= size <= high for low, high in self._sizes[inode])
+
+    def may_have_time(self, inode: int, now: FileState) -> bool:
+        """Whether the modification time is the expected one, if the file has the size that this time belongs to."""
+        size, mtime_ns = self._times.get(inode, (-1, 0))
+        return now.size != size or now.mtime_ns == mtime_ns
+
+    def has_time(self, inode: int, now: FileState) -> bool:
+        """Whether size and modification time are the expected ones."""
+        return self._times.get(inode) == now[1:]
+
+    def check_initial(self) -> None:
+        """Raises ChangedSinceError unless all files are in their initial state, OSError if one cannot be examined."""
+        for name, found in self.initial.items():
+            if file_state(self._change.path(name)) != found:
+                raise ChangedSinceError(f"{self._change.path(name)}: has changed since it was read")
+
+    def check_intermediate(self) -> None:
+        """Raises ChangedSinceError if a file is in a state that no step expects or leaves."""
+        for name, inodes in self._inodes.items():
+            now = file_state(self._change.path(name))
+            if (now.inode if now else None) not in inodes or (now is not None and not self._is_known(now)):
+                raise ChangedSinceError(
+                    f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
+                )
+
+    def _is_known(self, now: FileState) -> bool:
+        return self.may_have_size(now.inode, now.size) and self.may_have_time(now.inode, now)
+
+    def check_final(self) -> dict[str, FileState | None]:
+        """Returns the current state of each name. Raises ChangedSinceError if one differs from the final state."""
+        after = {}
+        for name, file in self.final.items():
+            now = after[name] = file_state(self._change.path(name))
+            if (None if now is None else _File(now.inode, now.size)) != file:
+                raise ChangedSinceError(
+                    f"{self._change.path(name)}: was changed by another program during {self._change.command!r}"
+                )
+        return after
+
+
+# Names, sizes and digests of the files in a quarantine.
+
+_HASH_BYTES = 4 << 20
+
+
+def digest(path: str, position: int, length: int) -> str:
+    """Returns the SHA-256 of a range of a file in hex. If the file is shorter, only the existing bytes count. Raises
+    OSError.
+    """
+    found = hashlib.sha256()
+    with os.fdopen(open_to_read(path), "rb", 0) as file:
+        file.seek(position)
+        while length > 0 and (data := file.read(min(length, _HASH_BYTES))):
+            found.update(data)
+            length -= len(data)
+    return found.hexdigest()
+
+
+def is_unchanged(path: str, known: Stored) -> bool:
+    """Whether a file is unchanged since it was kept. Raises OSError."""
+    if known.data_size == known.size:  # the digest covers the whole file, trailing zeros included
+        return os.stat(path).st_size == known.size and digest(path, 0, known.size) == known.sha256
+    return stored(path) == known
+
+
+def stored(path: str) -> Stored:
+    """Returns size and digest of a file. Raises OSError."""
+    descriptor = open_to_read(path)
+    try:
+        size = os.fstat(descriptor).st_size
+        data_size = _data_size(descriptor, size)
+    finally:
+        os.close(descriptor)
+    return Stored(size, data_size, digest(path, 0, data_size))
+
+
+def _data_size(descriptor: int, size: int) -> int:
+    """Returns the size of an open file without trailing zeros."""
+    end = stored_end(descriptor, size)
+    while end > 0:
+        start = max(end - _HASH_BYTES, 0)
+        if data := os.pread(descriptor, end - start, start).rstrip(b"\0"):
+            return start + len(data)
+        end = start
+    return 0
+
+
+def kept_name(directory: str, number: int, time_ms: int) -> str:
+    """Returns the name of the folder for bytes that are kept elsewhere. It identifies the directory and the change."""
+    directory = os.path.abspath(directory)
+    place = hashlib.sha256(os.fsencode(directory)).hexdigest()[:32]
+    return f"{os.path.basename(directory)}.{number}.{time_ms}.{place}"

@@ -14,7 +14,7 @@ forward), ``done``, ``abandoned`` (another program changed the files before the 
 
 The folder belongs to the owner of the log directory, who can put anything into it. Therefore symbolic links in it are
 never followed, and bytes kept elsewhere (``--quarantine DIR``) are only searched in a folder whose name contains a
-digest of the path of this directory (`kept_name` in `kseg.changes.kept_files`); only kseg creates such a folder in a
+digest of the path of this directory (`kept_name` in `kseg.changes.manifest`); only kseg creates such a folder in a
 directory that the owner cannot write to.
 """
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
+from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
 from kseg.cleaner.disk_space import SpaceNeeded

@@ -7,10 +7,10 @@ from itertools import chain
 
 import click
 
+from kseg.changes.driver.path_run import MakePlanner, Outcome, run
 from kseg.changes.driver.paths import places_at
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
-from kseg.changes.driver.run import MakePlanner, Outcome, run
 from kseg.changes.plan import Plan
 from kseg.cli.archives import report_problems
 from kseg.errors import PathError, RequestError

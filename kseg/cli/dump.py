@@ -30,7 +30,7 @@ from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.archives.spool import Spool
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
 
 

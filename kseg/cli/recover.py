@@ -11,10 +11,9 @@ import click
 from click.core import ParameterSource
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.failures import Failures
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.changes.resumable_output import resumable_output
-from kseg.changes.resumable_store_output import resumable_store_output
+from kseg.changes.driver.reporter import Failures
+from kseg.changes.resumable_output import resumable_output, resumable_store_output
 from kseg.cli.archives import spool_options
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options
@@ -38,7 +37,7 @@ from kseg.sidefiles.identifiers import ZERO, is_uuid
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
 from kseg.stores.remote.keys import private_keys
-from kseg.stores.remote.names import is_topic
+from kseg.stores.remote.segment import is_topic
 from kseg.stores.remote.storage import open_storage
 from kseg.stores.stored_object import is_url, shown
 from kseg.verification.repairs import recovery_checks

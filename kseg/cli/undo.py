@@ -5,10 +5,9 @@ from functools import partial
 
 import click
 
-from kseg.changes.driver.known_changes import known_changes, purge_changes
+from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.reporter import Reporter
-from kseg.changes.driver.run import Outcome
-from kseg.changes.driver.undoing import UndoOptions, complete, undo
+from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
 from kseg.cli.changing import open_plans
 from kseg.cli.changing_options import common_options, paths_argument
 from kseg.cli.help import Command

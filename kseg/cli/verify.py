@@ -35,7 +35,7 @@ from kseg.output.sink import Sink, open_sink
 from kseg.segment.paths import partition_count
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
 from kseg.verification.check import LEVELS
 from kseg.verification.options import VerifyOptions

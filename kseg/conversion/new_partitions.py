@@ -7,10 +7,10 @@ from typing import NamedTuple
 from kseg.changes.accepted_gaps import all_accepted, record
 from kseg.changes.copies import write_root_copy
 from kseg.changes.disk import Disk
+from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.paths import is_partition
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages, Reporter
-from kseg.changes.driver.run import Outcome
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.conversion.options import ConvertOptions

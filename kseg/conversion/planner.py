@@ -8,8 +8,8 @@ from dataclasses import replace
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Messages, Reporter
+from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known
 from kseg.changes.staging import staging
 from kseg.conversion.options import ConversionRequest, ConvertOptions
 from kseg.conversion.partition import convert_segments

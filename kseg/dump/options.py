@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kseg.limits import MAX_BATCH_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.notices import Color
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target

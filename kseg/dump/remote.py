@@ -12,8 +12,8 @@ from kseg.logdir.remote_partitions import candidates_of, lineage_of, live_segmen
 from kseg.segment.files import SegmentFile
 from kseg.stores import trees
 from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.files import files_of
 from kseg.stores.remote.segment import RemoteSegment
+from kseg.stores.remote.source import files_of
 from kseg.stores.remote.storage import RemotePartition, open_storage
 
 

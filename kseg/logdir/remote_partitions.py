@@ -36,12 +36,10 @@ from kseg.stores.extent import Extent
 from kseg.stores.objects import Objects
 from kseg.stores.regular_files import read_regular
 from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.files import files_of, side_file_of
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.segment import EPOCHS, RemoteSegment, SegmentObjects
-from kseg.stores.remote.source import RemoteSource
+from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment, SegmentObjects
+from kseg.stores.remote.source import RemoteSource, files_of, side_file_of
 from kseg.stores.remote.storage import RemotePartition, storage_in
-from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.source import Source, open_source
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node, Tree
 from kseg.stores.virtual_files import VirtualFile, VirtualSideFile

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kseg.changes.root_files import TopicPartition
+from kseg.changes.journal import TopicPartition
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG

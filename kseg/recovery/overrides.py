@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import uuid4
 
-from kseg.changes.driver.failures import Failures
-from kseg.changes.driver.reporter import Messages
-from kseg.changes.journal import RootFile
+from kseg.changes.driver.reporter import Failures, Messages
+from kseg.changes.journal import RootFile, TopicPartition
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import TopicPartition
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG
 from kseg.logdir.topics import Topics

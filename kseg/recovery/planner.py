@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Messages, Reporter
+from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.logdir.index_interval import IntervalMessages
 from kseg.logdir.log_directory import METADATA_PARTITION

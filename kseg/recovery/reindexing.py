@@ -6,8 +6,8 @@ from functools import partial
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
+from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH

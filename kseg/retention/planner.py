@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
+from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.errors import KsegError, RequestError
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import LOG

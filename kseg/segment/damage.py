@@ -18,8 +18,7 @@ from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.plausibility import continues, leading_zeros, long_zeros, offset_continues
 from kseg.limits import MAX_BATCH_BYTES, WINDOW_BYTES
 from kseg.segment.items import Damage
-from kseg.stores.extent import Extent
-from kseg.stores.holes import next_data
+from kseg.stores.extent import Extent, next_data
 
 _OFFSET_BYTES = 8
 _LARGEST = (1 << 31) - 1

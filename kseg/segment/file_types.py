@@ -49,9 +49,8 @@ def is_packed_segment(name: str, head: bytes) -> bool:
 
 def _unpacked(head: bytes) -> bytes:
     """Returns the first unpacked bytes; none if it is an archive, or if that takes more than these."""
-    from kseg.stores.archives.forms import packing_name
+    from kseg.stores.archives.forms import UnpackError, packing_name
     from kseg.stores.archives.unpack import unpacked_bytes
-    from kseg.stores.archives.unpack_error import UnpackError
 
     if packing_name(head) is None:
         return b""

@@ -37,7 +37,7 @@ from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
 from kseg.segment.items import Damage
-from kseg.stores.holes import NEAR_BYTES, next_data
+from kseg.stores.extent import NEAR_BYTES, next_data
 from kseg.stores.source import Source
 from kseg.stores.unreadable import UnreadableRange, named, overlapping
 

@@ -4,7 +4,7 @@ import errno
 from typing import Final
 
 from kseg.kernel.layout.headers import TIME_ENTRY_BYTES
-from kseg.stores.holes import end_of_data
+from kseg.stores.extent import end_of_data
 from kseg.stores.regular_files import open_at_once
 
 WINDOW_BYTES: Final = 1 << 20

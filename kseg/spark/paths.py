@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from kseg.errors import KsegError
 from kseg.segment.paths import expand_globs, expand_path
+from kseg.stores.objects import expand_url
 from kseg.stores.stored_object import is_url, local_path
-from kseg.stores.url_globs import expand_url
 
 
 def expanded_paths(paths: Iterable[str]) -> list[str]:

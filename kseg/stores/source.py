@@ -17,8 +17,7 @@ from kseg.errors import PathError
 from kseg.kernel.files import guard
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
-from kseg.stores.extent import Extent
-from kseg.stores.holes import end_of_data
+from kseg.stores.extent import Extent, end_of_data
 from kseg.stores.regular_files import is_expected_pipe, open_extent
 from kseg.stores.unreadable import (
     UnreadableRange,

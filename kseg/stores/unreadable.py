@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 
 from kseg.errors import UnreadableError
-from kseg.stores.extent import Extent
-from kseg.stores.holes import next_data
+from kseg.stores.extent import Extent, next_data
 
 PAGE_BYTES = 4096
 _PIECE_BYTES = 1 << 20

@@ -7,7 +7,7 @@ from kseg.findings.table import ERROR, WARNING
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.server_properties import ServerProperties
 from kseg.runtime.threads import usable_cores
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.check import LEVELS
 from kseg.verification.report import Totals
 from kseg.verification.settings import CheckSettings

@@ -6,9 +6,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 
+from kseg.changes.driver.path_run import run
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
-from kseg.changes.driver.run import run
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR, KINDS, WARNING

@@ -7,7 +7,7 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.logdir.log_directory import BrokerState
 from kseg.logdir.server_properties import ServerProperties
 from kseg.stores.buffers import Buffers
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.partition import Partition
 from kseg.verification.report import Report
 

@@ -14,7 +14,7 @@ from kseg.changes.accepted_gaps import AcceptedGaps, all_accepted, record
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.copies import write_copy
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_roll_forward import complete_interrupted
+from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.undo import last_change, purge, undo
 from kseg.errors import KsegError

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.changes.checkpoint_merge import restore_start, revert_entries
+from kseg.changes.undo import restore_start, revert_entries
 from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import EpochEntry, build_leader_epochs, starting_at
 

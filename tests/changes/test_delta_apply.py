@@ -13,8 +13,8 @@ from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.delta import RemovedRanges, deltas_of
 from kseg.changes.disk_space import Space, space_of
-from kseg.changes.expected_states import ChangedSinceError
-from kseg.changes.log_directory_roll_forward import complete_interrupted
+from kseg.changes.log_directory_undo import complete_interrupted
+from kseg.changes.manifest import ChangedSinceError
 from kseg.changes.plan import Plan, Range
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import last_change, undo

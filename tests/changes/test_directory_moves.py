@@ -7,12 +7,16 @@ import pytest
 
 from changes.failing import QUICK, Killed, KillingDisk, calls_by, every_call
 from changes.trees import make
-from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk
-from kseg.changes.journal import DONE, journals
+from kseg.changes.journal import DONE, DirectoryMove, journals
 from kseg.changes.log_directory import LogDirectoryChange
-from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
-from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, sole_change, undo_log_directory
+from kseg.changes.log_directory_undo import (
+    complete_interrupted_in_log_directory,
+    last_journal,
+    plan_log_directory_undo,
+    sole_change,
+    undo_log_directory,
+)
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError

@@ -15,8 +15,8 @@ from changes.test_kill import KEEPING, SEEDS, keeping_of
 from changes.trees import contents, kept_bytes, make, quarantine, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import apply
-from kseg.changes.expected_states import ChangedSinceError
-from kseg.changes.log_directory_roll_forward import complete_interrupted
+from kseg.changes.log_directory_undo import complete_interrupted
+from kseg.changes.manifest import ChangedSinceError
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import last_change, plan_undo, purge, undo

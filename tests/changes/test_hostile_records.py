@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from kseg.changes.driver.known_changes import known_changes, purge_changes
 from kseg.changes.driver.reporter import Recording
-from kseg.changes.driver.undoing import UndoOptions, undo
-from kseg.changes.log_directory_roll_forward import complete_interrupted, complete_interrupted_in_log_directory
+from kseg.changes.driver.undoing import UndoOptions, known_changes, purge_changes, undo
+from kseg.changes.log_directory_undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.cli.main import main
 from kseg.errors import KsegError
 

@@ -12,10 +12,10 @@ import pytest
 from changes.failing import QUICK
 from changes.power import PowerDisk
 from kseg.changes import journal as journal_module
-from kseg.changes.directory_moves import DirectoryMove
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     UNDOING,
+    DirectoryMove,
     Journal,
     RootFile,
     journals,

@@ -16,7 +16,7 @@ from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.delta import old_content
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_roll_forward import complete_interrupted
+from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Piece, Range
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import last_change, undo

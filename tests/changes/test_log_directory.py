@@ -14,8 +14,13 @@ from kseg.changes.apply import Keeping
 from kseg.changes.disk import Disk
 from kseg.changes.journal import DONE, journals
 from kseg.changes.log_directory import LogDirectoryChange
-from kseg.changes.log_directory_roll_forward import complete_interrupted_in_log_directory
-from kseg.changes.log_directory_undo import last_journal, plan_log_directory_undo, undo_log_directory, undo_partition
+from kseg.changes.log_directory_undo import (
+    complete_interrupted_in_log_directory,
+    last_journal,
+    plan_log_directory_undo,
+    undo_log_directory,
+    undo_partition,
+)
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import FOLDER
 from kseg.changes.undo import last_change

@@ -14,7 +14,7 @@ from changes.test_kill import SEEDS
 from changes.trees import contents, make, random_files, random_plan, tree
 from examples import fewer
 from kseg.changes.apply import apply
-from kseg.changes.log_directory_roll_forward import complete_interrupted
+from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import last_change, undo

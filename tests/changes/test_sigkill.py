@@ -13,7 +13,7 @@ import kseg
 from changes.trees import contents, make, quarantine, tree
 from kseg.changes.apply import apply
 from kseg.changes.disk import Disk
-from kseg.changes.log_directory_roll_forward import complete_interrupted
+from kseg.changes.log_directory_undo import complete_interrupted
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes
 from kseg.changes.undo import last_change, undo

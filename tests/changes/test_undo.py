@@ -7,8 +7,7 @@ import pytest
 
 from changes.trees import OLD_NS, contents, make, quarantine, tree
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.expected_states import ChangedSinceError
-from kseg.changes.manifest import Change
+from kseg.changes.manifest import Change, ChangedSinceError
 from kseg.changes.plan import Plan
 from kseg.changes.quarantine import changes, read_change
 from kseg.changes.undo import changes_of, last_change, plan_all, plan_undo, purge, undo

@@ -6,29 +6,21 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, Killed
-from kseg.changes import (
-    apply,
-    log_directory,
-    log_directory_roll_forward,
-    log_directory_undo,
-    shutdown_marker,
-    staging,
-    undo,
-)
-from kseg.changes.driver import known_changes, path_run, paths
+from kseg.changes import apply, journal, log_directory, log_directory_undo, staging, undo
+from kseg.changes.driver import path_run, paths, undoing
 from kseg.cli.main import run
 
 MODULES = (
     apply,
-    shutdown_marker,
+    journal,
     log_directory,
     log_directory_undo,
     path_run,
     paths,
-    log_directory_roll_forward,
+    log_directory_undo,
     staging,
     undo,
-    known_changes,
+    undoing,
 )
 """Modules that write to the disk."""
 

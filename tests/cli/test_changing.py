@@ -12,8 +12,8 @@ from cli.command import TESTDATA, Kseg
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions
+from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known
 from kseg.cli import main as commands
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.stores.common_prefix import common_prefix
+from kseg.stores.buffers import common_prefix
 
 SOME = st.binary(max_size=40)
 

@@ -7,8 +7,7 @@ import pytest
 
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.stores.extent import Extent
-from kseg.stores.holes import NEAR_BYTES, end_of_data, next_data
+from kseg.stores.extent import NEAR_BYTES, Extent, end_of_data, next_data
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import unreadable_ranges
 

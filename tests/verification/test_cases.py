@@ -13,8 +13,7 @@ import pytest
 from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
-from kseg.stores.remote.choice import RemoteChoice
-from kseg.stores.remote.keys import PrivateKeys
+from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
 from kseg.verification.directories.nodes import judge_nodes
 from kseg.verification.manifest.manifest import ReadOptions, check_manifest
 from kseg.verification.path_check import judge_path

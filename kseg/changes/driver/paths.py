@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from kseg.changes import quarantine, shutdown_marker
+from kseg.changes import journal, quarantine
 from kseg.changes.disk import Disk
-from kseg.changes.driver.failures import Failures
+from kseg.changes.driver.reporter import Failures
 from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.changes.lock import all_locked, log_directory_of
 from kseg.changes.log_directory import changed_partitions
-from kseg.changes.log_directory_roll_forward import complete_interrupted, complete_interrupted_in_log_directory
+from kseg.changes.log_directory_undo import complete_interrupted, complete_interrupted_in_log_directory
 from kseg.errors import KsegError, PathError
 from kseg.logdir.topics import Topics
 from kseg.segment.files import CLEAN_SHUTDOWN, list_partitions, list_segments, own_name, own_partitions
@@ -120,6 +120,6 @@ def locked_and_completed(
 def _remove_marker(root: str) -> None:
     """Raises KsegError if the marker cannot be removed; nothing was changed then."""
     try:
-        shutdown_marker.remove_marker(root, Disk())
+        journal.remove_marker(root, Disk())
     except OSError as error:
         raise KsegError(f"{os.path.join(root, CLEAN_SHUTDOWN)}: {error.strerror}; nothing was changed") from error

@@ -1,14 +1,13 @@
-"""The base class of all changing commands: a planner makes the plans, `kseg.changes.driver.run` applies them."""
+"""The base class of all changing commands: a planner makes the plans, `kseg.changes.driver.path_run` applies them."""
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kseg.changes.apply import Keeping
-from kseg.changes.driver.failures import Failures
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.reporter import Failures, Reporter
+from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known
 from kseg.segment.files import own_name
 
 

@@ -1,12 +1,19 @@
 """The interface through which a changing command reports plans, results and messages, and a recording of it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
+from kseg.errors import KsegError, RequestError, text_of
 from kseg.runtime.progress import NO_PROGRESS, Progress
+from kseg.stores.stored_object import shown
+from kseg.stores.unreadable import is_disk_error
+
+# Collects the errors of single paths and partitions, so that a changing command continues with the others.
+
 
 Row = dict[str, Any]
 """A JSON object with a ``type``, as `kseg.output.json_schema` describes it."""
@@ -100,3 +107,50 @@ class Recording:
 
     def progress(self, paths: Sequence[str] | None = None) -> Progress:
         return NO_PROGRESS
+
+
+class Failures:
+    """``status``: the highest exit status so far, 0 for none. ``errors``: by path or directory of a partition."""
+
+    def __init__(self, reporter: Messages) -> None:
+        self._reporter = reporter
+        self.status = 0
+        self.errors: dict[str, KsegError] = {}
+
+    @property
+    def paths(self) -> set[str]:
+        """The paths and the directories of partitions that failed."""
+        return set(self.errors)
+
+    def add(self, error: KsegError, path: str) -> None:
+        """Reports an error. ``path``: the path, or the directory of a partition."""
+        cause, path = error.__cause__, shown(path)
+        if error.exit_status == KsegError.exit_status and isinstance(cause, OSError) and is_disk_error(cause):
+            hint = "kseg verify shows what is lost, kseg recover --mode salvage keeps the rest"
+            self._reporter.error(f"{error}; {path} is left as it is: {hint}")
+        else:
+            self._reporter.error(error)
+        self.status = max(self.status, error.exit_status)
+        self.errors[path] = error
+
+    def refused(self) -> None:
+        """Records that something was refused and has been reported."""
+        self.status = max(self.status, KsegError.exit_status)
+
+    @contextmanager
+    def of(self, path: str) -> Iterator[None]:
+        """Reports errors of the block instead of raising them. ``path``: named if a system error names no file.
+
+        Raises RequestError, as wrong options end the command.
+        """
+        try:
+            yield
+        except RequestError:
+            raise
+        except KsegError as error:
+            self.add(error, path)
+        except OSError as error:
+            named = text_of(error) if error.filename else f"{shown(path)}: {text_of(error)}"
+            failure = KsegError(named)
+            failure.__cause__ = error
+            self.add(failure, path)

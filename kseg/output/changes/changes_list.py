@@ -3,7 +3,7 @@
 from itertools import groupby
 from typing import Any
 
-from kseg.changes.driver.known_changes import KnownChange, Purged
+from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.formats.json_values import encode, name_value
 from kseg.output.changes.changes_table import Row, changes_table
 from kseg.output.notices import Notices, on_one_line

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kseg.changes.disk_space import space_of
-from kseg.changes.driver.totals import PlanTotals
+from kseg.changes.disk_space import PlanTotals, space_of
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import encode, name_value

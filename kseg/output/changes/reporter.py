@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.reporter import Recording
-from kseg.changes.driver.run import Outcome
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
 from kseg.output.changes.plans import PlanPrinter, plan_printer

@@ -11,8 +11,7 @@ from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE
-from kseg.changes.resumable_output import ResumableOutput
-from kseg.changes.resumable_store_output import ResumableStoreOutput
+from kseg.changes.resumable_output import ResumableOutput, ResumableStoreOutput
 from kseg.errors import KsegError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
@@ -32,10 +31,9 @@ from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.buffers import Buffers
-from kseg.stores.remote.choice import is_wanted
-from kseg.stores.remote.segment import RemoteSegment
+from kseg.stores.remote.keys import is_wanted
+from kseg.stores.remote.segment import ChunkError, RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
-from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.source import open_source
 
 

@@ -22,7 +22,7 @@ from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of, batche
 from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.segment_draft import SegmentDraft, set_epochs
 from kseg.segment.items import Damage, Record
-from kseg.stores.common_prefix import common_prefix
+from kseg.stores.buffers import common_prefix
 from kseg.stores.source import Source, open_source
 
 _FIRST_BYTES, _LAST_BYTES = 1 << 14, 1 << 20

@@ -18,7 +18,7 @@ from kseg.spark.schemas import location_columns, record_batches
 from kseg.spark.stores import size_of
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
-from kseg.stores.remote.choice import RemoteChoice
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.directories.directory_tree import CheckedPartition, Task, judge_task
 from kseg.verification.files import judge_file
 from kseg.verification.path_check import judge_path

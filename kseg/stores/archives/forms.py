@@ -1,5 +1,27 @@
 """Recognises packed files and archives by their first bytes."""
 
+
+# The error of packed bytes that cannot be decompressed.
+
+
+class UnpackError(Exception):
+    """The packed bytes end or are not valid at ``position`` of the packed file."""
+
+    def __init__(self, position: int, message: str) -> None:
+        super().__init__(message)
+        self.position = position
+
+    @classmethod
+    def cut(cls, compression: str, position: int) -> "UnpackError":
+        """A frame that the end of the file cuts."""
+        return cls(position, f"{compression}: it ends in the middle of a compressed frame")
+
+    @classmethod
+    def of_library(cls, compression: str, position: int, error: Exception) -> "UnpackError":
+        """A frame that its library refuses."""
+        return cls(position, f"{compression}: {str(error) or type(error).__name__}")
+
+
 GZIP, ZSTD, LZ4, XZ, BZIP2 = "gzip", "zstd", "lz4", "xz", "bzip2"
 _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD, b"\x04\x22\x4d\x18": LZ4, b"\xfd7zXZ\0": XZ, b"BZh": BZIP2}
 PACKED_SUFFIXES = (".gz", ".xz", ".bz2", ".zst", ".zstd", ".lz4", ".zip")

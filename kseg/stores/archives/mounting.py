@@ -56,7 +56,7 @@ def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
 
     Adds the mounted paths to ``made``, objects first.
     """
-    from kseg.stores.url_globs import expand_url, has_glob
+    from kseg.stores.objects import expand_url, has_glob
 
     path = shown(url)
     found = [path]

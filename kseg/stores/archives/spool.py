@@ -25,7 +25,7 @@ class SpoolFullError(KsegError):
 class Spool:
     """``directory``: where the file is made (default: that of temporary files); ``max_bytes``: the bound of all
     processes together (default: half of what is free there). ``omits_batches``: batches that are proven intact while a
-    file is unpacked are left out, for a caller that needs only their headers (`kseg.stores.archives.proving`).
+    file is unpacked are left out, for a caller that needs only their headers (`kseg.stores.archives.opening`).
     """
 
     def __init__(self, directory: str | None = None, max_bytes: int | None = None) -> None:

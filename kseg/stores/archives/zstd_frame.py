@@ -7,8 +7,7 @@ RFC 8878.
 from collections.abc import Iterator
 from typing import IO, Protocol, cast
 
-from kseg.stores.archives.forms import ZSTD
-from kseg.stores.archives.unpack_error import UnpackError
+from kseg.stores.archives.forms import ZSTD, UnpackError
 
 OUTPUT_BYTES = 256 << 10
 LARGEST_WINDOW_BYTES = (1 << 27) + (1 << 10)

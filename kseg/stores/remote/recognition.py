@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import KsegError, PathError
 from kseg.stores import trees
 from kseg.stores.objects import LocalObjects
-from kseg.stores.remote.names import is_partition_name, may_hold_segments, parse_object_name
+from kseg.stores.remote.segment import is_partition_name, may_hold_segments, parse_object_name
 from kseg.stores.stored_object import is_url, shown
 
 if TYPE_CHECKING:

@@ -2,13 +2,17 @@
 
 import binascii
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from kseg.errors import PathError
+from kseg.formats.decompressed import DecompressedBytes, DecompressionError
+from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
+from kseg.formats.zstd_stream import unzstd
 from kseg.limits import MAX_INDEX_BYTES, MAX_MANIFEST_OBJECT_BYTES, MAX_OFFSET, MAX_REMOTE_EPOCHS, MAX_SEGMENT_BYTES
 from kseg.stores.objects import Objects
 from kseg.stores.remote.chunk_index import (
@@ -19,9 +23,133 @@ from kseg.stores.remote.chunk_index import (
     parse_chunk_index,
 )
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.names import AIVEN, INDEXES, LOCAL, MANIFEST, is_topic
-from kseg.stores.remote.transformation import OVERHEAD_BYTES, ChunkError, Cipher, restored_chunk, restored_part
 from kseg.stores.stored_object import StoredObject
+
+# Names of the objects of remote storage, by which its two layouts are recognised.
+#
+# LocalTieredStorage kafka-tiered-storage/<topic>-<partition>-<topic id>/<start offset>-<segment id>.<suffix> Aiven's
+# plugin <prefix><topic>-<topic id>/<partition>/<start offset>-<segment id>.<suffix>
+#
+# A start offset has 20 digits, an id 22 characters of base64url, which may contain "-". A prefix is put before the
+# topic without a separator and may contain "/", so a name alone does not separate it from the topic (see `storage`).
+# Sources: LocalTieredStorage and RemoteLogSegmentFileset of Kafka; ObjectKeyFactory of the plugin.
+
+LOCAL, AIVEN = "LocalTieredStorage", "Aiven"
+MANIFEST, INDEXES = ".rsm-manifest", ".indexes"
+
+TOPIC = r"[a-zA-Z0-9._-]{1,249}"
+_ID = r"[A-Za-z0-9_-]{22}"
+_SEGMENT = rf"(?P<start>[0-9]{{20}})-(?P<segment>{_ID})"
+_NUMBER = r"(?P<partition>0|[1-9][0-9]{0,9})"
+_ROOT = "kafka-tiered-storage"
+_LOCAL = (
+    rf"(?P<folder>(?:.*/)?(?P<topic>{TOPIC})-{_NUMBER}-(?P<topic_id>{_ID}))/{_SEGMENT}"
+    r"(?P<suffix>\.(?:log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint))"
+)
+_AIVEN = (
+    rf"(?P<folder>(?:.*/)?(?P<topic>[^/]+)-(?P<topic_id>{_ID}))/{_NUMBER}/{_SEGMENT}"
+    r"(?P<suffix>\.(?:log|indexes|rsm-manifest))"
+)
+_LARGEST_OFFSET = (1 << 63) - 1
+_LARGEST_PARTITION = (1 << 31) - 1
+
+
+class ObjectName(NamedTuple):
+    """The parsed name of an object. ``topic`` begins with the last part of the prefix, if there is one."""
+
+    layout: str
+    folder: str
+    topic: str
+    topic_id: str
+    partition: int
+    start_offset: int
+    segment_id: str
+    suffix: str
+
+
+def parse_object_name(name: str) -> ObjectName | None:
+    """Parses a name; returns None if it is not that of an object of remote storage."""
+    layout, found = AIVEN, re.fullmatch(_AIVEN, name)
+    if found is None:
+        layout, found = LOCAL, re.fullmatch(_LOCAL, name)
+    if found is None:
+        return None
+    partition, start = int(found["partition"]), int(found["start"])
+    if partition > _LARGEST_PARTITION or start > _LARGEST_OFFSET:
+        return None
+    return ObjectName(
+        layout, found["folder"], found["topic"], found["topic_id"], partition, start, found["segment"], found["suffix"]
+    )
+
+
+def is_topic(text: object) -> bool:
+    """Whether Kafka allows this name for a topic."""
+    return isinstance(text, str) and text not in (".", "..") and re.fullmatch(TOPIC, text) is not None
+
+
+def is_partition_name(folder: str) -> bool:
+    """Whether a folder's own name is that of a partition in a log directory."""
+    return re.fullmatch(r".+-[0-9]+", folder) is not None
+
+
+def may_hold_segments(folder: str) -> bool:
+    """Whether a folder's own name is that of a topic or partition in remote storage, or of its root."""
+    return folder == _ROOT or re.fullmatch(rf".+-{_ID}", folder) is not None
+
+
+# Restores stored bytes: decrypts AES-GCM, then decompresses zstd. Each chunk and each side file is independent.
+#
+# stored IV, 12 bytes | AES-256-GCM ciphertext | tag, 16 bytes if the segment is encrypted plain zstd frame of the
+# original bytes if the segment's log is compressed
+#
+# An empty side file is stored as no bytes, also in an encrypted segment.
+
+IV_BYTES, TAG_BYTES = 12, 16
+OVERHEAD_BYTES = IV_BYTES + TAG_BYTES
+
+
+class ChunkError(ValueError):
+    """Stored bytes that cannot be restored. The text is one line."""
+
+
+class Cipher:
+    """Decrypts the chunks and side files of one segment; threads may share it."""
+
+    def __init__(self, data_key: bytes, aad: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._aes = AESGCM(data_key)
+        self._aad = aad
+
+    def decrypted(self, stored: bytes) -> bytes:
+        """Raises ChunkError if the bytes or the key are not those of the encryption."""
+        from cryptography.exceptions import InvalidTag
+
+        if len(stored) < OVERHEAD_BYTES:
+            raise ChunkError(f"{len(stored)} bytes are too few for an encrypted chunk")
+        try:
+            return self._aes.decrypt(stored[:IV_BYTES], memoryview(stored)[IV_BYTES:], self._aad)
+        except InvalidTag:
+            raise ChunkError("authentication failed: the bytes are not those that were encrypted") from None
+
+
+def restored_chunk(stored: bytes, size: int, cipher: Cipher | None, is_compressed: bool) -> bytes:
+    """Returns the ``size`` original bytes of a chunk. Raises ChunkError."""
+    data: BytesLike = stored if cipher is None else cipher.decrypted(stored)
+    if is_compressed:
+        try:
+            data = unzstd(memoryview(data), DecompressedBytes(size))
+        except (DecompressionError, IndexError) as error:
+            raise ChunkError(f"cannot be decompressed: {error}") from error
+    if len(data) != size:
+        raise ChunkError(f"restores to {len(data)} bytes instead of {size}")
+    return bytes(data)
+
+
+def restored_part(stored: bytes, cipher: Cipher | None) -> bytes:
+    """Returns the original bytes of a side file. Raises ChunkError."""
+    return stored if cipher is None or not stored else cipher.decrypted(stored)
+
 
 # The ``.rsm-manifest`` of Aiven's plugin: one JSON object that describes a segment's objects.
 #

@@ -10,11 +10,9 @@ from kseg.sidefiles.kinds import side_file
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.chunk_index import ManifestError
-from kseg.stores.remote.names import AIVEN, INDEXES, MANIFEST
-from kseg.stores.remote.segment import EPOCHS, RemoteSegment
+from kseg.stores.remote.segment import AIVEN, EPOCHS, INDEXES, MANIFEST, ChunkError, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition
-from kseg.stores.remote.transformation import ChunkError
 from kseg.stores.virtual_files import VirtualLog, VirtualSideFile
 from kseg.verification.partition import judge_segments, partition_for_file
 from kseg.verification.report import Report

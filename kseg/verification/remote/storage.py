@@ -16,9 +16,8 @@ from kseg.logdir.remote_partitions import (
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import KeyMissingError
-from kseg.stores.remote.segment import RemoteSegment
+from kseg.stores.remote.segment import ChunkError, RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, open_storage
-from kseg.stores.remote.transformation import ChunkError
 from kseg.verification.remote.segments import judge_objects, judge_segment
 from kseg.verification.report import Report
 from kseg.verification.settings import Advance, CheckSettings

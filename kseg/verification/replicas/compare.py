@@ -13,7 +13,7 @@ from kseg.formats.rows import Rows, int64s
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.state import replicas as kernel
 from kseg.quantities import plural
-from kseg.stores.common_prefix import common_prefix
+from kseg.stores.buffers import common_prefix
 from kseg.verification.replicas.comparison import Comparison
 from kseg.verification.replicas.replica import Replica
 from kseg.verification.report import SHOWN_PER_FILE, Report

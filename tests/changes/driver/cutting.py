@@ -6,8 +6,8 @@ from pathlib import Path
 from cli.test_undo import LOG, POINTS
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
+from kseg.changes.journal import Known
 from kseg.changes.plan import Plan, Removed
-from kseg.changes.root_files import Known
 from kseg.errors import KsegError
 
 SIZE = 7129

@@ -7,11 +7,10 @@ import pytest
 
 from changes.driver.cutting import SIZE, Cutting
 from cli.test_undo import CLEAN, LOG, files
-from kseg.changes.driver.known_changes import Purged, known_changes, purge_changes
+from kseg.changes.driver.path_run import run
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
-from kseg.changes.driver.run import run
-from kseg.changes.driver.undoing import UndoOptions, complete, undo
+from kseg.changes.driver.undoing import Purged, UndoOptions, complete, known_changes, purge_changes, undo
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 
 from changes.driver.cutting import SIZE, Cutting
 from cli.test_undo import CLEAN, LOG, POINTS, files
+from kseg.changes.driver.path_run import check_unchanged, run
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
-from kseg.changes.driver.run import check_unchanged, run
+from kseg.changes.journal import Known
 from kseg.changes.lock import locked
 from kseg.changes.plan import Plan
-from kseg.changes.root_files import Known
 from kseg.errors import PathError, RequestError
 from kseg.segment.files import CLEAN_SHUTDOWN
 

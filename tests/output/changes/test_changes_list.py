@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kseg.changes.driver.known_changes import KnownChange
+from kseg.changes.driver.undoing import KnownChange
 from kseg.output.changes.changes_list import show_changes
 from output.feeding import MemorySink
 

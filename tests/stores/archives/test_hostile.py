@@ -19,11 +19,11 @@ import zstandard
 
 from kseg.errors import KsegError
 from kseg.stores import trees
-from kseg.stores.archives import members, opening, tar_file, zip_file
+from kseg.stores.archives import members, opening
+from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool, SpoolFullError
 from kseg.stores.archives.unpack import unpacked_bytes
-from kseg.stores.archives.unpack_error import UnpackError
 from kseg.stores.archives.zstd_frame import OUTPUT_BYTES
 from kseg.stores.regular_files import read_regular
 
@@ -113,8 +113,7 @@ def test_links_devices_and_names_that_are_there_twice(tmp_path: Path) -> None:
 
 
 def test_more_members_than_the_bound_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (members, tar_file):
-        monkeypatch.setattr(module, "MAX_MEMBERS", 5)
+    monkeypatch.setattr(members, "MAX_MEMBERS", 5)
     path = tmp_path / "many.tar"
     path.write_bytes(b"".join(member(f"f{number}") for number in range(9)) + bytes(1024))
     assert len(list(mounted_files(path))) == 5
@@ -285,16 +284,16 @@ def test_a_zip_directory_beyond_the_limit_is_not_read(tmp_path: Path, monkeypatc
     with zipfile.ZipFile(path, "w") as made:
         for number in range(20):
             made.writestr(f"file-{number:02}", b"x")
-    monkeypatch.setattr(zip_file, "_MAX_DIRECTORY_BYTES", size)
+    monkeypatch.setattr(members, "_MAX_DIRECTORY_BYTES", size)
     assert problems(path) == []
-    monkeypatch.setattr(zip_file, "_MAX_DIRECTORY_BYTES", size - 1)
+    monkeypatch.setattr(members, "_MAX_DIRECTORY_BYTES", size - 1)
     ((_, message),) = problems(path)
     assert f"{size} bytes" in message
     assert len(list(mounted_files(path))) == 20
 
 
 def test_a_zip_file_is_read_up_to_the_limit_of_members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zip_file, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(members, "MAX_MEMBERS", 3)
     for count in (3, 4, 7):
         path = tmp_path / f"{count}.zip"
         with zipfile.ZipFile(path, "w") as made:

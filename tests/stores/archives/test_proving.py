@@ -14,12 +14,11 @@ from crc32c import crc32c
 
 from kseg.errors import PathError
 from kseg.stores import trees
-from kseg.stores.archives import proving
+from kseg.stores.archives import opening
+from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import unpacked_bytes
-from kseg.stores.archives.unpack_error import UnpackError
-from kseg.stores.archives.unpacked_stream import UnpackedStream
+from kseg.stores.archives.unpack import UnpackedStream, unpacked_bytes
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import read_regular
 from segment.long_log import BASE_OFFSET, template, write_long_log
@@ -104,10 +103,10 @@ class _Bytes(Extent):
         return len(self.data)
 
 
-def unpacker(data: bytes) -> tuple[proving.ProvingUnpacker, bytearray]:
+def unpacker(data: bytes) -> tuple[opening.ProvingUnpacker, bytearray]:
     """A pass over a packed file, and the unpacked bytes that it keeps."""
     spool = Spool()
-    found = proving.ProvingUnpacker(UnpackedStream(_Bytes(data)), spool)
+    found = opening.ProvingUnpacker(UnpackedStream(_Bytes(data)), spool)
     kept = bytearray()
     for position, piece in found.pieces():
         if len(kept) < position + len(piece):
@@ -125,7 +124,7 @@ def test_batches_larger_than_the_window_are_proven(sizes: tuple[int, ...]) -> No
 
 
 def test_a_length_beyond_the_largest_window_is_left_to_the_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "LARGEST_WINDOW_BYTES", 1 << 20)
+    monkeypatch.setattr(opening, "LARGEST_WINDOW_BYTES", 1 << 20)
     data = enlarged(300_000) + enlarged(1_100_000) + enlarged(10)
     found, kept = unpacker(gzip.compress(data, 0))
     (run,) = found.runs.values()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kseg.findings.table import KINDS
-from kseg.output.explanations import needs_of
+from kseg.output.findings.text import needs_of
 
 PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-findings.7"
 

@@ -128,8 +128,8 @@ def test_a_small_dump_needs_little(tmp_path: Path) -> None:
     heavy = {
         "base64", "bz2", "concurrent.futures", "crc32c", "json", "lz4", "lzma", "multiprocessing", "numpy",
         "queue", "rich", "shutil", "snappy", "tempfile", "unicodedata", "zstandard", "kseg.decoders.decoded",
-        "kseg.formats.compressing", "kseg.output.jsonl", "kseg.output.paint", "kseg.output.summary",
-        "kseg.output.table", "kseg.segment.isolation", "kseg.segment.log", "kseg.segment.seek", "kseg.sidefiles",
+        "kseg.formats.compressing", "kseg.output.jsonl", "kseg.output.summary", "kseg.output.table",
+        "kseg.segment.isolation", "kseg.segment.seek", "kseg.sidefiles",
     }  # fmt: skip
     code = (
         "import sys\nimport click\nbefore = set(sys.modules)\nfrom kseg.cli.main import main\n"

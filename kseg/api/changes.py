@@ -28,7 +28,7 @@ from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.logdir.topics import check_topics, is_of_topics
-from kseg.output.changes.reporter import ChangeSummaryPrinter, recorded_json
+from kseg.output.changes.plans import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
@@ -361,7 +361,7 @@ def compact(
     """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default."""
     from kseg.cleaner.options import CompactOptions
     from kseg.cleaner.planner import CompactionPlanner
-    from kseg.output.changes.compaction import CompactionPrinter
+    from kseg.output.changes.partitions import CompactionPrinter
 
     _check(change, CompactArguments)
     options = CompactOptions(
@@ -389,7 +389,7 @@ def retain(
 
     None means the topic's setting, or a broker's default.
     """
-    from kseg.output.changes.retention import retention_printer
+    from kseg.output.changes.partitions import retention_printer
     from kseg.retention.planner import RetentionPlanner
     from kseg.retention.settings import RetainOptions
 
@@ -453,7 +453,7 @@ def convert(
 def _converted_to(
     paths: tuple[str, ...], output: str, options: "ConvertOptions", topics: tuple[str, ...] | None, lock: bool
 ) -> Plan:
-    from kseg.conversion.new_partitions import check_output, run_to_new
+    from kseg.conversion.planner import check_output, run_to_new
 
     check_output(output)
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kseg.api.arguments import Path, checked, one_path
 from kseg.changes.new_directories import new_directories
-from kseg.conversion.new_records import NewRecord, rows_of
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import RowsWriter, write_side_files
+from kseg.conversion.rows_writer import NewRecord, RowsWriter, rows_of, write_side_files
 from kseg.errors import RequestError
 from kseg.export.arrow import COLUMNS, need_pyarrow
 from kseg.formats.compressing import Target
@@ -116,7 +115,7 @@ class Writer:
         need_pyarrow()
         import pyarrow as pa  # after the check, whose error names the package
 
-        from kseg.export.arrow_rows import batchable_rows
+        from kseg.export.arrow import batchable_rows
 
         reader = pa.RecordBatchReader.from_stream(records)
         for whole in reader:

@@ -15,10 +15,8 @@ from kseg.changes.plan import Plan
 from kseg.cli.archives import report_problems
 from kseg.errors import PathError, RequestError
 from kseg.logdir.topics import unknown_topics
-from kseg.output.changes.plans import plan_printer
-from kseg.output.changes.reporter import ChangeReporter, ChangeSummaryPrinter
-from kseg.output.notices import Notices
-from kseg.output.presentation import Presentation
+from kseg.output.changes.plans import ChangeReporter, ChangeSummaryPrinter, plan_printer
+from kseg.output.notices import Notices, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
 from kseg.stores.archives.mounting import archives_at

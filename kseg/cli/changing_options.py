@@ -9,8 +9,7 @@ import click
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.cli.options import CommandFunction, LogPath, color_option, quiet_option, with_options
-from kseg.output.notices import Color
-from kseg.output.presentation import Presentation
+from kseg.output.notices import Color, Presentation
 from kseg.stores.no_follow import resolved
 from kseg.stores.stored_object import is_url
 

@@ -11,10 +11,10 @@ from kseg.cli.changing_options import change_options, common_options, keeping_op
 from kseg.cli.convert_options import check_usage, convert_options
 from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
-from kseg.conversion.new_partitions import check_output
 from kseg.conversion.options import ConvertOptions
+from kseg.conversion.planner import check_output
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.presentation import Presentation
+from kseg.output.notices import Presentation
 from kseg.stores.archives.spool import Spool
 
 
@@ -77,9 +77,8 @@ def _convert(
     presentation: Presentation,
 ) -> int:
     from kseg.cli.changing import run_change, write_new
-    from kseg.conversion.new_partitions import convert_to_new
     from kseg.conversion.partition import convert_segments
-    from kseg.conversion.planner import ConversionPlanner
+    from kseg.conversion.planner import ConversionPlanner, convert_to_new
     from kseg.conversion.rewriting import Conversion
 
     with spark_session(engine, options.jobs) as spark:

@@ -10,9 +10,9 @@ from kseg.cli.contents import BytesPattern, ContentFormat, KeyBytes
 from kseg.cli.options import ByteCount, CommandFunction, OffsetRange, number_option, with_options
 from kseg.cli.times import TimePoint, TimeRange
 from kseg.decoders import FOR_TOPIC
-from kseg.dump.decoding import INTERNAL_TOPICS
+from kseg.dump.options import INTERNAL_TOPICS
 from kseg.limits import MAX_MESSAGE_BYTES
-from kseg.output.fleet_order import SUMMARY_FIELDS
+from kseg.output.fleet_table import SUMMARY_FIELDS
 from kseg.segment.files import METADATA_TOPIC
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from kseg.conversion.options import ConvertOptions
 from kseg.errors import DamageError, PathError
 from kseg.export.record_files import SKIP_HINT, ExportOptions, export_records
 from kseg.logdir.topics import of_topics
-from kseg.output.presentation import Presentation
+from kseg.output.notices import Presentation
 from kseg.output.sink import open_sink
 
 

@@ -9,8 +9,7 @@ import click
 
 from kseg.cli.completion import complete_topics
 from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.notices import Color
-from kseg.output.presentation import Presentation
+from kseg.output.notices import Color, Presentation
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.times import UNITS_MS
 from kseg.stores import trees

@@ -25,7 +25,7 @@ from kseg.cli.times import now_option
 from kseg.errors import RequestError
 from kseg.kernel.files.guard import keep_freed_memory
 from kseg.output.changes.rebuilds import LeftOutRow, RebuildFacts, RebuildPrinter, RebuiltRow, rebuild_printer
-from kseg.output.presentation import Presentation
+from kseg.output.notices import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic

@@ -13,8 +13,8 @@ from kseg.cli.eras import era_option
 from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, Milliseconds, server_option, topic_option
 from kseg.cli.times import now_option
-from kseg.output.changes.retention import retention_printer
-from kseg.output.presentation import Presentation
+from kseg.output.changes.partitions import retention_printer
+from kseg.output.notices import Presentation
 from kseg.releases.recovery import Era
 from kseg.retention.planner import RetentionPlanner
 from kseg.retention.settings import RetainOptions

@@ -13,9 +13,8 @@ from kseg.cli.changing_options import common_options, paths_argument
 from kseg.cli.help import Command
 from kseg.cli.options import topic_option
 from kseg.output.changes.changes_list import show_changes, show_purged
-from kseg.output.changes.plans import plan_printer
-from kseg.output.changes.reporter import ChangeReporter
-from kseg.output.presentation import Presentation
+from kseg.output.changes.plans import ChangeReporter, plan_printer
+from kseg.output.notices import Presentation
 from kseg.stores.no_follow import resolved
 
 

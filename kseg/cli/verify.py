@@ -24,13 +24,11 @@ from kseg.cli.times import now_option
 from kseg.errors import RequestError
 from kseg.findings.table import INFO, KINDS, SEVERITIES
 from kseg.kernel.files.guard import keep_freed_memory
-from kseg.output.findings.forms import printer_of
 from kseg.output.findings.printer import FindingsPrinter
-from kseg.output.findings.reporter import FindingsReporter
-from kseg.output.fleet_order import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import on_one_line
-from kseg.output.presentation import Presentation
-from kseg.output.progress_over import progress_over
+from kseg.output.findings.reporter import FindingsReporter, printer_of
+from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
+from kseg.output.notices import Presentation, on_one_line
+from kseg.output.progress import progress_over
 from kseg.output.sink import Sink, open_sink
 from kseg.segment.paths import partition_count
 from kseg.stores.archives.mounting import archives_at
@@ -220,7 +218,7 @@ def _check_codes(codes: list[str]) -> None:
 
 
 def _explain(code: str, output: str | None, presentation: Presentation) -> int:
-    from kseg.output.explanations import explain
+    from kseg.output.findings.text import explain
 
     if presentation.form in ("junit", "html"):
         raise click.UsageError(f"--explain has no {presentation.form} form")

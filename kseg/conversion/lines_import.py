@@ -12,10 +12,10 @@ from kseg.changes.driver.reporter import Messages
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
 from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
-from kseg.conversion.new_partitions import plan_of_new
-from kseg.conversion.new_records import NewRecord, rows_of
 from kseg.conversion.options import ConversionRequest
-from kseg.conversion.side_files import make_side_files
+from kseg.conversion.planner import plan_of_new
+from kseg.conversion.rewriting import make_side_files
+from kseg.conversion.rows_writer import NewRecord, rows_of
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError
 from kseg.export.json_lines import BatchLine, DamageLine, JsonLines, Line, RecordLine
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper

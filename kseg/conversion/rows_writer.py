@@ -1,6 +1,7 @@
 """Writes records with rising offsets as the segments of a new partition: v2 batches without a producer."""
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import record
@@ -9,10 +10,57 @@ from kseg.conversion.grouping import BatchFields, Grouper
 from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError
 from kseg.formats.compressing import Target
-from kseg.formats.rows import Rows
-from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
+from kseg.formats.rows import Rows, int64s
+from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
+
+
+class NewRecord(NamedTuple):
+    """``timestamp`` in ms, -1 for none; ``append_time``: the same for LogAppendTime, otherwise None."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[bytes, bytes | None]] = ()
+    append_time: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Approximate size in bytes."""
+        pairs = sum(len(key) + len(value or b"") for key, value in self.headers)
+        return 32 + len(self.key or b"") + len(self.value or b"") + pairs
+
+
+def rows_of(records: Sequence[NewRecord]) -> Rows:
+    """Returns records as new rows."""
+    payload = bytearray()
+    rows: list[int] = []
+    headers: list[int] = []
+
+    def put(data: bytes | None) -> tuple[int, int]:
+        if data is None:
+            return len(payload), -1
+        at = len(payload)
+        payload.extend(data)
+        return at, len(data)
+
+    for new in records:
+        first = len(headers) // HEADER_WIDTH
+        for key, value in new.headers:
+            headers += [*put(key), *put(value)]
+        rows += [new.offset, new.timestamp, -1, *put(new.key), *put(new.value), first]
+        rows += [len(new.headers), 0]
+    return Rows(bytes(payload), _columns(rows, ROW_WIDTH), _columns(headers, HEADER_WIDTH), len(records))
+
+
+def _columns(numbers: list[int], least: int) -> memoryview:
+    found = int64s(max(len(numbers), least))
+    for at, number in enumerate(numbers):
+        found[at] = number
+    return found
+
 
 _LEADER_EPOCH = 0
 """Leader epoch of all records: the first epoch of a partition."""

@@ -3,12 +3,11 @@
     >>> decoder("offsets").decode(bytes.fromhex("0002000167"), None, 0).key_text
     '{"type":"2","data":{"group":"g"}}'
 
-`decoded` defines the decoder protocol and its result, `coordinator` and `framed` implement the two framings, `schemas`
-holds the message tables. `committed_offsets` replays __consumer_offsets; `values` decodes those of other topics.
+`decoded` defines the decoder protocol and its result, `keyed` and `framed` implement the framings, `schemas` holds the
+message tables. `committed_offsets` replays __consumer_offsets; `values` decodes those of other topics.
 """
 
 import re
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kseg.formats.suffixes import CHECKPOINT, LOG
@@ -18,15 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FOR_TOPIC", "decoder", "name_for"]
 
-_MODULES = {
-    "offsets": "consumer_offsets",
-    "transaction-log": "transaction_state",
-    "cluster-metadata": "cluster_metadata",
-    "remote-log-metadata": "remote_log_metadata",
-    "share-group-state": "share_group_state",
+FOR_TOPIC = {
+    "__consumer_offsets": "offsets",
+    "__transaction_state": "transaction-log",
+    "__cluster_metadata": "cluster-metadata",
+    "__remote_log_metadata": "remote-log-metadata",
+    "__share_group_state": "share-group-state",
 }
-
-FOR_TOPIC = {f"__{module}": name for name, module in _MODULES.items()}
 
 _MIRROR_MAKER = {
     "offset-syncs": re.compile(r"mm2-offset-syncs\..*\.internal"),
@@ -54,10 +51,11 @@ def decoder(name: str, redact: bool = False) -> "Decoder":
     With `redact`, secrets in cluster metadata (SCRAM credentials, delegation tokens, passwords) are replaced. No other
     topic contains secrets.
     """
-    if name in _MIRROR_MAKER:
-        from kseg.decoders import mirror_maker
+    if name in ("cluster-metadata", "remote-log-metadata"):
+        from kseg.decoders import framed
 
-        return mirror_maker.decoder(name)
-    module = import_module(f"kseg.decoders.{_MODULES[name]}")
-    made: Decoder = module.decoder(redact) if name == "cluster-metadata" else module.decoder()
-    return made
+        is_remote = name == "remote-log-metadata"
+        return framed.RemoteLogMetadataDecoder() if is_remote else framed.ClusterMetadataDecoder(redact)
+    from kseg.decoders import keyed
+
+    return keyed.decoder(name)

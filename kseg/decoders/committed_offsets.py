@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kseg.decoders.consumer_offsets import decoder
+from kseg.decoders.keyed import decoder
 from kseg.formats.control import parse_control
 from kseg.formats.json_values import unset
 from kseg.formats.record_batch import ABORT, COMMIT
@@ -86,7 +86,7 @@ class CommittedOffsets:
 
     def found(self) -> Iterator[CommittedOffset]:
         """Yields the offsets in effect, in no particular order."""
-        read = decoder()
+        read = decoder("offsets")
         for record_offset, key, value in self._offsets.values():
             decoded = read.decode(key, value, record_offset)
             place = decoded.key["data"]

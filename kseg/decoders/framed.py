@@ -1,16 +1,25 @@
-"""The record framing of __cluster_metadata and __remote_log_metadata.
+"""Decoders for __cluster_metadata (and KRaft snapshots) and __remote_log_metadata, whose records have one framing.
 
     value   uvarint frame version (1), uvarint apiKey, uvarint version, then the message, and no trailing bytes
     key     none
 
-Source: AbstractApiMessageSerde of Kafka 4.3.1; KIP-631.
+kafka-dump-log.sh prints Java objects built from the records of __remote_log_metadata. The texts are therefore those of
+their ``toString``, and values that their constructors reject are errors. Source: AbstractApiMessageSerde,
+MetadataRecordSerde, RemoteLogMetadataSerde and DumpLogSegments of Kafka 4.4.0; KIP-405, KIP-631.
 """
 
+import base64
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kseg.formats.schema import INT16_MAX, MessageError, MessageSchema, Wire
+from kseg.decoders.decoded import Decoded, Headers, undecodable_json
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from kseg.formats.schema import INT16_MAX, MessageError, MessageSchema, Wire, json_text, without_unknown_tags
+
+if TYPE_CHECKING:
+    from kseg.formats.program import Program
 
 FRAME_VERSION = 1
 
@@ -65,3 +74,193 @@ def _small(wire: Wire, name: str) -> int:
         raise MessageError(f"Value for {name} was too large.")
     low = number & 0xFFFF
     return low - 0x10000 if low > INT16_MAX else low
+
+
+REDACTED = "<redacted>"
+
+CONFIG, DELEGATION_TOKEN, USER_SCRAM_CREDENTIAL, REMOVE_DELEGATION_TOKEN = 4, 10, 11, 26
+_SECRET_FIELDS = {
+    DELEGATION_TOKEN: ("tokenId",),
+    USER_SCRAM_CREDENTIAL: ("salt", "storedKey", "serverKey"),
+    REMOVE_DELEGATION_TOKEN: ("tokenId",),
+}
+# Broker settings of ConfigDef.Type.PASSWORD, with or without a listener prefix, and common names for them in plug-ins.
+_SECRET_CONFIG = re.compile(r"password|secret|credential|token|jaas\.config|keystore\.key|certificate", re.IGNORECASE)
+
+
+class ClusterMetadataDecoder:
+    """Decodes __cluster_metadata; with `redact`, secrets become ``<redacted>`` in texts and in objects."""
+
+    def __init__(self, redact: bool = False):
+        self._redact = redact
+
+    @cached_property
+    def program(self) -> "Program | None":
+        """None if secrets must be redacted, which only `decode` can do."""
+        from kseg.formats.program import framed_program
+
+        names = {api_key: type_name(message) for api_key, message in CLUSTER_METADATA.items()}
+        return None if self._redact else framed_program(CLUSTER_METADATA, names)
+
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
+        """Decodes one record; see `kseg.decoders.decoded.Decoder`. The key is ignored: these records have none."""
+        try:
+            record = read_framed(value, CLUSTER_METADATA)
+        except MessageError as error:
+            text = f"Error at {offset}, skipping. {error}"
+            # Undecodable bytes may contain a secret too.
+            shown = {"error": text} if self._redact else undecodable_json(value, text)
+            return Decoded(None, text, None, shown)
+        fields = record.fields
+        if self._redact:
+            fields = without_unknown_tags(fields)  # fields of a newer release may be secret
+            redact(record.api_key, fields)
+        shown = {"type": type_name(CLUSTER_METADATA[record.api_key]), "version": record.version, "data": fields}
+        return Decoded(None, json_text(shown), None, shown)
+
+
+def redact(api_key: int, fields: dict[str, Any]) -> None:
+    """Replaces the secrets among `fields` of a record of type `api_key`, in place."""
+    for name in _SECRET_FIELDS.get(api_key, ()):
+        fields[name] = REDACTED
+    if api_key == CONFIG and fields["value"] is not None and _SECRET_CONFIG.search(fields["name"]):
+        fields["value"] = REDACTED
+
+
+SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
+DELETE_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
+
+_NO_VALUE = (
+    'Cannot invoke "java.nio.ByteBuffer.remaining()" because the return value of '
+    '"org.apache.kafka.common.record.internal.Record.value()" is null'
+)
+
+
+class RemoteLogMetadataDecoder:
+    """Decodes __remote_log_metadata."""
+
+    def decode(self, key: bytes | None, value: bytes | None, offset: int, headers: Headers = ()) -> Decoded:
+        """Decodes one record; see `kseg.decoders.decoded.Decoder`. The key is ignored: these records have none."""
+        shown: Any = None
+        try:
+            if value is None:
+                raise MessageError(_NO_VALUE)
+            record = read_framed(value, REMOTE_LOG_METADATA)
+            message = REMOTE_LOG_METADATA[record.api_key]
+            shown = {"type": type_name(message), "version": record.version, "data": record.fields}
+            return Decoded(None, _TEXTS[record.api_key](record.fields), None, shown)
+        except MessageError as error:
+            text = f"Error at offset {offset}, skipping. {error}"
+            return Decoded(None, text, None, shown or undecodable_json(value, text))
+
+
+def _segment_metadata(fields: dict[str, Any]) -> str:
+    start, end = fields["startOffset"], fields["endOffset"]
+    if start < 0:
+        raise MessageError(f"Unexpected start offset = {start}. StartOffset for a remote segment cannot be negative")
+    if end < start:
+        raise MessageError(
+            f"Unexpected end offset = {end}. EndOffset for a remote segment cannot be less than startOffset = {start}"
+        )
+    epochs = _epochs(fields)
+    return _java_text(
+        "RemoteLogSegmentMetadata",
+        remoteLogSegmentId=_segment_id(fields),
+        startOffset=start,
+        endOffset=end,
+        brokerId=fields["brokerId"],
+        maxTimestampMs=fields["maxTimestampMs"],
+        eventTimestampMs=fields["eventTimestampMs"],
+        segmentLeaderEpochs=epochs,
+        segmentSizeInBytes=fields["segmentSizeInBytes"],
+        customMetadata=_custom_metadata(fields),
+        state=_segment_state(fields),
+        txnIdxEmpty=_txn_index_empty(fields),
+    )
+
+
+def _segment_metadata_update(fields: dict[str, Any]) -> str:
+    return _java_text(
+        "RemoteLogSegmentMetadataUpdate",
+        remoteLogSegmentId=_segment_id(fields),
+        customMetadata=_custom_metadata(fields),
+        state=_segment_state(fields),
+        eventTimestampMs=fields["eventTimestampMs"],
+        brokerId=fields["brokerId"],
+    )
+
+
+def _partition_delete_metadata(fields: dict[str, Any]) -> str:
+    state = fields["remotePartitionDeleteState"]
+    if not 0 <= state < len(DELETE_STATES):
+        raise MessageError("null")  # Kafka's requireNonNull has no message here
+    return _java_text(
+        "RemotePartitionDeleteMetadata",
+        topicPartition=_topic_id_partition(fields["topicIdPartition"]),
+        state=DELETE_STATES[state],
+        eventTimestampMs=fields["eventTimestampMs"],
+        brokerId=fields["brokerId"],
+    )
+
+
+def _segment_metadata_snapshot(fields: dict[str, Any]) -> str:
+    state = _segment_state(fields)
+    return _java_text(
+        "RemoteLogSegmentMetadataSnapshot",
+        segmentId=fields["segmentId"],
+        startOffset=fields["startOffset"],
+        endOffset=fields["endOffset"],
+        maxTimestampMs=fields["maxTimestampMs"],
+        segmentLeaderEpochs=_epochs(fields),
+        segmentSizeInBytes=fields["segmentSizeInBytes"],
+        customMetadata=_custom_metadata(fields),
+        state=state,
+        txnIdxEmpty=_txn_index_empty(fields),
+    )
+
+
+_TEXTS: dict[int, Callable[[dict[str, Any]], str]] = {
+    0: _segment_metadata,
+    1: _segment_metadata_update,
+    2: _partition_delete_metadata,
+    3: _segment_metadata_snapshot,
+}
+
+
+def _java_text(name: str, **fields: Any) -> str:
+    return f"{name}{{{', '.join(f'{field}={value}' for field, value in fields.items())}}}"
+
+
+def _topic_id_partition(fields: dict[str, Any]) -> str:
+    return f"{fields['id']}:{fields['name']}-{fields['partition']}"
+
+
+def _segment_id(fields: dict[str, Any]) -> str:
+    segment = fields["remoteLogSegmentId"]
+    partition = _topic_id_partition(segment["topicIdPartition"])
+    return _java_text("RemoteLogSegmentId", topicIdPartition=partition, id=segment["id"])
+
+
+def _segment_state(fields: dict[str, Any]) -> str:
+    state = fields["remoteLogSegmentState"]
+    if not 0 <= state < len(SEGMENT_STATES):
+        raise MessageError("state can not be null")
+    return SEGMENT_STATES[state]
+
+
+def _epochs(fields: dict[str, Any]) -> str:
+    offsets = {entry["leaderEpoch"]: entry["offset"] for entry in fields["segmentLeaderEpochs"]}
+    if not offsets:
+        raise MessageError("segmentLeaderEpochs can not be null or empty")
+    return "{" + ", ".join(f"{epoch}={offsets[epoch]}" for epoch in sorted(offsets)) + "}"
+
+
+def _custom_metadata(fields: dict[str, Any]) -> str:
+    encoded = fields["customMetadata"]
+    if encoded is None:
+        return "Optional.empty"
+    return f"Optional[CustomMetadata{{{len(base64.b64decode(encoded))} bytes}}]"
+
+
+def _txn_index_empty(fields: dict[str, Any]) -> str:
+    return "true" if fields.get("txnIndexEmpty", False) else "false"

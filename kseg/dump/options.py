@@ -1,16 +1,23 @@
 """The options of a dump as one typed object."""
 
+import os
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kseg.decoders import FOR_TOPIC
 from kseg.limits import MAX_BATCH_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.notices import Color
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
+from kseg.segment.paths import expand_path
 from kseg.stores.remote.keys import RemoteChoice
 
 if TYPE_CHECKING:
     from kseg.formats.compressing import Target
+
 
 InclusiveRange = tuple[int, int]
 """First and last, both inclusive."""
@@ -35,7 +42,7 @@ class DumpOptions:
     skip_record_metadata: bool = False
 
     decoder: str | None = None
-    """One of `kseg.dump.decoding.INTERNAL_TOPICS`."""
+    """One of `kseg.dump.options.INTERNAL_TOPICS`."""
     decode_by_topic: bool = False
     key_format: str | None = None
     value_format: str | None = None
@@ -101,3 +108,76 @@ class DumpOptions:
     @property
     def has_content_format(self) -> bool:
         return self.key_format is not None or self.value_format is not None
+
+
+INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
+"""Names of decoders in kafka-dump-log's order: the first one requested is used."""
+
+
+def decoder_of(options: DumpOptions) -> Any:
+    """Returns the decoder for all records, None for none: one of `INTERNAL_TOPICS`, or formats of keys and values."""
+    if options.decoder is not None:
+        from kseg.decoders import decoder
+
+        return decoder(options.decoder, options.redact)
+    if not options.has_content_format:
+        return None
+    from kseg.decoders.values import decoder as content_decoder
+
+    return content_decoder(options.key_format or "utf8", options.value_format or "utf8")
+
+
+def decoder_by_topic(options: DumpOptions) -> Callable[[SegmentFile], Any] | None:
+    """With ``decode_by_topic``, returns a function from a file to the decoder of its topic, None for other topics."""
+    if not options.decode_by_topic:
+        return None
+    from kseg.decoders import decoder, name_for
+
+    made = cache(lambda name: decoder(name, options.redact))
+
+    def choose(file: SegmentFile) -> Any:
+        name = name_for(file.topic, file.kind)
+        return None if name is None else made(name)
+
+    return choose
+
+
+def offsets_partitions(path: str) -> list[str]:
+    """As `expand_path`, but for a log directory only the partitions of __consumer_offsets. Raises PathError."""
+    parts = expand_path(path)
+    if parts == [path]:
+        return parts
+    places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
+    return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
+
+
+class Rendered(NamedTuple):
+    """The compressed text of a part, its counts and warnings. ``failure``: why it could not be read at all."""
+
+    text: bytes = b""
+    errors: int = 0
+    damaged_ranges: int = 0
+    damaged_bytes: int = 0
+    batches: int = 0
+    size: int = 0
+    end: int = 0
+    warnings: tuple[str, ...] = ()
+    shrank: str | None = None
+    failure: str | None = None
+
+
+def rendered_text(rendered: Rendered) -> bytes:
+    """Returns the text."""
+    return zlib.decompress(rendered.text)
+
+
+class SegmentRenderer(Protocol):
+    """Renders segments in other processes."""
+
+    def rendered(self, file: SegmentFile) -> list[Rendered] | None:
+        """Returns the parts of the file in order; None if it is not rendered elsewhere. Raises PathError."""
+        ...
+
+
+RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], SegmentRenderer]
+"""Creates the renderer of segments. Each comes with a flag: whether a broker is still writing to it."""

@@ -6,10 +6,18 @@ from contextlib import suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from kseg.dump.decoding import decoder_by_topic, decoder_of, offsets_partitions
 from kseg.dump.filters import Filters, without_snapshots
-from kseg.dump.options import JSON, TEXT, DumpOptions
-from kseg.dump.rendered import Rendered, RendererOf, rendered_text
+from kseg.dump.options import (
+    JSON,
+    TEXT,
+    DumpOptions,
+    Rendered,
+    RendererOf,
+    decoder_by_topic,
+    decoder_of,
+    offsets_partitions,
+    rendered_text,
+)
 from kseg.dump.views import side_printer, view_printer
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
@@ -18,8 +26,7 @@ from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import Style
-from kseg.output.progress import pieces
-from kseg.output.progress_over import progress_over
+from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
 from kseg.runtime.threads import usable_cores
 from kseg.segment.batches import Batch, Message07
@@ -35,7 +42,7 @@ from kseg.stores.stored_object import is_url
 
 if TYPE_CHECKING:
     from kseg.logdir.coordinators import GroupOffsets, TransactionState
-    from kseg.output.side_files.printer import SidePrinter
+    from kseg.output.side_files import SidePrinter
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
 

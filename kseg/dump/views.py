@@ -1,5 +1,7 @@
 """Selects the printer of a view (table, hex, summary, committed offsets), and that of side files."""
 
+import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +10,12 @@ from kseg.formats.rows import Scratch
 from kseg.output.printer import Style
 from kseg.output.sink import Sink
 from kseg.runtime.threads import usable_cores
+from kseg.segment.files import parse_partition_name
 
 if TYPE_CHECKING:
-    from kseg.output.side_files.printer import SidePrinter
+    from kseg.logdir.log_directory import LogDirectory
+    from kseg.output.side_files import SidePrinter
+
 
 PIPED_TABLE_WIDTH = 120
 HEX_WIDTH = 80
@@ -31,17 +36,15 @@ def view_printer(
     is_table = options.form == TABLE
     if options.open_transactions or not (options.as_hex or options.summary or is_table or options.committed_offsets):
         return None
-    from kseg.output.columns import line_width
-    from kseg.output.paint import Paint
+    from kseg.output.terminal import Paint, line_width
 
     paint = Paint(options.color, sink.is_terminal)
     if options.as_hex:
-        from kseg.output.hex.view import HexPrinter
+        from kseg.output.hex_view import HexPrinter
 
         width = line_width(sink, HEX_WIDTH)
         return HexPrinter(sink, scratch, paint=paint, width=width, positions=options.positions, unpacked=style.deep)
     if options.summary:
-        from kseg.dump.backlogs import Backlogs
         from kseg.output.summary import SummaryPrinter
 
         return SummaryPrinter(
@@ -71,9 +74,8 @@ def view_printer(
 
 def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Callable[[], int]) -> Any:
     """Returns None if each partition has a summary of its own."""
-    from kseg.output.columns import line_width
-    from kseg.output.fleet_order import MAX_SEPARATE_PARTITIONS
-    from kseg.output.fleet_table import FLEET_WIDTH, FleetTable
+    from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
+    from kseg.output.terminal import line_width
 
     if options.form == JSON or options.what_if or (options.sort is None and partitions() <= MAX_SEPARATE_PARTITIONS):
         return None
@@ -82,13 +84,36 @@ def _fleet_table(options: DumpOptions, sink: Sink, paint: Any, partitions: Calla
 
 def side_printer(options: DumpOptions, sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> "SidePrinter":
     """Returns the printer. ``warn`` receives lines for standard error."""
-    from kseg.output.side_files.printer import SideStyle
+    from kseg.output.side_files import SideStyle
 
     style = SideStyle(options.verify_index_only, options.index_sanity_check, options.max_message_size, sink.is_terminal)
     if options.form == JSON:
-        from kseg.output.side_files.json import SideJsonPrinter
+        from kseg.output.side_files import SideJsonPrinter
 
         return SideJsonPrinter(sink, style, scratch, warn)
-    from kseg.output.side_files.text import SideTextPrinter
+    from kseg.output.side_files import SideTextPrinter
 
     return SideTextPrinter(sink, style, scratch, warn)
+
+
+class Backlogs:
+    """Reads each log directory once. ``now_ms``: None for the current time."""
+
+    def __init__(self, now_ms: int | None) -> None:
+        self._now_ms = int(time.time() * 1000) if now_ms is None else now_ms
+        self._directories: dict[str, LogDirectory | None] = {}
+
+    def __call__(self, partition: str, damaged: str) -> dict[str, Any] | None:
+        """Returns the backlog as JSON, None if no cleaner cleans the partition. ``damaged``: see `backlog_of`."""
+        from kseg.cleaner.backlog import backlog_of
+        from kseg.logdir.log_directory import directory_around, state_by_name
+
+        path = os.path.abspath(partition)
+        around, name = os.path.split(path)
+        if around not in self._directories:
+            self._directories[around] = directory_around(path)
+        directory = self._directories[around]
+        place = parse_partition_name(name)
+        state = state_by_name(place[0] if place else None) if directory is None else directory.broker_state(name)
+        found = backlog_of(partition, state, self._now_ms, damaged)
+        return None if found is None else found.as_object()

@@ -1,18 +1,199 @@
-"""Exports the records of segments as CSV, Parquet or Arrow."""
+"""Exports the records of segments as CSV (RFC 4180), as Parquet or in the Arrow file format.
 
-from collections.abc import Callable, Generator
+In CSV every text is quoted, so that an empty field means null and ``""`` an empty value. Bytes that are not UTF-8 are
+written as in JSON Lines, as ``{"base64": …}``; headers are a JSON list.
+"""
+
+import io
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any, Protocol, cast
 
-from kseg.errors import DamageError
-from kseg.export.chunk import NAMES, Chunk
+from kseg.errors import DamageError, UnsupportedError
+from kseg.export.arrow import need_pyarrow
+from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
 from kseg.export.decoding import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
-from kseg.export.tables import TableOutput, TableWriter, check_codec, prepare_pyarrow
+from kseg.formats.json_values import bytes_value, encode
+from kseg.formats.rows import BytesLike
+from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.render import csv_lines as kernel
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile
 from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
+
+GROUP_ROWS = 1 << 17
+GROUP_BYTES = 4 << 20
+"""Size of a Parquet row group. pyarrow holds one at a time, so an export needs less than 100 MB."""
+_SMALL_BYTES = 512 << 10
+"""Record batches up to this size do not start a row group: a small group costs as much as a megabyte of rows."""
+PARQUET, ARROW = "parquet", "arrow"
+_CODECS = {PARQUET: ("none", "snappy", "gzip", "lz4", "zstd"), ARROW: ("none", "lz4", "zstd")}
+_DEFAULTS = {PARQUET: "snappy", ARROW: "none"}
+_WITH_STATISTICS = ("topic", "partition", "offset", "timestamp", "timestampType")
+"""Columns that get min/max statistics."""
+_HEADER_FIELDS = ("headers.list.element.key", "headers.list.element.value")
+_WITH_DICTIONARY = ("key", "value", "topic", "partition", "timestamp", "timestampType", *_HEADER_FIELDS)
+"""Columns that get a dictionary. Offsets never repeat. pyarrow gives up a dictionary that grows above 1 MiB."""
+_PAGE_BYTES, _BATCH_ROWS = 128 << 10, 256
+"""Size of a page, and rows between two checks of its size: smaller than pyarrow's defaults, so that a page stays in a
+processor's cache while it is compressed."""
+_LARGE_WRITE_BYTES = 64 << 10
+"""Writes of this size go to the output at once. Smaller ones are gathered."""
+
+
+def check_codec(form: str, codec: str | None) -> None:
+    """Raises UnsupportedError if the form does not support the codec."""
+    if codec is not None and codec not in _CODECS[form]:
+        raise UnsupportedError(f"{form} has no {codec}: {', '.join(_CODECS[form])}")
+
+
+class TableOutput(Protocol):
+    """A sequential output."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def write_view(self, view: BytesLike) -> None: ...
+
+
+class _Stream(io.RawIOBase):
+    """Wraps an output as the file object that pyarrow writes to. After an error, writes are discarded."""
+
+    def __init__(self, output: TableOutput) -> None:
+        self._output = output
+        self._position = 0
+        self.is_abandoned = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        size = len(data)
+        if self.is_abandoned:
+            return size
+        if size < _LARGE_WRITE_BYTES:
+            self._output.write(bytes(data))
+        else:
+            self._output.write_view(memoryview(data))
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        return self._position
+
+
+class _Groups:
+    """Collects record batches into tables, one for each row group."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+        self._held: list[Any] = []
+        self._rows = self._bytes = 0
+
+    def add(self, batch: Any) -> Iterator[Any]:
+        """Adds a record batch. Yields the table of the earlier ones if they fill a row group."""
+        size = batch.nbytes
+        is_full = self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES
+        if is_full and (size > _SMALL_BYTES or self._bytes >= GROUP_BYTES + 2 * _SMALL_BYTES):
+            yield from self.rest()
+        self._held.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += size
+
+    def rest(self) -> Iterator[Any]:
+        """Yields the table of the remaining batches, if any."""
+        import pyarrow as pa
+
+        held, self._held, self._rows, self._bytes = self._held, [], 0, 0
+        if held:
+            yield pa.Table.from_batches(held, self._schema)
+
+
+class TableWriter:
+    """Writes record batches of one schema, as a context manager.
+
+    The file is completed if the block succeeds. After an error nothing more is written, so that a broken file is
+    detected. ``codec``: None means snappy in Parquet, and no compression in the Arrow format; ``level``: None for the
+    codec's default.
+    """
+
+    def __init__(self, output: TableOutput, form: str, schema: Any, codec: str | None, level: int | None) -> None:
+        check_codec(form, codec)
+        self._stream = _Stream(output)
+        name = codec or _DEFAULTS[form]
+        self._groups = _Groups(schema) if form == PARQUET else None
+        make = _parquet_writer if form == PARQUET else _arrow_writer
+        self._writer = make(self._stream, schema, name, level)
+
+    def __enter__(self) -> "TableWriter":
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._finish()
+            return
+        self._stream.is_abandoned = True
+        self._writer.close()
+
+    def add(self, batch: Any) -> None:
+        """Writes one record batch."""
+        if self._groups is None:
+            self._writer.write_batch(batch)
+        else:
+            self._write_groups(self._groups.add(batch))
+
+    def _write_groups(self, tables: Iterator[Any]) -> None:
+        for table in tables:
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def _finish(self) -> None:
+        if self._groups is not None:
+            self._write_groups(self._groups.rest())
+        self._writer.close()
+
+
+def _parquet_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(
+        stream,
+        schema,
+        compression=codec.upper(),
+        compression_level=level,
+        use_dictionary=list(_WITH_DICTIONARY),
+        write_statistics=[name for name in schema.names if name in _WITH_STATISTICS],
+        data_page_size=_PAGE_BYTES,
+        write_batch_size=_BATCH_ROWS,
+    )
+
+
+def _arrow_writer(stream: _Stream, schema: Any, codec: str, level: int | None) -> Any:
+    import pyarrow as pa
+
+    packing = None if codec == "none" else pa.Codec(codec, level) if level is not None else codec
+    return pa.ipc.new_file(stream, schema, options=pa.ipc.IpcWriteOptions(compression=packing))
+
+
+def prepare_pyarrow() -> None:
+    """Imports pyarrow for a program that needs little of it. Raises UnsupportedError if it is not installed.
+
+    pyarrow imports numpy if it is installed, which takes longer than a small export. Therefore numpy is hidden from it:
+    this is for programs, not for a library whose caller may want numpy arrays. The system's memory allocator is used,
+    because pyarrow's own allocators retain twice as much of the freed row groups.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    hidden = {} if "numpy" in sys.modules else {"numpy": cast(Any, None)}
+    sys.modules.update(hidden)
+    try:
+        need_pyarrow()
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
 
 CSV = "csv"
 _CHUNK_BYTES = {"parquet": 1 << 20, "arrow": 2 << 20}
@@ -101,7 +282,6 @@ class _Reading:
 
 
 def _as_csv(reading: _Reading, output: TableOutput) -> None:
-    from kseg.export.csv_lines import FIRST_LINE, csv_lines
 
     output.write(FIRST_LINE)
     with closing(reading.chunks(1)) as chunks:
@@ -119,3 +299,76 @@ def _as_table(reading: _Reading, output: TableOutput, options: ExportOptions) ->
     ):
         for file, chunk in found:
             writer.add(record_batch(chunk, wanted, {"topic": file.topic, "partition": file.partition}))
+
+
+CSV_COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)
+FIRST_LINE = ",".join(CSV_COLUMNS).encode() + b"\r\n"
+_LINE_BYTES = 48
+"""Approximate size of a line without its texts."""
+_TYPES = {-1: b"", 0: b'"CreateTime"', 1: b'"LogAppendTime"'}
+
+
+def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> memoryview:
+    """Returns the records of a chunk that has all columns; timestamps are in ms."""
+    place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape")) + b","
+    place += b"" if partition is None else b"%d" % partition
+    headers, times = chunk.header_ends, chunk.valid
+    if headers is None or times is None:
+        raise KeyError(HEADERS if headers is None else TIMESTAMP)
+    numbers, keys, values = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
+    lines = kernel.CsvLines(
+        place, chunk.count, numbers[OFFSET], numbers[TIMESTAMP], times, numbers[TIMESTAMP_TYPE],
+        _texts(keys, chunk.count), _texts(values, chunk.count), headers,
+    )  # fmt: skip
+    out, i = bytearray(), 0
+    lengthen(out, chunk.size + (len(place) + _LINE_BYTES) * chunk.count)
+    while i < chunk.count:
+        i = lines.put(i, out)
+        end = lines.written
+        if lines.needed:
+            lengthen(out, max(end + lines.needed - len(out), len(out) // 8))
+        elif i < chunk.count:
+            line = _line(chunk, place, i)
+            lengthen(out, max(end + len(line) - len(out), 0))
+            out[end : end + len(line)] = line
+            lines.written = end + len(line)
+            i += 1
+    return memoryview(out)[: lines.written]
+
+
+def _texts(column: Bytes, count: int) -> kernel.TextColumn:
+    return kernel.TextColumn(column.data, column.ends, column.valid, count)
+
+
+def _line(chunk: Chunk, place: bytes, i: int) -> bytes:
+    is_timed = chunk.valid is not None and chunk.valid[i >> 3] >> (i & 7) & 1
+    return b"%b,%d,%b,%b,%b,%b,%b\r\n" % (
+        place, chunk.numbers[OFFSET][i], b"%d" % chunk.numbers[TIMESTAMP][i] if is_timed else b"",
+        _TYPES[chunk.numbers[TIMESTAMP_TYPE][i]], _text(_entry(chunk.bytes[KEY], i)),
+        _text(_entry(chunk.bytes[VALUE], i)), _quoted(encode(list(_headers(chunk, i)))),
+    )  # fmt: skip
+
+
+def _entry(column: Bytes, i: int) -> bytes | None:
+    if not column.valid[i >> 3] >> (i & 7) & 1:
+        return None
+    return bytes(column.data[column.ends[i] : column.ends[i + 1]])
+
+
+def _headers(chunk: Chunk, i: int) -> Iterator[dict[str, Any]]:
+    ends, keys, values = chunk.header_ends, chunk.header_keys, chunk.header_values
+    if ends is None or keys is None or values is None:
+        return
+    for h in range(ends[i], ends[i + 1]):
+        yield {"key": bytes_value(_entry(keys, h)), "value": bytes_value(_entry(values, h))}
+
+
+def _text(data: bytes | None) -> bytes:
+    if data is None:
+        return b""
+    shown = bytes_value(data)
+    return _quoted(data if isinstance(shown, str) else encode(shown))
+
+
+def _quoted(text: bytes) -> bytes:
+    return b'"' + text.replace(b'"', b'""') + b'"'

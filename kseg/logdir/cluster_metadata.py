@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.decoders.framed import read_framed
-from kseg.decoders.schemas.cluster_metadata import RECORDS
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.errors import KsegError
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.formats.schema import MessageError
@@ -178,7 +178,7 @@ class _Replay:
     def _records(self, batch: RecordBatch, first_offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
         for rows in batch.rows():
             for value in _values(rows, first_offset, self._kinds):
-                record = read_framed(value, RECORDS)
+                record = read_framed(value, CLUSTER_METADATA)
                 yield record.api_key, record.fields
 
 

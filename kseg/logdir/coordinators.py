@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kseg.decoders.committed_offsets import CommittedOffsets
-from kseg.decoders.schemas.transaction_state import STATUSES, VALUES
+from kseg.decoders.schemas.coordinators import STATUSES, TRANSACTION_STATE
 from kseg.errors import KsegError
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch, UndecodableError
@@ -143,7 +143,7 @@ def _pair(key: bytes, value: bytes) -> tuple[int, str] | None:
 
 
 def _state(name: str, value: bytes) -> TransactionState:
-    message, (version,) = VALUES[0], _VERSION.unpack_from(value)
+    message, (version,) = TRANSACTION_STATE.values[0], _VERSION.unpack_from(value)
     if not message.lowest <= version <= message.highest:
         return TransactionState(name)
     try:

@@ -18,7 +18,7 @@ from threading import RLock
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kseg.decoders.framed import read_framed
-from kseg.decoders.schemas.remote_log_metadata import RECORDS
+from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.formats.schema import MessageError
@@ -328,7 +328,7 @@ class LocalLogs:
                 continue
             for value in record_values(path):
                 try:
-                    fields = read_framed(value, RECORDS).fields
+                    fields = read_framed(value, REMOTE_LOG_METADATA).fields
                     segment, state = fields["remoteLogSegmentId"], fields["remoteLogSegmentState"]
                     topic = segment["topicIdPartition"]
                 except (MessageError, KeyError):

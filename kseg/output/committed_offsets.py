@@ -13,11 +13,10 @@ from kseg.errors import KsegError
 from kseg.formats.json_values import encode
 from kseg.formats.rows import Rows, Scratch
 from kseg.logdir.coordinators import Partitions
-from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, clipped, display_width
 from kseg.output.printer import Printer, Style
 from kseg.output.sink import Sink
+from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import plural, shown_time
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile

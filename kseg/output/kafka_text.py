@@ -5,6 +5,8 @@ with ``| proven: false``, a magic outside 0-2 is not valid, and control characte
 Kafka 0.7, which that tool cannot read, have similar lines.
 """
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -18,7 +20,6 @@ from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
-from kseg.output.file_names import as_java_writes, name_bytes
 from kseg.output.notices import on_one_line
 from kseg.output.printer import Printer, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
@@ -217,3 +218,13 @@ def ends_silently(damage: Damage, head: bytes) -> bool:
 def printable(shown: str) -> bytes:
     """Returns text that is safe for a terminal: control characters become backslash escapes."""
     return on_one_line(shown).encode()
+
+
+def as_java_writes(path: str) -> str:
+    """Returns a path as java.io.File prints it: without doubled or trailing slashes."""
+    return re.sub("/+", "/", path).rstrip("/") or "/"
+
+
+def name_bytes(path: str, escape: bool) -> bytes:
+    """Returns the bytes of a name; with ``escape``, control characters become backslash escapes."""
+    return on_one_line(path).encode() if escape else os.fsencode(path)

@@ -1,10 +1,14 @@
-"""Messages on standard error, one line each. On a terminal, long lines are wrapped at words."""
+"""Messages on standard error, one line each, and the options by which a command shows its results.
+
+On a terminal, long lines are wrapped at words.
+"""
 
 import os
 import sys
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
 import click
@@ -110,3 +114,25 @@ def on_one_line(message: str) -> str:
 
 def _is_color_wanted() -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+@dataclass(frozen=True, slots=True)
+class Presentation:
+    """``form``: text or json, of ``kseg verify`` also junit or html. ``as_page``: the JSON becomes a page of HTML.
+
+    ``report``: the file for the plan of a dry run, None for standard output.
+    """
+
+    form: str = "text"
+    color: Color = "auto"
+    quiet: bool = False
+    verbose: bool = False
+    as_page: bool = False
+    report: str | None = None
+
+    @property
+    def is_json(self) -> bool:
+        return self.form == "json"
+
+    def notices(self) -> Notices:
+        return Notices(self.color, self.quiet, self.verbose)

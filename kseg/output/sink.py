@@ -6,16 +6,13 @@ import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
 
 from kseg.errors import PathError, StoppedHalfwayError
 from kseg.formats.rows import BytesLike
 from kseg.limits import OUTPUT_BYTES
 from kseg.runtime.write_behind import WriteBehind
-
-if TYPE_CHECKING:
-    from kseg.output.temporary_file import TemporaryFile
+from kseg.signals import ENDING_SIGNALS, mask
 
 STANDARD_OUTPUT = "-"
 
@@ -203,7 +200,6 @@ def _open_special(target: str, path: str) -> Iterator[Sink]:
 
 @contextmanager
 def _replace(target: str, path: str) -> Iterator[Sink]:
-    from kseg.output.temporary_file import temporary_file
 
     with ExitStack() as stack:
         try:
@@ -228,3 +224,45 @@ def _put_in_place(temporary: "TemporaryFile", target: str, path: str) -> None:
         os.replace(temporary.path, target)
     except OSError as error:
         raise StoppedHalfwayError(f"{path}: {error.strerror}") from error
+
+
+class TemporaryFile:
+    """``descriptor`` is -1 once the file is closed: Windows renames and removes only closed files."""
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self.descriptor = descriptor
+        self.path = path
+
+    def close(self) -> None:
+        """Closes the file if it is open. Raises OSError."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+@contextmanager
+def temporary_file(directory: str) -> Iterator[TemporaryFile]:
+    """Yields a new file. At the end the file is closed, and removed if it still has that name.
+
+    Signals that end a process raise an exception (`kseg.signals`), so they end this block, too. Only the process that
+    created the file removes it, not a forked child. Raises OSError if the file cannot be created.
+    """
+    import tempfile
+
+    owner = os.getpid()
+    # A signal between creating the file and entering the block below would leave the file behind.
+    blocked = mask("SIG_BLOCK", ENDING_SIGNALS)
+    try:
+        made = TemporaryFile(*tempfile.mkstemp(prefix=".kseg-", suffix=".tmp", dir=directory))
+        try:
+            mask("SIG_SETMASK", blocked)
+            yield made
+        finally:
+            try:
+                made.close()
+            finally:
+                if os.getpid() == owner:
+                    with suppress(FileNotFoundError):
+                        os.unlink(made.path)
+    finally:
+        mask("SIG_SETMASK", blocked)

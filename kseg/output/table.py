@@ -12,11 +12,10 @@ from typing import Any
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.layout.rows import ROW_WIDTH
-from kseg.output.columns import Column, Columns
 from kseg.output.notices import on_one_line
-from kseg.output.paint import Paint, clipped, display_width
 from kseg.output.printer import Printer, Style, all_rows
 from kseg.output.sink import Sink
+from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile

@@ -20,7 +20,7 @@ from kseg.kernel.layout.headers import (
 )
 from kseg.logdir.log_directory import LogDirectory, directory_around
 from kseg.output.findings.printer import NEEDED, FindingsPrinter
-from kseg.output.findings.totals import show_totals, start_text
+from kseg.output.findings.text import show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.positioned import read_at

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
-from kseg.conversion.joining import is_divisible, joined
 from kseg.conversion.options import ConversionRequest
 from kseg.conversion.partition import (
     Converted,
@@ -21,6 +20,8 @@ from kseg.conversion.partition import (
     check_kinds,
     convert_segment,
     convert_segments,
+    is_divisible,
+    joined,
     transactions_of,
 )
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import kseg.spark.jobs as jobs
-from kseg.dump.options import DumpOptions
-from kseg.dump.rendered import Rendered
+from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump, shrank
 from kseg.errors import KsegError, PathError
 from kseg.formats.rows import BytesLike

@@ -23,7 +23,7 @@ from kseg.changes.new_directories import NewDirectories, new_directories
 from kseg.conversion.options import codec_target
 from kseg.conversion.rows_writer import PartitionRange, RowsWriter, write_side_files
 from kseg.errors import KsegError, PathError, text_of
-from kseg.export.arrow_rows import batchable_rows
+from kseg.export.arrow import batchable_rows
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits

@@ -10,8 +10,8 @@ from functools import cache
 from typing import NamedTuple
 
 from kseg.output.notices import COPIED_INDENT, on_one_line
-from kseg.output.paint import Paint, clipped
 from kseg.output.sink import Sink
+from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shell_line
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
 from kseg.symptoms.loading import Symptom

@@ -18,7 +18,7 @@ from kseg.cli import main as commands
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.main import main
-from kseg.output.presentation import Presentation
+from kseg.output.notices import Presentation
 from kseg.quantities import shown_bytes
 from kseg.segment.files import CLEAN_SHUTDOWN
 

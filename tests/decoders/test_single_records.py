@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kseg.decoders import FOR_TOPIC, decoder
-from kseg.decoders.schemas import cluster_metadata, consumer_offsets, remote_log_metadata
-from kseg.decoders.schemas.transaction_state import STATUSES
+from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, STATUSES
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from kseg.formats.control import control_object, control_text, parse_control
 from kseg.formats.schema import without_unknown_tags
 
@@ -71,8 +71,8 @@ def test_objects_and_texts_agree(name):
 
 def test_every_type_is_among_the_cases():
     prefixes = {(case["decoder"], int(case["key"][:4], 16)) for case in cases("offsets") if len(case["key"] or "") >= 4}
-    assert {("offsets", record_type) for record_type in consumer_offsets.VALUES} <= prefixes
-    for name, tables in (("cluster-metadata", cluster_metadata), ("remote-log-metadata", remote_log_metadata)):
+    assert {("offsets", record_type) for record_type in CONSUMER_OFFSETS.values} <= prefixes
+    for name, tables in (("cluster-metadata", CLUSTER_METADATA), ("remote-log-metadata", REMOTE_LOG_METADATA)):
         framed = [case["value"] for case in cases(name) if len(case["value"] or "") > 4]
         seen = {int(value[2:4], 16) for value in framed if value.startswith("01")}
-        assert set(tables.RECORDS) <= seen
+        assert set(tables) <= seen

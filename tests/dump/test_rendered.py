@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dump.asked import TXN
-from kseg.dump.options import DumpOptions
-from kseg.dump.rendered import Rendered, rendered_text
+from kseg.dump.options import DumpOptions, Rendered, rendered_text
 from kseg.dump.run import Dump
 from kseg.output.sink import open_sink
 from kseg.segment.files import SegmentFile

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.export import csv_lines as csv_lines_module
+from kseg.export import record_files as csv_lines_module
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks
-from kseg.export.csv_lines import COLUMNS, csv_lines
+from kseg.export.record_files import CSV_COLUMNS, csv_lines
 from kseg.formats.json_values import bytes_value
 from kseg.kernel import COMPILED
 from kseg.kernel.render import csv_lines as kernel
@@ -94,7 +94,7 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
     place = text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
     assert len(rows) == len(records)
     for row, (offset, time, kind, key, value, headers) in zip(rows, records, strict=True):
-        assert dict(zip(COLUMNS, row, strict=True)) == {
+        assert dict(zip(CSV_COLUMNS, row, strict=True)) == {
             "topic": place, "partition": "7", OFFSET: str(offset), TIMESTAMP: "" if time is None else str(time),
             TIMESTAMP_TYPE: {-1: "", 0: "CreateTime", 1: "LogAppendTime"}[kind], KEY: text(key), VALUE: text(value),
             HEADERS: row[7],

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from export.memory_output import Output
-from kseg.export import tables
+from kseg.export import record_files
 from kseg.export.arrow import schema
-from kseg.export.tables import ARROW, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
+from kseg.export.record_files import ARROW, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 MIB = 1 << 20
@@ -184,9 +184,9 @@ def records_of_noise(seed: int) -> Any:
 
 
 def test_a_row_group_is_full_at_its_limit_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "GROUP_ROWS", 4)
-    monkeypatch.setattr(tables, "_SMALL_BYTES", 0)
-    groups = tables._Groups(pa.schema([("a", pa.int64())]))
+    monkeypatch.setattr(record_files, "GROUP_ROWS", 4)
+    monkeypatch.setattr(record_files, "_SMALL_BYTES", 0)
+    groups = record_files._Groups(pa.schema([("a", pa.int64())]))
     sizes = []
     for count in (3, 1, 3, 2, 4, 1):
         added = pa.record_batch([pa.array(range(count), pa.int64())], names=["a"])

@@ -3,18 +3,13 @@
 import pytest
 
 from kseg.decoders.framed import type_name
-from kseg.decoders.schemas import (
-    cluster_metadata,
-    consumer_offsets,
-    remote_log_metadata,
-    share_group_state,
-    transaction_state,
-)
+from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from kseg.formats.program import COORDINATOR, FRAMED, Switch, coordinator_program, framed_program
 from kseg.formats.schema import MessageSchema
 from kseg.kernel.render import schema as kernel
 
-COORDINATORS = [consumer_offsets, transaction_state, share_group_state]
+COORDINATORS = [CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE]
 
 
 def names_of(records):
@@ -42,9 +37,9 @@ def fields(program, struct):
 
 @pytest.mark.parametrize("schemas", COORDINATORS)
 def test_every_message_of_a_coordinator_has_its_place(schemas):
-    program = coordinator_program(schemas.KEYS, schemas.VALUES)
+    program = coordinator_program(schemas.keys, schemas.values)
     assert program.code[0] == COORDINATOR
-    for record_type, message in schemas.VALUES.items():
+    for record_type, message in schemas.values.items():
         assert lead(program, program.code[3 + record_type]) == f'{{"type":"{record_type}","data":'
         for version in range(program.code[2]):
             entry = value_entry(program, record_type, version)
@@ -53,7 +48,7 @@ def test_every_message_of_a_coordinator_has_its_place(schemas):
                 assert lead(program, entry) == f'{{"version":"{version}","data":'
 
 
-@pytest.mark.parametrize("records", [cluster_metadata.RECORDS, remote_log_metadata.RECORDS])
+@pytest.mark.parametrize("records", [CLUSTER_METADATA, REMOTE_LOG_METADATA])
 def test_framed_messages_but_those_with_floats(records):
     program = framed_program(records, names_of(records))
     assert program.code[0] == FRAMED
@@ -63,7 +58,7 @@ def test_framed_messages_but_those_with_floats(records):
 
 
 def test_the_fields_of_a_version():
-    program = coordinator_program(consumer_offsets.KEYS, consumer_offsets.VALUES)
+    program = coordinator_program(CONSUMER_OFFSETS.keys, CONSUMER_OFFSETS.values)
 
     def shown(version):
         entry = value_entry(program, 1, version)

@@ -7,26 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.decoders.schemas import (
-    cluster_metadata,
-    consumer_offsets,
-    remote_log_metadata,
-    share_group_state,
-    transaction_state,
-)
+from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
 from kseg.formats import utf8
 from kseg.formats.java_decimal import double_text
 from kseg.formats.schema import MessageError, MessageSchema, Wire, json_text, parse_table, uuid_text
 
 ALL_TABLES = (
-    consumer_offsets.KEYS,
-    consumer_offsets.VALUES,
-    transaction_state.KEYS,
-    transaction_state.VALUES,
-    share_group_state.KEYS,
-    share_group_state.VALUES,
-    remote_log_metadata.RECORDS,
-    cluster_metadata.RECORDS,
+    CONSUMER_OFFSETS.keys,
+    CONSUMER_OFFSETS.values,
+    TRANSACTION_STATE.keys,
+    TRANSACTION_STATE.values,
+    SHARE_GROUP_STATE.keys,
+    SHARE_GROUP_STATE.values,
+    REMOTE_LOG_METADATA,
+    CLUSTER_METADATA,
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kseg.findings.table import KINDS
-from kseg.output.explanations import explain
+from kseg.output.findings.text import explain
 from output.feeding import MemorySink
 
 STYLES = re.compile(r"\x1b\[[0-9;]*m")

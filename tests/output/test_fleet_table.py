@@ -2,9 +2,8 @@
 
 import pytest
 
-from kseg.output.fleet_order import CENSUS_FIELDS, SUMMARY_FIELDS
-from kseg.output.fleet_table import FleetTable
-from kseg.output.paint import Paint
+from kseg.output.fleet_table import CENSUS_FIELDS, SUMMARY_FIELDS, FleetTable
+from kseg.output.terminal import Paint
 
 
 def summary(

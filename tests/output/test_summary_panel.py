@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint
 from kseg.output.summary import SummaryPrinter
+from kseg.output.terminal import Paint
 from output.feeding import TESTDATA, MemorySink, feed
 
 SEGMENT = sorted((TESTDATA / "kafka-4.3.1" / "clients" / "librdkafka-txn-0").glob("*.log"))[0]

@@ -7,8 +7,8 @@ import pytest
 
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
-from kseg.output.paint import Paint, display_width
 from kseg.output.summary import SummaryPrinter
+from kseg.output.terminal import Paint, display_width
 from kseg.quantities import shown_bytes, shown_time
 from kseg.segment.times import show_span
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed

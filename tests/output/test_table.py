@@ -7,9 +7,9 @@ import pytest
 
 from kseg.formats.rows import Scratch
 from kseg.output import table
-from kseg.output.paint import Paint, display_width
 from kseg.output.printer import Style
 from kseg.output.table import TablePrinter
+from kseg.output.terminal import Paint, display_width
 from kseg.quantities import shown_time
 from kseg.segment.items import Damage
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed

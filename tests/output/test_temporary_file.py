@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kseg.output.sink import open_sink
-from kseg.output.temporary_file import temporary_file
+from kseg.output.sink import open_sink, temporary_file
 
 ENDED_IN_A_BLOCK = """
 import os, signal, sys
-from kseg.output.temporary_file import temporary_file
+from kseg.output.sink import temporary_file
 from kseg.signals import raise_on_signals
 raise_on_signals()
 with temporary_file(sys.argv[1]):

@@ -1,15 +1,44 @@
 """Prints the results of `kseg undo --list` and `--purge`: lines, JSON objects, or tables on a terminal."""
 
+from collections.abc import Iterable
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from kseg.changes.driver.undoing import KnownChange, Purged
+from kseg.changes.manifest import DONE
 from kseg.formats.json_values import encode, name_value
-from kseg.output.changes.changes_table import Row, changes_table
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.paint import Paint
 from kseg.output.sink import Sink
+from kseg.output.terminal import Paint, drawn
 from kseg.quantities import plural, shown_bytes, shown_time
+
+_MIN_COMMAND_WIDTH = 8
+
+
+class Row(NamedTuple):
+    """The texts of one change. All must be printable."""
+
+    number: str
+    time: str
+    state: str
+    kept: str
+    command: str
+
+
+def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
+    """Returns the table as text. With ``is_colored``, changes in any state but DONE are yellow."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold")
+    table.add_column("change", justify="right")
+    table.add_column("time")
+    table.add_column("state")
+    table.add_column("kept", justify="right", no_wrap=True)
+    table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
+    for row in rows:
+        table.add_row(*map(Text, row), style="" if row.state == DONE else "yellow")
+    return drawn(table, is_colored)
 
 
 def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) -> None:

@@ -1,21 +1,53 @@
-"""Prints plans and their results: text, or one JSON line for each action and a summary at the end."""
+"""Prints plans and their results: text, or one JSON line for each action and a summary at the end.
+
+Plans go to standard output, messages to standard error.
+"""
 
 import os
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from kseg.changes.disk_space import PlanTotals, space_of
+from kseg.changes.driver.path_run import Outcome
+from kseg.changes.driver.reporter import Recording
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
 from kseg.formats.json_values import encode, name_value
-from kseg.output.changes.plan_tree import PlanLine, plan_tree
-from kseg.output.fleet_order import MAX_SEPARATE_PARTITIONS
+from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.paint import Paint
-from kseg.output.sink import Sink
+from kseg.output.progress import Progress, progress_over
+from kseg.output.sink import MemorySink, Sink
+from kseg.output.terminal import Paint, drawn
 from kseg.quantities import plural, shown_bytes
+
+
+class PlanLine(NamedTuple):
+    """One line of a plan; ``action`` is "" for a remark. ``origin``, a path, and ``reason``, a sentence, may be ""."""
+
+    action: str
+    text: str
+    color: str = "cyan"
+    origin: str = ""
+    reason: str = ""
+
+
+def plan_tree(directory: str, entries: Iterable[PlanLine], is_colored: bool) -> str:
+    """Returns the tree as text. All names must be printable."""
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree
+
+    tree = Tree(Text(directory, "bold"))
+    for entry in entries:
+        lines = [Text(entry.text)]
+        if entry.action:
+            lines = [Text.assemble((f"{entry.action:<8}", f"bold {entry.color}"), " ", entry.text)]
+        lines += [Text(note, "dim") for note in (entry.origin, entry.reason) if note]
+        tree.add(Group(*lines))
+    return drawn(tree, is_colored)
+
 
 COLUMNS = 80
 MAX_STEPS = 20
@@ -401,3 +433,80 @@ def _counted(actions: Counter[str]) -> str:
 
 def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, COLUMNS, initial_indent="  ", subsequent_indent="  ")
+
+
+Row = dict[str, Any]
+
+
+class ChangeSummaryPrinter(Protocol):
+    """Prints the summary of each partition."""
+
+    def show(self, partition: Row, segments: Iterable[Row]) -> None:
+        """``segments``: one row for each segment of the partition."""
+
+    def total(self) -> None:
+        """Prints the sum of several partitions, after the totals of the plans."""
+
+
+class ChangeReporter:
+    """A `kseg.changes.driver.reporter.Reporter` that prints."""
+
+    def __init__(
+        self, printer: PlanPrinter, notices: Notices, quiet: bool = False, summaries: ChangeSummaryPrinter | None = None
+    ) -> None:
+        """``summaries``: prints the summaries of partitions, None for nothing."""
+        self.printer, self.notices, self.summaries = printer, notices, summaries
+        self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
+        self._quiet = quiet
+
+    def begin(self, at_once: int, partitions: int) -> None:
+        self.printer.begin(at_once, partitions)
+
+    def plan(self, plan: Plan, with_directory: str = "") -> None:
+        self.printer.show(plan, with_directory)
+
+    def applied(self, change: Change | None = None, directory: str = "") -> None:
+        self.printer.done(change, directory)
+
+    def not_applied(self, directory: str = "") -> None:
+        self.printer.failed(directory)
+
+    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
+        self.printer.needs(partition.get("peakBytes", 0))
+        if self.summaries is not None:
+            self.summaries.show(partition, segments)
+
+    def finish(self, outcome: Outcome) -> None:
+        """Prints the totals."""
+        totals = self.printer.totals
+        totals.damage_remains, totals.failed = outcome.damage_remains, outcome.failed
+        totals.has_changed |= outcome.has_changed
+        totals.left_alone = outcome.left_alone
+        self.printer.finish(self.notices, outcome.exit_status)
+
+    def progress(self, paths: Sequence[str] | None = None) -> Progress:
+        progress = Progress(None, self._quiet)
+        if paths is not None:
+            progress = progress_over(paths, self._quiet, parts_of=lambda path: [path])
+        self.notices.before = progress.erase
+        return progress
+
+
+class _NoNotices(Notices):
+    def _put(self, message: str, color: str, copied: str = "") -> None:
+        """Leaves a message out."""
+
+
+def recorded_json(
+    recording: Recording,
+    outcome: Outcome,
+    keeps: bool,
+    summaries: Callable[[Sink, Notices], ChangeSummaryPrinter] | None = None,
+) -> str:
+    """Returns the output of ``--format json`` for a recorded run; messages are left out."""
+    sink, notices = MemorySink(), _NoNotices()
+    printer = plan_printer("json", sink, "never", outcome.is_dry, keeps)
+    reporter = ChangeReporter(printer, notices, True, None if summaries is None else summaries(sink, notices))
+    recording.replay(reporter)
+    reporter.finish(outcome)
+    return sink.data.decode()

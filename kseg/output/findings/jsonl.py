@@ -63,7 +63,7 @@ class JsonFindings(FindingsPrinter):
             self._put({"type": "omitted", "code": code, "file": name_value(file), "count": count})
         totals = report.totals
         if totals.partitions:
-            from kseg.output.fleet_order import sorted_rows
+            from kseg.output.fleet_table import sorted_rows
 
             for partition in sorted_rows(totals.partitions, self._sort or "name"):
                 self._put(partition)

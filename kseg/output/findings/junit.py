@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import KsegError
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.output.findings.printer import FindingsPrinter, extent_of
-from kseg.output.findings.totals import show_totals
+from kseg.output.findings.text import show_totals
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
 from kseg.segment.paths import walk_path

@@ -1,20 +1,26 @@
-"""Prints findings as text: one line each in a pipe, a tree for each file on a terminal."""
+"""Prints findings and their totals as text: one line each in a pipe; trees and a panel on a terminal.
 
+Also prints entries of the findings table, for ``kseg verify --explain``.
+"""
+
+import os
+import textwrap
+from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kseg.findings.table import FROM_REPLICA, INFO, KINDS, WARNING
+from kseg.findings.table import FROM_REPLICA, INFO, KINDS, SEVERITIES, WARNING, Kind
 from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, abort_line, extent_of, finding_text
-from kseg.output.findings.totals import show_totals
-from kseg.output.findings.tree import findings_tree
-from kseg.output.notices import COPIED_INDENT, Notices, on_one_line
-from kseg.output.paint import Paint
+from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
 from kseg.output.sink import Sink
-from kseg.quantities import plural, quoted, shell_line
-from kseg.verification.report import Finding, Need, Report
+from kseg.output.terminal import Paint, drawn
+from kseg.quantities import plural, quoted, shell_line, shown_bytes
+from kseg.segment.paths import some
+from kseg.verification.report import Finding, Need, NodeStart, Report
 
 if TYPE_CHECKING:
     from kseg.verification.replicas.comparison import Comparison
+
 
 CODES_NAMED = 4
 NEXT_STEPS = 10
@@ -96,9 +102,8 @@ class TextFindings(FindingsPrinter):
         """Prints the table of partitions, if it was asked for or there are many."""
         if not partitions:
             return
-        from kseg.output.columns import line_width
-        from kseg.output.fleet_order import MAX_SEPARATE_PARTITIONS
-        from kseg.output.fleet_table import FLEET_WIDTH, FleetTable
+        from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
+        from kseg.output.terminal import line_width
 
         if self._sort is None and len(partitions) <= MAX_SEPARATE_PARTITIONS:
             return
@@ -135,3 +140,158 @@ def _abort_lines(finding: Finding) -> str:
 
 def _some(codes: list[str]) -> str:
     return ", ".join(codes) if len(codes) <= CODES_NAMED + 1 else f"{', '.join(codes[:CODES_NAMED])} and more"
+
+
+def findings_tree(file: str, findings: Iterable[Finding], paint: Paint) -> str:
+    """Returns the tree as text: below the file each finding with its place, and below that its message.
+
+    The path of the file is one line, however long it is.
+    """
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree
+
+    tree = Tree("")
+    for finding in findings:
+        severity = (finding.severity, f"bold {COLORS[finding.severity]}")
+        head = Text.assemble(severity, f" {finding.code}{_place(finding)}")
+        tree.add(Group(head, Text(finding_text(finding))))
+    _, _, branches = drawn(tree, paint.is_on).partition("\n")
+    return f"{paint(on_one_line(file), bold=True)}\n{branches}"
+
+
+def _place(finding: Finding) -> str:
+    """Returns where the finding is in its file, "" if it concerns the whole file."""
+    parts = []
+    if finding.position is not None:
+        parts.append(f"byte {finding.position}")
+    if finding.offset is not None:
+        parts.append(f"offset {finding.offset}")
+    if finding.length is not None:
+        parts.append(f"{finding.length} bytes")
+    return f" at {', '.join(parts)}" if parts else ""
+
+
+SHOWN_REASONS = 3
+"""Limit of reasons in the line about a node's start."""
+
+
+def show_totals(report: Report, notices: Notices, least: str = INFO) -> None:
+    """Prints the totals, unless the messages are quiet. ``least``: the lowest severity of the findings shown."""
+    width = terminal_width()
+    below = SEVERITIES[SEVERITIES.index(least) + 1 :]
+    hint = "--severity info shows all findings" if any(map(report.totals.severities.get, below)) else ""
+    if notices.is_quiet or width is None:
+        notices.warning(_line(report, hint))
+    else:
+        notices.drawing(_panel(report, hint, notices.is_colored, width))
+    for start in report.starts:
+        notices.warning(on_one_line(start_text(start)))
+
+
+def start_text(start: NodeStart) -> str:
+    """Returns a sentence about what the start of a node does."""
+    verdict = {True: "starts", False: "does not start, because ", None: "start not judged: "}[start.starts]
+    text = f"node of {some(start.directories)}: {verdict}{'; '.join(start.because[:SHOWN_REASONS])}"
+    if len(start.because) > SHOWN_REASONS:
+        text += f"; {plural(len(start.because) - SHOWN_REASONS, 'more reason', 'more reasons')}"
+    for verb, paths in (
+        ("recovers", start.recovers), ("sets aside as -stray", start.sets_aside), ("deletes", start.deletes),
+    ):  # fmt: skip
+        if paths:
+            names = some([os.path.basename(path) for path in paths])
+            text += f"; {verb} {plural(len(paths), 'partition', 'partitions')} ({names})"
+    if start.sets_aside is None:
+        text += "; which it sets aside as -stray is not known"
+    if start.deleted_files:
+        text += f"; deletes {plural(start.deleted_files, 'file', 'files')} (.deleted)"
+    return text
+
+
+def _line(report: Report, hint: str) -> str:
+    totals = report.totals
+    text = (
+        f"files: {totals.files} ({shown_bytes(totals.bytes)}), batches: {totals.batches}, records: {totals.records}; "
+        f"errors: {totals.errors}, warnings: {totals.warnings}, infos: {totals.infos}"
+    )
+    text += f" ({hint})" if hint else ""
+    if totals.not_judged:
+        text += f"; files not judged: {totals.not_judged}"
+    return text if report.is_whole else text + "; not all could be checked"
+
+
+def _panel(report: Report, hint: str, is_colored: bool, width: int) -> str:
+    """Returns the panel as text; its border has the color of the highest severity."""
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    totals = report.totals
+    grid = Table.grid(padding=(0, 2))
+    for label, number, severity, count, color in (
+        ("files", f"{totals.files:,} ({shown_bytes(totals.bytes)})", "errors", totals.errors, "red"),
+        ("batches", f"{totals.batches:,}", "warnings", totals.warnings, "yellow"),
+        ("records", f"{totals.records:,}", "infos", totals.infos, "cyan"),
+    ):
+        found = Text(f"{count:,}", color if count else "")
+        grid.add_row(Text(label, "cyan"), Text(number), Text(severity, "cyan"), found)
+    if totals.not_judged:
+        grid.add_row(Text("not judged", "yellow"), Text(f"{totals.not_judged:,}", "yellow"))
+    title = plural(totals.errors, "error", "errors") if totals.errors else "no errors"
+    if not report.is_whole:
+        title += ", not all could be checked"
+    is_red = bool(totals.errors) or not report.is_whole
+    color = "red" if is_red else "yellow" if totals.warnings else "green"
+    panel = Panel(
+        grid, title=Text(title, f"bold {color}"), title_align="left", subtitle=Text(hint) if hint else None,
+        subtitle_align="left", border_style=color, expand=False,
+    )  # fmt: skip
+    return drawn(panel, is_colored, width)
+
+
+PIPED_WIDTH = 80
+
+
+def needs_of(kind: Kind) -> str:
+    """Returns the precondition of a repair as a sentence, "" for none."""
+    return f"Needs {NEEDED[kind.needs]}." if kind.needs else ""
+
+
+def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
+    """Writes the entries of the codes, as text or, for form json, as one object per line."""
+    if form == "json":
+        from kseg.formats.json_values import encode
+
+        for code in codes:
+            kind = KINDS[code]
+            row = {"type": "explanation", "code": code, "severity": kind.severity, "sentence": kind.sentence}
+            sink.write(encode(row | {"means": kind.means, "repair": kind.repair or None, "needs": kind.needs}) + b"\n")
+        return
+    paint = Paint(color, sink.is_terminal)
+    for i, code in enumerate(codes):
+        kind = KINDS[code]
+        text = _explanation_panel(code, kind, paint) if sink.is_terminal else "\n" * (i > 0) + _lines(code, kind, paint)
+        sink.write(text.encode())
+
+
+def _paragraphs(kind: Kind) -> list[str]:
+    repair = f"To repair: {kind.repair}" if kind.repair else ""
+    return [part for part in (kind.sentence, kind.means, repair, needs_of(kind)) if part]
+
+
+def _lines(code: str, kind: Kind, paint: Paint) -> str:
+    lines = [f"{paint(code, bold=True)} ({paint(kind.severity, COLORS[kind.severity])})"]
+    for part in _paragraphs(kind):
+        lines += textwrap.wrap(part, PIPED_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def _explanation_panel(code: str, kind: Kind, paint: Paint) -> str:
+    from rich.console import Group
+    from rich.panel import Panel
+    from rich.text import Text
+
+    color = COLORS[kind.severity]
+    title = Text.assemble((code, "bold"), " (", (kind.severity, color), ")")
+    body = Group(*map(Text, _paragraphs(kind)))
+    return drawn(Panel(body, title=title, title_align="left", border_style=color), paint.is_on)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kseg.decoders.framed import read_framed
-from kseg.decoders.schemas.remote_log_metadata import RECORDS
+from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
 from kseg.errors import KsegError
 from kseg.findings.table import INFO
 from kseg.formats.schema import MessageError
@@ -69,7 +69,7 @@ class RemoteMetadataRule(Rule):
         try:
             for value in record_values(partition.name):
                 try:
-                    record = read_framed(value, RECORDS)
+                    record = read_framed(value, REMOTE_LOG_METADATA)
                 except MessageError:
                     continue  # reported by dump
                 if record.api_key not in (_SEGMENT, _UPDATE):

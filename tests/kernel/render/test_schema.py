@@ -15,7 +15,8 @@ from kernel.encoding import Encoder, mutated, uvarint
 from kernel.rendering import NOT_PLAIN, batch, frames, int64s, message, record, render
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.decoders.framed import type_name
-from kseg.decoders.schemas import cluster_metadata, consumer_offsets, share_group_state, transaction_state
+from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows
 from kseg.kernel.layout.headers import CREATE_TIME
@@ -27,9 +28,9 @@ from kseg.segment.items import records_of
 TESTDATA = Path(__file__).resolve().parents[3] / "testdata"
 CONTEXT = (b'{"type":"batch","position":', b'{"type":"record","position":', b',"topic":"t","partition":0,"offset":')
 COORDINATORS = {
-    "offsets": consumer_offsets,
-    "transaction-log": transaction_state,
-    "share-group-state": share_group_state,
+    "offsets": CONSUMER_OFFSETS,
+    "transaction-log": TRANSACTION_STATE,
+    "share-group-state": SHARE_GROUP_STATE,
 }
 DECODERS = [*COORDINATORS, "cluster-metadata"]
 TRUTHS = [
@@ -102,12 +103,12 @@ def versions(messages):
 def every_message(name, encoder):
     """A key and a value of each record type and version."""
     if name == "cluster-metadata":
-        for api_key, each, version in versions(cluster_metadata.RECORDS):
+        for api_key, each, version in versions(CLUSTER_METADATA):
             yield None, b"\x01" + uvarint(api_key) + uvarint(version) + encoder.message(each, version)
         return
     schemas = COORDINATORS[name]
-    for record_type, each, version in versions(schemas.VALUES):
-        key = struct.pack(">h", record_type) + encoder.message(schemas.KEYS[record_type], record_type)
+    for record_type, each, version in versions(schemas.values):
+        key = struct.pack(">h", record_type) + encoder.message(schemas.keys[record_type], record_type)
         value = struct.pack(">h", version) + encoder.message(each, version)
         yield key, None if encoder.random.random() < 0.1 else value
 
@@ -137,7 +138,7 @@ def test_every_message_is_shown_without_the_decoder(name, context):
         kernel = Kernel(name, context)
         assert kernel.lines(data) == expected(name, contents, data, context)
         # The one exception: a floating-point number. What clients wrote into a group may not be theirs to write.
-        floats = sum("QUOTA" in type_name(each) for each in cluster_metadata.RECORDS.values())
+        floats = sum("QUOTA" in type_name(each) for each in CLUSTER_METADATA.values())
         garbled = sum(b"consumer" in (value or b"") for _key, value in contents)
         assert kernel.left <= (floats if name == "cluster-metadata" else garbled)
 
@@ -177,7 +178,7 @@ def test_any_bytes(name, key, value):
 @pytest.mark.parametrize("name", DECODERS)
 def test_types_and_versions_beyond_the_tables(name, context):
     """Each with a message of the next type, which must not be taken for it."""
-    values = cluster_metadata.RECORDS if name == "cluster-metadata" else COORDINATORS[name].VALUES
+    values = CLUSTER_METADATA if name == "cluster-metadata" else COORDINATORS[name].values
     most = max(each.highest for each in values.values()) + 3
     encoder, contents = Encoder(Random(1)), []
     for record_type in range(max(values) + 3):
@@ -187,7 +188,7 @@ def test_types_and_versions_beyond_the_tables(name, context):
             if name == "cluster-metadata":
                 contents.append((None, b"\x01" + uvarint(record_type) + uvarint(version) + body))
                 continue
-            keys = COORDINATORS[name].KEYS
+            keys = COORDINATORS[name].keys
             known = record_type if record_type in keys else min(keys)
             key = struct.pack(">h", record_type) + encoder.message(keys[known], known)
             contents.append((key, struct.pack(">h", version) + body))

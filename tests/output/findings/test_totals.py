@@ -6,7 +6,7 @@ from contextlib import redirect_stderr
 
 import pytest
 
-from kseg.output.findings.totals import show_totals
+from kseg.output.findings.text import show_totals
 from kseg.output.notices import Color, Notices
 from kseg.verification.report import Report
 

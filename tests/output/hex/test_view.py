@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.rows import Scratch
-from kseg.output.hex.view import HexPrinter
-from kseg.output.paint import Paint, display_width
+from kseg.output.hex_view import HexPrinter
+from kseg.output.terminal import Paint, display_width
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
 from verification.made import message, of_records, plain_record, varint
 from verification.partitions import sealed
@@ -132,7 +132,7 @@ def test_what_a_compressed_batch_holds_is_shown_up_to_a_limit(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A few KiB may hold millions of messages, records or headers."""
-    monkeypatch.setattr("kseg.output.hex.lines.UNPACKED_ENTRIES", 1_000)
+    monkeypatch.setattr("kseg.output.hex_view.UNPACKED_ENTRIES", 1_000)
     if data == "sets":
         inner = message(0, b"") * 2_000
         made = message(1_999, gzip.compress(inner), attributes=1)

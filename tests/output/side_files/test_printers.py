@@ -13,9 +13,7 @@ import pytest
 
 from kseg.errors import PathError
 from kseg.formats.rows import Scratch
-from kseg.output.side_files.json import SideJsonPrinter
-from kseg.output.side_files.printer import SidePrinter, SideStyle
-from kseg.output.side_files.text import SideTextPrinter
+from kseg.output.side_files import SideJsonPrinter, SidePrinter, SideStyle, SideTextPrinter
 from kseg.sidefiles.kinds import side_file
 
 TESTDATA = Path(__file__).resolve().parents[3] / "testdata"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from kseg.dump.unproven_records import UnprovenRecords
 from kseg.formats.rows import Scratch
 from kseg.output.sink import open_sink
-from kseg.output.unproven import UnprovenRecords
 from kseg.recovery.salvage.segment_sources import broken_batches, files_of
 from recovery.damages import Damage, read, write
 from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied

@@ -1,12 +1,13 @@
-"""Schemas of __cluster_metadata and KRaft snapshots: the records by apiKey.
+"""Schemas of __cluster_metadata (KRaft) and __remote_log_metadata (KIP-405): the records by apiKey.
 
-Source: the message definitions of Kafka 4.4.0's metadata module; for the notation see `kseg.formats.schema`.
-6 (AccessControlRecord) and 16 (RemoveFeatureLevelRecord) were dropped after the previews, 13 was never used.
+Source: the message definitions of Kafka 4.4.0; for the notation see `kseg.formats.schema`.
+In __cluster_metadata 6 (AccessControlRecord) and 16 (RemoveFeatureLevelRecord) were dropped after the previews, 13 was
+never used.
 """
 
 from kseg.formats.schema import MessageSchema
 
-RECORDS = {
+CLUSTER_METADATA = {
     0: MessageSchema(
         "RegisterBrokerRecord",
         "brokerId:i32, isMigratingZkBroker:bool(v2+), incarnationId:uuid, brokerEpoch:i64, "
@@ -132,5 +133,32 @@ RECORDS = {
     29: MessageSchema(
         "UnregisterControllerRecord",
         "controllerId:i32",
+    ),
+}
+
+REMOTE_LOG_METADATA = {
+    0: MessageSchema(
+        "RemoteLogSegmentMetadataRecord",
+        "remoteLogSegmentId:{topicIdPartition:{name:str, id:uuid, partition:i32}, id:uuid}, "
+        "startOffset:i64, endOffset:i64, brokerId:i32, maxTimestampMs:i64, eventTimestampMs:i64, "
+        "segmentLeaderEpochs:[]{leaderEpoch:i32, offset:i64}, segmentSizeInBytes:i32, "
+        "customMetadata:bytes?, remoteLogSegmentState:i8, txnIndexEmpty:bool(tag0)",
+    ),
+    1: MessageSchema(
+        "RemoteLogSegmentMetadataUpdateRecord",
+        "remoteLogSegmentId:{topicIdPartition:{name:str, id:uuid, partition:i32}, id:uuid}, brokerId:i32, "
+        "eventTimestampMs:i64, customMetadata:bytes?, remoteLogSegmentState:i8",
+    ),
+    2: MessageSchema(
+        "RemotePartitionDeleteMetadataRecord",
+        "topicIdPartition:{name:str, id:uuid, partition:i32}, brokerId:i32, eventTimestampMs:i64, "
+        "remotePartitionDeleteState:i8",
+    ),
+    3: MessageSchema(
+        "RemoteLogSegmentMetadataSnapshotRecord",
+        "segmentId:uuid, startOffset:i64, endOffset:i64, brokerId:i32, maxTimestampMs:i64, "
+        "eventTimestampMs:i64, segmentLeaderEpochs:[]{leaderEpoch:i32, offset:i64}, "
+        "segmentSizeInBytes:i32, customMetadata:bytes?, remoteLogSegmentState:i8, "
+        "txnIndexEmpty:bool(tag0)",
     ),
 }

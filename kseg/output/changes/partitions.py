@@ -1,4 +1,4 @@
-"""Prints why segments are deleted or kept: a few lines each, or one JSON object each.
+"""Prints what compaction and retention do to a partition and its segments: a few lines, or JSON objects.
 
 Rows are the objects of the JSON form; ``directory`` is a path, ``file`` a name in it.
 """
@@ -10,10 +10,99 @@ from typing import Any
 
 from kseg.formats.json_values import encode, name_value
 from kseg.output.notices import Notices, on_one_line
-from kseg.output.paint import Paint
 from kseg.output.sink import Sink
+from kseg.output.terminal import Paint
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.segment.times import in_other_unit, show_span
+
+MAX_ROUNDS = 10
+"""Later rounds that the text form lists one by one."""
+KINDS = {
+    "superseded": "superseded",
+    "tombstones": "tombstones",
+    "aborted": "of aborted transactions",
+    "markers": "markers",
+    "noKey": "without a key",
+}
+
+
+class CompactionPrinter:
+    """Prints each partition with `show`, and its ``segments`` if requested."""
+
+    def __init__(self, sink: Sink, notices: Notices, as_json: bool) -> None:
+        self._sink, self._notices, self._as_json = sink, notices, as_json
+        self._rows: list[dict[str, Any]] = []
+
+    def show(self, row: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
+        self._rows.append(row)
+        if self._as_json:
+            for found in [*(segments if self._notices.is_verbose else []), row]:
+                self._sink.write(encode({**found, "directory": name_value(found["directory"])}) + b"\n")
+            return
+        for segment in segments:
+            self._notices.detail(f"{row['directory']}: {_of_segment(segment)}")
+        for line in _compacted(row):
+            self._notices.warning(f"{row['directory']}: {line}")
+
+    def total(self) -> None:
+        """Prints the sum of several partitions."""
+        done = [row for row in self._rows if row["rounds"]]
+        if self._as_json or len(done) < 2:
+            return
+        before, after = (sum(row[name] for row in done) for name in ("bytesBefore", "bytesAfter"))
+        records, kept = (sum(row[name] for row in done) for name in ("records", "kept"))
+        self._notices.warning(
+            f"in all {len(done)} partitions: {shown_bytes(before)} -> {shown_bytes(after)}, {records} -> {kept} records"
+        )
+
+
+def _compacted(row: dict[str, Any]) -> list[str]:
+    lines = []
+    if row["rounds"]:
+        rounds = f" in {row['rounds']} rounds" if row["rounds"] > 1 else ""
+        lines.append(
+            f"{shown_bytes(row['bytesBefore'])} -> {shown_bytes(row['bytesAfter'])}, {row['records']} -> {row['kept']} "
+            f"records{rounds}; clean up to offset {row['checkpoint']}{_rate(row)}"
+        )
+        lines.append(
+            f"new files need at most {shown_bytes(row['peakBytes'])} of disk space before old ones are deleted"
+        )
+        gone = [f"{row['gone'][kind]} {text}" for kind, text in KINDS.items() if row["gone"][kind]]
+        if gone:
+            lines.append(f"removed records: {', '.join(gone)}")
+    lines += _of_later(row["laterRounds"], row["oneRoundMemory"])
+    return lines + [f"not cleaned: {stop}" for stop in row["stops"]]
+
+
+def _of_later(later: list[dict[str, int]], memory_bytes: int) -> list[str]:
+    """Returns the known facts about the rounds after the first, which a dry run does not perform."""
+    if not later:
+        return []
+    lines = [
+        f"round {number} would clean offsets {each['dirtyFrom']} to {each['dirtyTo'] - 1}, with {each['keys']} keys"
+        for number, each in enumerate(later, 2)
+    ]
+    if len(lines) > MAX_ROUNDS:
+        lines[MAX_ROUNDS:] = [f"... and {len(lines) - MAX_ROUNDS} rounds more"]
+    return [
+        *lines,
+        "sizes and counts above are those of round 1; those of later rounds depend on its result. With --memory "
+        f"{-(-memory_bytes >> 20)}M one round is enough, and a dry run shows all of it",
+    ]
+
+
+def _of_segment(segment: dict[str, Any]) -> str:
+    sources = ", ".join(map(str, segment["sources"][:8])) + (", ..." if len(segment["sources"]) > 8 else "")
+    return (
+        f"segment {segment['baseOffset']} from {sources}: {shown_bytes(segment['bytesBefore'])} -> "
+        f"{shown_bytes(segment['bytesAfter'])}, {segment['records']} -> {segment['kept']} records"
+    )
+
+
+def _rate(row: dict[str, Any]) -> str:
+    seconds = row.get("seconds", 0.0)
+    return f" ({shown_bytes(round(row['bytesBefore'] / seconds))}/s)" if seconds > 1 else ""
+
 
 COLUMNS = 80
 _SOURCES = {
@@ -63,7 +152,7 @@ class TextRetention(RetentionPrinter):
 
     def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
         self._put(on_one_line(partition["directory"]))
-        for line in _of_partition(partition):
+        for line in _retained(partition):
             self._wrapped(line, "  ", "    ")
         if partition["rolls"]:
             end = partition["logEndOffset"]
@@ -85,7 +174,7 @@ class TextRetention(RetentionPrinter):
         self._sink.write((line + "\n").encode("utf-8", "surrogateescape"))
 
 
-def _of_partition(row: dict[str, Any]) -> list[str]:
+def _retained(row: dict[str, Any]) -> list[str]:
     sources, offsets = row["sources"], (row["logStartOffset"], row["highWatermark"], row["logEndOffset"])
     age = _limit(row["retentionMs"], sources["retention.ms"], lambda ms: f"{ms} ({show_span(ms)})")
     count = plural(row["segments"], "segment", "segments")

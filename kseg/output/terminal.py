@@ -1,11 +1,80 @@
-"""Arranges cells in columns, as many as fit on a line."""
+"""Text for terminals: colors, widths, columns, and drawings by rich, which is imported at the first of them."""
 
+import io
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from kseg.output.paint import Paint, display_width
+import click
+
 from kseg.output.sink import Sink
+
+
+class Paint:
+    """Colors text. ``color``: auto, always or never; auto depends on NO_COLOR and the terminal."""
+
+    def __init__(self, color: str = "auto", is_terminal: bool = False) -> None:
+        wanted = color == "auto" and is_terminal and not os.environ.get("NO_COLOR")
+        self.is_on = color == "always" or wanted
+
+    def __call__(self, text: str, color: str | None = None, bold: bool = False) -> str:
+        if not self.is_on or not text:
+            return text
+        return click.style(text, fg=color, bold=bold or None)
+
+
+def display_width(text: str) -> int:
+    """Returns the number of terminal columns of printable text: two for wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def clipped(text: str, width: int) -> str:
+    """Returns the text, or its start and an ellipsis if it is wider than ``width`` columns."""
+    if display_width(text) <= width:
+        return text
+    taken = 0
+    for at, char in enumerate(text):
+        taken += _char_width(char)
+        if taken > width - 1:
+            return text[:at] + "…"
+    return text
+
+
+def _char_width(char: str) -> int:
+    import unicodedata
+
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+MAX_COLUMNS = 120
+"""Largest readable width."""
+
+
+def drawn(renderable: Any, is_colored: bool, width: int | None = None) -> str:
+    """Returns the lines of a renderable. Text in it is not markup.
+
+    ``width`` in columns; None means that of standard output.
+    """
+    import shutil
+
+    from rich.console import Console
+
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=min(width or shutil.get_terminal_size().columns, MAX_COLUMNS),
+        force_terminal=True,
+        color_system="standard" if is_colored else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(renderable, markup=False, emoji=False)
+    return "".join(line.rstrip() + "\n" for line in stream.getvalue().splitlines())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""The bytes of segments, field by field (`kseg dump --hex`)."""

@@ -1,0 +1,450 @@
+"""Prints side files: as text, .index, .timeindex, .txnindex and .snapshot as kafka-dump-log.sh 4.4.0 does; or as JSON.
+
+No file is created: if a .log or .index that kafka-dump-log needs is missing, a line reports it and entries are printed
+unchecked. If that tool would fail with an exception, printing continues: a rejected entry of a .txnindex is a damage
+line, an index entry without a batch a mismatch with offset -1.
+
+JSON has one object for each entry, named after the file's kind, and one for each problem:
+``{"type":"damage","code","file","position","length","message"}`` as in a dump of segments; for an index entry that
+differs from the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestamp`` and ``logTimestamp``
+(``previousTimestamp`` if it contradicts the entry before it). Zeros at an index's end are not entries.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from kseg.errors import PathError
+from kseg.formats.json_values import bytes_value, encode
+from kseg.formats.rows import Scratch, Sliceable
+from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
+from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
+from kseg.output.kafka_text import as_java_writes, printable
+from kseg.output.sink import Sink
+from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
+from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
+from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
+from kseg.sidefiles.problems import SideFileProblem, problems_of
+from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
+from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+from kseg.sidefiles.transaction_index import TransactionIndex
+from kseg.stores.source import Source, open_source
+from kseg.stores.unreadable import named
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class SideStyle:
+    """``verify_only``: check indexes, print no entries; ``sanity_check``: only the checks of TimeIndex and OffsetIndex.
+
+    ``max_message_bytes``: largest size of a batch at an index entry's position; ``escape``: escape control characters.
+    """
+
+    verify_only: bool = False
+    sanity_check: bool = False
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    escape: bool = False
+
+
+class SidePrinter:
+    """Base class: call `dump` for each file, then `report` for kafka-dump-log's report at the end.
+
+    ``warn`` receives lines for standard error. ``errors`` counts damage, and entries that mislead readers.
+    ``shows_unused``: an index of zeros only has one entry, as in kafka-dump-log.
+    """
+
+    shows_unused = True
+
+    def __init__(self, sink: Sink, style: SideStyle, scratch: Scratch, warn: Callable[[str], None]) -> None:
+        self.sink = sink
+        self.style = style
+        self.scratch = scratch
+        self.warn = warn
+        self.errors = 0
+
+    def dump(self, file: SideFile) -> None:
+        """Prints one file. Raises PathError if it cannot be opened."""
+        with open_source(file.path) as source:
+            self.begin(file)
+            is_index = file.kind in INDEX_SUFFIXES
+            end = source.end_of_data() if is_index else 0
+            if end > MAX_INDEX_BYTES:
+                self._fail(f"{file.path}: has {source.size} bytes, more than any index: its entries are not shown")
+            elif file.kind == INDEX:
+                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset, end))
+            elif file.kind == TIME_INDEX:
+                self._time_index(file, TimeIndex(source.buffer, file.base_offset, end))
+            elif file.kind == TRANSACTION_INDEX:
+                self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, end))
+            else:
+                self.rest(file, source.buffer)
+            if source.current_size() < source.size:
+                self._fail(f"{file.path}: the file shrank while it was read")
+            source.look_for_unreadable()
+            if source.unreadable:
+                self._fail(f"{file.path}: {named(source.unreadable)}, and are printed as zeros")
+
+    def _fail(self, text: str) -> None:
+        """Reports that a file could not be printed completely."""
+        self.errors += 1
+        self.warn(text)
+
+    def begin(self, file: SideFile) -> None:
+        """Called before a file's entries."""
+
+    def report(self) -> list[str]:
+        """Returns lines for standard error at the end of a run."""
+        return []
+
+    def empty_index(self, file: SideFile) -> None:
+        raise NotImplementedError
+
+    def sanity(self, file: SideFile, problem: str | None) -> None:
+        raise NotImplementedError
+
+    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
+        raise NotImplementedError
+
+    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
+        raise NotImplementedError
+
+    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
+        raise NotImplementedError
+
+    def _transaction_index(self, file: SideFile, index: TransactionIndex) -> None:
+        for item in index.items():
+            self.item(file, item)
+
+    def rest(self, file: SideFile, buffer: Sliceable) -> None:
+        """Prints entries and problems of a file other than an index."""
+        for item in read_items(file.kind, buffer, file.base_offset):
+            self.item(file, item)
+
+    def item(self, file: SideFile, item: Any) -> None:
+        raise NotImplementedError
+
+    def _offset_index(self, file: SideFile, index: OffsetIndex) -> None:
+        if not index.capacity:
+            self.empty_index(file)
+        elif self.style.sanity_check:
+            self._sanity(file, index)
+            return
+        else:
+            with self._log_beside(file) as log:
+                checked = (
+                    check_offset_index(index, log, self.style.max_message_bytes)
+                    if log
+                    else ((entry, None) for entry in index.as_kafka_lists())
+                )
+                for i, (entry, mismatch) in enumerate(self._shown(index, checked)):
+                    self.errors += i < len(index) and mismatch is not None and mismatch.misleads
+                    self.offset_entry(file, i, entry, mismatch)
+        self._problems(file, index)
+
+    def _time_index(self, file: SideFile, index: TimeIndex) -> None:
+        if self.style.sanity_check:
+            self._sanity(file, index)
+            return
+        with self._log_beside(file) as log, self._index_beside(file) as offsets:
+            checked = (
+                check_time_index(index, offsets, log)
+                if log and offsets is not None
+                else ((entry, []) for entry in index.as_kafka_lists())
+            )
+            for i, (entry, mismatches) in enumerate(self._shown(index, checked)):
+                self.errors += i < len(index) and any(_misleads(mismatch) for mismatch in mismatches)
+                self.time_entry(file, i, entry, mismatches)
+            if log and log.steps_left <= 0:
+                self.warn(f"{file.path}: its entries are not in order; some were not checked")
+        self._problems(file, index)
+
+    def _shown(self, index: OffsetIndex | TimeIndex, checked: Iterator[C]) -> Iterator[C]:
+        return checked if self.shows_unused else islice(checked, len(index))
+
+    def _sanity(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+        problem = index.sanity_problem()
+        self.errors += problem is not None
+        self.sanity(file, problem)
+
+    def _problems(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+        for item in index.items():
+            if isinstance(item, SideFileProblem):
+                self.errors += item.is_damage
+                self.index_problem(file, item)
+
+    @contextmanager
+    def _log_beside(self, file: SideFile) -> Iterator[IndexedLog | None]:
+        with self._beside(file, LOG) as source:
+            yield None if source is None else IndexedLog(source.buffer, self.scratch)
+
+    @contextmanager
+    def _index_beside(self, file: SideFile) -> Iterator[OffsetIndex | None]:
+        with self._beside(file, INDEX) as source:
+            yield None if source is None else OffsetIndex(source.buffer, file.base_offset, source.end_of_data())
+
+    @contextmanager
+    def _beside(self, file: SideFile, suffix: str) -> Iterator[Source | None]:
+        if file.is_remote_copy:
+            yield None
+            return
+        path = file.beside(suffix)
+        try:
+            source = open_source(path)
+        except PathError as error:
+            self.warn(f"{error}; the entries of {os.path.basename(file.path)} are not checked against it")
+            yield None
+            return
+        with source:
+            yield source
+
+
+def _misleads(mismatch: TimeMismatch) -> bool:
+    """Whether a search by time would miss records because of the mismatch."""
+    if mismatch.code == "timestamp-mismatch":
+        return mismatch.indexed < mismatch.logged
+    return mismatch.code == "timestamp-out-of-order"
+
+
+def camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
+
+
+def fields(entry: Any) -> dict[str, Any]:
+    """Returns every field of an entry in order, except those that its version lacks."""
+    if isinstance(entry, ProducerStateEntry):
+        return _producer_fields(entry)
+    foreign = entry.foreign_fields() if hasattr(entry, "foreign_fields") else set()
+    return {camel_case(name): value for name, value in entry._asdict().items() if name not in foreign}
+
+
+def _producer_fields(entry: ProducerStateEntry) -> dict[str, Any]:
+    """Returns kafka-dump-log's fields in its order; None for unset ones, and for those of a batch if none is known."""
+    batch = {
+        "firstSequence": entry.first_sequence,
+        "lastSequence": entry.last_sequence,
+        "lastOffset": entry.last_offset,
+        "offsetDelta": entry.offset_delta,
+        "timestamp": entry.timestamp,
+    }
+    return {
+        "producerId": entry.producer_id,
+        "producerEpoch": entry.producer_epoch,
+        "coordinatorEpoch": entry.coordinator_epoch,
+        "currentTxnFirstOffset": entry.current_txn_first_offset if entry.current_txn_first_offset >= 0 else None,
+        "lastTimestamp": entry.timestamp,
+    } | (batch if entry.has_batch else dict.fromkeys(batch))
+
+
+SHOWN_PROBLEMS = 3
+"""Up to this number, problems of a kind and file are listed; the others are counted."""
+
+
+class SideTextPrinter(SidePrinter):
+    """Prints side files as text."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._offset_mismatches: dict[str, dict[int, int]] = {}
+        self._time_mismatches: dict[str, dict[str, list[TimeMismatch]]] = {}
+        self._counts: dict[str, int] = {}
+
+    def dump(self, file: SideFile) -> None:
+        self._counts = {}
+        super().dump(file)
+        for code, count in self._counts.items():
+            if count > SHOWN_PROBLEMS:
+                self.warn(f"{file.path}: {code} {count - SHOWN_PROBLEMS} more times")
+
+    def begin(self, file: SideFile) -> None:
+        self._put(f"Dumping {as_java_writes(file.path)}")
+
+    def empty_index(self, file: SideFile) -> None:
+        self._put(f"{as_java_writes(file.path)} is empty.")
+
+    def sanity(self, file: SideFile, problem: str | None) -> None:
+        outcome = f"failed sanity check: {problem}." if problem else "passed sanity check."
+        self._put(f"{as_java_writes(file.path)} {outcome}")
+
+    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
+        if mismatch:
+            self._offset_mismatches.setdefault(file.path, {})[mismatch.index_offset] = mismatch.log_offset
+        if not self.style.verify_only:
+            self.sink.write(b"offset: %d position: %d\n" % entry)
+
+    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
+        for mismatch in mismatches:
+            self._time_mismatches.setdefault(mismatch.code, {}).setdefault(file.path, []).append(mismatch)
+        if not self.style.verify_only:
+            self.sink.write(b"timestamp: %d offset: %d\n" % entry)
+
+    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
+        if not problem.is_damage:
+            return
+        count = self._counts[problem.code] = self._counts.get(problem.code, 0) + 1
+        if count <= SHOWN_PROBLEMS:
+            self.warn(f"{file.path}: {problem.code} at position {problem.position}: {problem.message}")
+
+    def rest(self, file: SideFile, buffer: Sliceable) -> None:
+        if file.kind == SNAPSHOT:
+            self._snapshot(file, ProducerSnapshot(buffer))
+            return
+        if file.kind == ".kafka_cleanshutdown" and not len(buffer):
+            self.empty_index(file)
+            return
+        super().rest(file, buffer)
+
+    def item(self, file: SideFile, item: Any) -> None:
+        if isinstance(item, SideFileProblem):
+            self._problem(file, item)
+        else:
+            self._put(" ".join(f"{name}: {_shown(value)}" for name, value in fields(item).items()))
+
+    def _problem(self, file: SideFile, problem: SideFileProblem) -> None:
+        self.errors += problem.is_damage
+        self._damage_line(problem)
+        self.warn(f"{file.path}: {problem.message}")
+
+    def _damage_line(self, problem: SideFileProblem) -> None:
+        self._put(f"| damage: {problem.code} position: {problem.position} length: {problem.length}")
+
+    def _transaction_index(self, file: SideFile, index: TransactionIndex) -> None:
+        size = index.LAYOUT.size
+        for i, entry in enumerate(index):
+            shown = fields(entry) | {"version": entry.version_as_kafka_reads_it}
+            if shown["version"] > 0:  # kafka-dump-log ends here
+                self._damage_line(SideFileProblem("unknown-version", i * size, size, ""))
+            else:
+                self._put(" ".join(f"{name}: {value}" for name, value in shown.items()))
+        self._warn_problems(file, index.items())
+
+    def _snapshot(self, file: SideFile, snapshot: ProducerSnapshot) -> None:
+        refusal = snapshot.kafka_refusal()
+        if refusal:
+            self.errors += 1
+            self.warn(f"{file.path}: {refusal}")
+            return
+        self._warn_problems(file, snapshot.problems())
+        for entry in snapshot:
+            self._put(_producer_line(entry))
+
+    def _warn_problems(self, file: SideFile, items: Iterable[Any]) -> None:
+        """Reports problems that kafka-dump-log ignores."""
+        for problem in problems_of(items):
+            self.errors += problem.is_damage
+            self.index_problem(file, problem)
+
+    def _put(self, line: str) -> None:
+        data = printable(line) if self.style.escape else os.fsencode(line)
+        self.sink.write(data + b"\n")
+
+    def report(self) -> list[str]:
+        """Returns kafka-dump-log's final report, with files in dump order."""
+        found = []
+        for path, offsets in self._offset_mismatches.items():
+            found.append(f"Mismatches in :{_absolute(path)}")
+            found += [f"  Index offset: {i}, log offset: {offsets[i]}" for i in sorted(offsets, reverse=True)]
+        for code, heading, line in _TIME_REPORTS:
+            for path, mismatches in self._time_mismatches.get(code, {}).items():
+                found.append(f"{heading} in :{_absolute(path)}")
+                found += [line % (mismatch.indexed, mismatch.logged) for mismatch in mismatches]
+        return found
+
+
+_TIME_REPORTS = (
+    ("timestamp-mismatch", "Found timestamp mismatch", "  Index timestamp: %d, log timestamp: %d"),
+    (
+        "timestamp-out-of-order",
+        "Found out of order timestamp",
+        "  Index timestamp: %d, Previously indexed timestamp: %d",
+    ),
+    ("offset-not-found", "The following indexed offsets are not found", "Indexed offset: %d, found log offset: %d"),
+)
+
+
+def _absolute(path: str) -> str:
+    """Returns File.getAbsolutePath: the path with the working directory prepended, otherwise unchanged."""
+    path = as_java_writes(path)
+    return path if path.startswith("/") else os.path.join(os.getcwd(), path)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return "null" if value is None else str(value)
+
+
+def _optional_long(number: int) -> str:
+    return f"OptionalLong[{number}]" if number >= 0 else "OptionalLong.empty"
+
+
+def _producer_line(entry: ProducerStateEntry) -> str:
+    shown = fields(entry) | {"currentTxnFirstOffset": _optional_long(entry.current_txn_first_offset)}
+    return " ".join(f"{name}: {value}" for name, value in shown.items() if value is not None)
+
+
+_TIME_KEYS = {
+    "timestamp-mismatch": ("indexTimestamp", "logTimestamp"),
+    "timestamp-out-of-order": ("indexTimestamp", "previousTimestamp"),
+    "offset-not-found": ("indexOffset", "logOffset"),
+}
+
+
+class SideJsonPrinter(SidePrinter):
+    """Prints side files as JSON Lines."""
+
+    shows_unused = False
+
+    def empty_index(self, file: SideFile) -> None:
+        """Does nothing: an empty file has no entries."""
+
+    def sanity(self, file: SideFile, problem: str | None) -> None:
+        self._put({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})
+
+    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
+        self._entry(file, entry)
+        if mismatch:
+            size = OffsetIndex.LAYOUT.size
+            message = f"the batch at position {entry.position} ends at offset {mismatch.log_offset}"
+            problem = SideFileProblem("index-mismatch", i * size, size, message)
+            self._damage(file, problem, {"indexOffset": mismatch.index_offset, "logOffset": mismatch.log_offset})
+
+    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
+        self._entry(file, entry)
+        for mismatch in mismatches:
+            size = TimeIndex.LAYOUT.size
+            keys = dict(zip(_TIME_KEYS[mismatch.code], mismatch[1:], strict=True))
+            message = (
+                f"entry {entry.timestamp} of offset {entry.offset}: {mismatch.indexed} and {mismatch.logged} disagree"
+            )
+            self._damage(file, SideFileProblem(mismatch.code, i * size, size, message), keys)
+
+    def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
+        if problem.is_damage:
+            self._damage(file, problem)
+
+    def item(self, file: SideFile, item: Any) -> None:
+        if isinstance(item, SideFileProblem):
+            self.errors += item.is_damage
+            self.index_problem(file, item)
+        else:
+            self._put({"type": ENTRY_NAMES[file.kind], "file": file.path} | fields(item))
+
+    def _entry(self, file: SideFile, entry: OffsetIndexEntry | TimeIndexEntry) -> None:
+        if not self.style.verify_only:
+            self.item(file, entry)
+
+    def _damage(self, file: SideFile, problem: SideFileProblem, keys: dict[str, int] | None = None) -> None:
+        found = {
+            "type": "damage", "code": problem.code, "file": file.path, "position": problem.position,
+            "length": problem.length, "message": problem.message,
+        }  # fmt: skip
+        self._put(found | (keys or {}))
+
+    def _put(self, found: dict[str, Any]) -> None:
+        name = bytes_value(os.fsencode(found["file"]))
+        self.sink.write(encode(found | {"file": name}) + b"\n")

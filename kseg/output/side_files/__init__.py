@@ -1,1 +1,0 @@
-"""Prints side files as kafka-dump-log.sh does, and as JSON Lines."""

@@ -39,7 +39,7 @@ LOOSE = {"errors", "limits", "positioned", "quantities", "signals"}
 RICH_FOLDER = "output"
 
 # What commands hand to `output` to be shown: plain rows, and the table that tells what they mean.
-SHOWN = ("kseg.verification.replicas.comparison", "kseg.findings.table", "kseg.verification.report")
+SHOWN = ("kseg.findings.table", "kseg.verification.report")
 LAZY = {
     "crc32c", "zstandard", "lz4", "snappy", "pyarrow", "pyspark", "pandas", "polars", "duckdb", "fsspec",
     "cryptography", "requests",

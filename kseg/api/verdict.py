@@ -13,10 +13,8 @@ from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
 from kseg.quantities import shell_line
 from kseg.stores.remote.keys import RemoteChoice
-from kseg.verification.check import LEVELS
-from kseg.verification.options import VerifyOptions
-from kseg.verification.replicas.comparison import Comparison
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import Comparison, Finding, Report
+from kseg.verification.run import LEVELS, VerifyOptions
 from kseg.verification.run import verify as check
 
 

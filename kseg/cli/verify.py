@@ -35,9 +35,7 @@ from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
-from kseg.verification.check import LEVELS
-from kseg.verification.options import VerifyOptions
-from kseg.verification.run import verify
+from kseg.verification.run import LEVELS, VerifyOptions, verify
 
 
 @click.command("verify", cls=Command)
@@ -144,7 +142,7 @@ def command(
     if options.manifest:
         if topics:
             raise click.UsageError("--manifest covers whole paths: name partitions instead of --topic")
-        from kseg.verification.manifest.manifest_option import check_manifest_path
+        from kseg.verification.manifest import check_manifest_path
 
         try:
             check_manifest_path(options.manifest, options.paths)

@@ -36,7 +36,7 @@ from kseg.stores.regular_files import open_regular
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verification.replicas.comparison import Comparison
+    from kseg.verification.report import Comparison
 
 
 # The strip of a partition: its segments to scale, with their known offsets and times.

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 from kseg.errors import KsegError
 from kseg.spark.session import reason_of
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
+from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task, judge_task
+from kseg.verification.partition import Advance, CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import Advance, CheckSettings
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -90,7 +90,7 @@ def collected(spark: Any, make_rdd: Callable[[Any], Any], watch: Callable[[], No
 
 
 def judging(spark: Any) -> PartitionChecker:
-    """Returns the function with which `kseg.verification.path_check.judge_path` verifies partitions on Spark."""
+    """Returns the function with which `kseg.verification.run.judge_path` verifies partitions on Spark."""
 
     def check_partitions(
         tasks: list[Task], settings: CheckSettings, report: Report, progress: Advance

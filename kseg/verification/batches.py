@@ -1,6 +1,7 @@
 """Checks the bytes of segments and the offsets of batches: damage, checksums, records, order, gaps."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from bisect import bisect_left
+from typing import NamedTuple
 
 from kseg.findings.table import DECISION, ERROR, INFO, severity_of
 from kseg.formats import message_set, record_batch, v07
@@ -30,6 +31,7 @@ from kseg.kernel.layout.rows import (
     BATCH_STATE,
     BATCH_WIDTH,
     CRC_RIGHT,
+    RECORDS_RIGHT,
 )
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.checksums import crc32, crc32c
@@ -39,14 +41,111 @@ from kseg.quantities import plural
 from kseg.segment.items import Damage
 from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
 from kseg.segment.times import DAY_MS, in_other_unit, is_in_seconds, show_span, show_time
-from kseg.verification.compaction import is_scattered
-from kseg.verification.gaps import TRUNCATED, Gap, Gaps
-from kseg.verification.good_offsets import GoodOffsets
+from kseg.verification.gaps import TRUNCATED, Gap, Gaps, is_scattered
+from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, SHOWN_PER_FILE, Details
-from kseg.verification.rule import Rule
 
-if TYPE_CHECKING:
-    from kseg.verification.partition import CheckedSegment, Partition
+# Finds the last good offset before a problem and the next one after it, for consumers to seek to.
+
+
+class GoodOffsets:
+    """Reads the headers of a partition and completes the details of findings.
+
+    A batch is good if its checksum is right and no problem of its records is an error. This is known when the next
+    headers arrive.
+    """
+
+    def __init__(self, level: int) -> None:
+        self._right = CRC_RIGHT | RECORDS_RIGHT if level == DEEP else CRC_RIGHT
+        self._last: int | None = None
+        self._positions: list[int] = []
+        self._offsets: list[tuple[int, int]] = []
+        """Positions, first and last offsets of the latest headers, without batches with a wrong checksum."""
+        self._merged: HeaderRows | None = None
+        self._merged_end = 0
+        self._bad: set[int] = set()
+        self._pending: list[tuple[int, Details]] = []
+        self._waiting: list[Details] = []
+
+    def request(self, position: int, details: Details) -> None:
+        """Adds ``lastGoodOffset`` and ``nextGoodOffset`` for a position in or after the latest headers.
+
+        They are null until they are known.
+        """
+        self._split(position)
+        details["lastGoodOffset"] = details["nextGoodOffset"] = None
+        self._pending.append((position, details))
+
+    def mark_bad(self, position: int) -> None:
+        """Marks the batch at a position as bad: its records are unreadable under a right checksum."""
+        self._split(position)
+        self._bad.add(position)
+
+    def is_waiting(self, details: Details) -> bool:
+        """Whether these details lack the next good offset, after `complete`."""
+        return any(each is details for each in self._waiting)
+
+    @property
+    def are_waiting(self) -> bool:
+        """Whether any details lack the next good offset."""
+        return bool(self._waiting)
+
+    def take(self, headers: HeaderRows) -> None:
+        """Takes the next headers. If all batches are good, they are kept as one range until one of them is needed."""
+        self.complete()
+        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        states = set(rows[BATCH_STATE:end:BATCH_WIDTH].tolist())
+        if all(state & self._right == self._right for state in states):
+            last = rows[end - BATCH_WIDTH : end]
+            self._positions = [rows[BATCH_POSITION]]
+            self._offsets = [(rows[BATCH_FIRST_OFFSET], last[BATCH_LAST_OFFSET])]
+            self._merged, self._merged_end = headers, last[BATCH_POSITION] + last[BATCH_SIZE]
+        else:
+            self._keep_batches(headers)
+
+    def _keep_batches(self, headers: HeaderRows) -> None:
+        rows = headers.rows
+        valid = [at for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH) if rows[at + BATCH_STATE] & CRC_RIGHT]
+        self._positions = [rows[at + BATCH_POSITION] for at in valid]
+        self._offsets = [(rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET]) for at in valid]
+        self._merged = None
+
+    def _split(self, position: int) -> None:
+        """Splits a range of headers into its batches, if one of them is needed."""
+        if self._merged is not None and self._positions[0] <= position < self._merged_end:
+            self._keep_batches(self._merged)
+
+    def complete(self) -> None:
+        """Completes the details for the headers so far; also at the end of a segment."""
+        good = [
+            (position, *offsets)
+            for position, offsets in zip(self._positions, self._offsets, strict=True)
+            if position not in self._bad
+        ]
+        if good:
+            self._complete_waiting(_first(*good[0][1:]))
+        for position, details in self._pending:
+            behind = bisect_left(good, (position,))
+            details["lastGoodOffset"] = good[behind - 1][2] if behind else self._last
+            if behind < len(good):
+                details["nextGoodOffset"] = _first(*good[behind][1:])
+            else:
+                self._waiting.append(details)
+        if good:
+            self._last = good[-1][2]
+        self._positions, self._offsets, self._merged = [], [], None
+        self._bad.clear()
+        self._pending.clear()
+
+    def _complete_waiting(self, offset: int) -> None:
+        for details in self._waiting:
+            details["nextGoodOffset"] = offset
+        self._waiting.clear()
+
+
+def _first(first: int, last: int) -> int:
+    """Returns the first offset of a batch; the last one for a compressed message that was not decompressed."""
+    return first if first >= 0 else last
 
 
 # Header fields of a batch with a problem, for the details of findings.
@@ -134,7 +233,7 @@ class _Found(NamedTuple):
 class BatchRule(Rule):
     """Follows the batches of a partition from its first segment to its last."""
 
-    def __init__(self, partition: "Partition") -> None:
+    def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
         self._chain = chain.Chain()  # until a segment begins
         self._events = partition.buffers.int64s("chain events", EVENT_LIMIT * EVENT_WIDTH)
@@ -150,7 +249,7 @@ class BatchRule(Rule):
         self._postponed: list[tuple[CheckedSegment, _Found, str]] = []
         """Findings at the end of a segment that need an offset of the next one."""
 
-    def begin(self, segment: "CheckedSegment") -> None:
+    def begin(self, segment: CheckedSegment) -> None:
         base, is_07 = segment.base_offset, segment.file.is_07
         latest_ms = self.partition.now_ms + FUTURE_MS
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
@@ -160,7 +259,7 @@ class BatchRule(Rule):
             self._compare_with_previous(segment, base, self._last_offset)
         self._was_damaged = self._overlaps = False
 
-    def _compare_with_previous(self, segment: "CheckedSegment", base: int, last: int) -> None:
+    def _compare_with_previous(self, segment: CheckedSegment, base: int, last: int) -> None:
         """Compares ``last``, the end of the previous segment, with the base of this one."""
         if base <= last:
             if not self._overlaps:
@@ -172,7 +271,7 @@ class BatchRule(Rule):
             code = TRUNCATED if self._was_damaged else None
             self._gaps.add(Gap(segment.path, 0, last + 1, base - 1, code))
 
-    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         self._good.take(headers)
         records = self._chain.records
         if chain.follow(headers.rows, headers.count, self._chain):
@@ -188,7 +287,7 @@ class BatchRule(Rule):
         if self._chain.sparse and segment.file.kind == LOG:
             self.partition.holds_gaps = True
 
-    def _overlap(self, segment: "CheckedSegment", headers: HeaderRows, base: int) -> None:
+    def _overlap(self, segment: CheckedSegment, headers: HeaderRows, base: int) -> None:
         """Reports the first batch that reaches into the next segment, which begins at ``base``."""
         if self._overlaps:
             return
@@ -202,9 +301,7 @@ class BatchRule(Rule):
                 self._found.append(_Found(position, size, "segments-overlap", offset, text, details=details))
                 return
 
-    def _event(
-        self, segment: "CheckedSegment", headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int
-    ) -> None:
+    def _event(self, segment: CheckedSegment, headers: HeaderRows, kind: int, row: int, a: int, b: int, c: int) -> None:
         self._shown[kind] += 1
         rows, at = headers.rows, row * BATCH_WIDTH
         position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
@@ -275,7 +372,7 @@ class BatchRule(Rule):
             return "gap-control"
         return None
 
-    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
+    def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._chain.is_after_damage = True
         self._was_damaged = True
         if sum(found.code == damage.code for found in self._found[-SHOWN_PER_FILE:]) >= SHOWN_PER_FILE:
@@ -287,7 +384,7 @@ class BatchRule(Rule):
         found = _Found(damage.position, damage.length, damage.code, None, text, self._valid, details=details)
         self._found.append(found)
 
-    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
+    def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
         self._chain.records -= problem.unread
         if severity_of(problem.code) == ERROR:
             self._good.mark_bad(problem.position)
@@ -301,7 +398,7 @@ class BatchRule(Rule):
         found = _Found(problem.position, problem.size, problem.code, problem.offset, problem.message, details=details)
         self._found.append(found)
 
-    def _facts(self, segment: "CheckedSegment", position: int, size: int) -> Details:
+    def _facts(self, segment: CheckedSegment, position: int, size: int) -> Details:
         if segment.source is None:
             return {}
         source = segment.source
@@ -315,13 +412,13 @@ class BatchRule(Rule):
             self._add(segment, found, text)
         self._postponed.clear()
 
-    def _add(self, segment: "CheckedSegment", found: _Found, text: str) -> None:
+    def _add(self, segment: CheckedSegment, found: _Found, text: str) -> None:
         self.report.add(
             found.code, segment.path, text, found.position, found.length, found.offset, details=found.details,
             needs=found.needs,
         )  # fmt: skip
 
-    def end(self, segment: "CheckedSegment") -> None:
+    def end(self, segment: CheckedSegment) -> None:
         state, total = self._chain, self._valid
         self._good.complete()
         if not self._good.are_waiting:
@@ -363,7 +460,7 @@ class BatchRule(Rule):
     def _reach(self, last: int) -> None:
         self._last_offset = last if self._last_offset is None else max(self._last_offset, last)
 
-    def unread(self, segment: "CheckedSegment") -> None:
+    def unread(self, segment: CheckedSegment) -> None:
         # Its offsets are unknown, so none count as missing.
         self._reach((segment.base_behind or 0) - 1)
         self._was_damaged = True

@@ -1,7 +1,7 @@
 """Collects facts about a whole partition while it is checked: sizes, formats, codecs, times, and the backlog of the log
 cleaner."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.backlog import backlog_of
@@ -12,16 +12,13 @@ from kseg.kernel.state.forms import CODECS, FORMS_WIDTH, count_forms
 from kseg.segment.items import Damage
 from kseg.segment.summary import FORMATS
 from kseg.segment.survey import QUICK, BatchProblem, HeaderRows
-from kseg.verification.rule import Rule
-
-if TYPE_CHECKING:
-    from kseg.verification.partition import CheckedSegment, Partition
+from kseg.verification.partition import CheckedSegment, Partition, Rule
 
 
 class Census(Rule):
     """`as_object` returns the facts for JSON, with those fields of ``dump --summary`` that verification knows."""
 
-    def __init__(self, partition: "Partition") -> None:
+    def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
         self._forms = int64s(FORMS_WIDTH)
         self._damaged_bytes = 0
@@ -29,18 +26,18 @@ class Census(Rule):
         totals = self.report.totals
         self._before = totals.errors, totals.warnings
 
-    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         count_forms(headers.rows, headers.count, segment.file.is_07, self._forms)
 
-    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
+    def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._damaged_bytes += damage.length
         self._block(segment, damage.code)
 
-    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
+    def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
         if problem.code == "undecodable-records":
             self._block(segment, problem.code)
 
-    def _block(self, segment: "CheckedSegment", code: str) -> None:
+    def _block(self, segment: CheckedSegment, code: str) -> None:
         if not segment.is_last and not self._blocked:
             self._blocked = f"{code} in {segment.file.name}"
 

@@ -1,16 +1,263 @@
-"""Classifies missing offsets of a partition: lost, removed by a salvage, or removed by the log cleaner."""
+"""Classifies missing offsets of a partition: lost, removed by a salvage, or by the log cleaner, and what stops it."""
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from enum import Enum
+from itertools import pairwise
+from typing import NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
-from kseg.segment.survey import DEEP
-from kseg.verification.compaction import GapCause, cause_of_gaps, lost_segments, reach_in
-from kseg.verification.outlook import outlook_of
+from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
+from kseg.kernel.layout.headers import CONTROL
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    NULL_KEYS,
+)
+from kseg.segment.batches import Batch
+from kseg.segment.cleaner_reach import cleaner_reach
+from kseg.segment.files import segment_stem
+from kseg.segment.items import Damage
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
+from kseg.stores import trees
+from kseg.stores.archives.forms import PACKED_SUFFIXES
+from kseg.stores.source import open_source
+from kseg.verification.partition import CheckedSegment, Partition, Rule
 
-if TYPE_CHECKING:
-    from kseg.verification.partition import Partition
+# Finds batches of a compacted partition that stop the log cleaner, or make it remove too much.
+#
+# The active segment is never cleaned, so it is not checked. Sources: Cleaner, LogCleaner and MemoryRecords.filterTo
+# of Kafka 4.3.1.
+
+_FIRST_OF_SEGMENT = {
+    "cleaner-hides-damage": "the first batch of this segment with a wrong checksum: the cleaner gives it a valid one",
+    "record-without-key": "the first batch of this segment with a record that has no key",
+}
+
+
+class CleanerRule(Rule):
+    """Checks a partition if the topic's policy, its name or the cleaner's checkpoint shows that it is compacted."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        self._is_cleaned = bool(partition.broker.is_compacted) or partition.broker.cleaner_offset is not None
+        self._reported: set[str] = set()
+        """Codes reported for the current segment."""
+        self._is_blocked = False
+
+    def begin(self, segment: CheckedSegment) -> None:
+        self._reported.clear()
+
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
+        if not self._is_cleaned or segment.is_last or not (segment.is_damaged or self.partition.level == DEEP):
+            return
+        states = headers.rows[BATCH_STATE : headers.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        for i, state in enumerate(states):
+            at = i * BATCH_WIDTH
+            if not state & CRC_RIGHT:
+                self._add("cleaner-hides-damage", segment, headers.rows, at)
+            elif state & NULL_KEYS and not headers.rows[at + BATCH_ATTRIBUTES] & CONTROL:
+                self._add("record-without-key", segment, headers.rows, at)
+
+    def _add(self, code: str, segment: CheckedSegment, rows: memoryview, at: int) -> None:
+        """Reports one finding per segment and code, at the first batch; the others are only counted."""
+        if code in self._reported:
+            self.report.more(code, segment.path, 1)
+        else:
+            self._reported.add(code)
+            offset = (
+                rows[at + BATCH_FIRST_OFFSET] if rows[at + BATCH_FIRST_OFFSET] >= 0 else rows[at + BATCH_LAST_OFFSET]
+            )
+            place = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], offset
+            self.report.add(code, segment.path, _FIRST_OF_SEGMENT[code], *place)
+
+    def damage(self, segment: CheckedSegment, damage: Damage) -> None:
+        self._block(segment, damage.position, f"{damage.code} at byte {damage.position}")
+
+    def problem(self, segment: CheckedSegment, problem: BatchProblem) -> None:
+        if problem.code == "undecodable-records":
+            self._block(segment, problem.position, f"{problem.code} in the batch at byte {problem.position}")
+
+    def _block(self, segment: CheckedSegment, position: int, reason: str) -> None:
+        if self._is_cleaned and not segment.is_last and not self._is_blocked:
+            self._is_blocked = True
+            self.report.add("cleaner-blocked", segment.path, reason, position)
+
+
+# Determines whether the log cleaner made the gaps of a log.
+#
+# Sources: Cleaner and LogToClean of Kafka 4.3.1.
+
+MANY_GAPS, BATCHES_A_GAP = 8, 4
+"""A segment with at least this many gaps, and at least one per so many batches, was cleaned rather than damaged."""
+
+
+_ENTRY_BYTES = 12
+"""The size of the largest entry of an index."""
+
+
+class GapCause(Enum):
+    """The cause of gaps; DAMAGE: any but the cleaner."""
+
+    CLEANER = "cleaner"
+    DAMAGE = "damage"
+    UNKNOWN = "unknown"
+
+
+def cause_of_gaps(partition: Partition, before: int, are_scattered: bool) -> GapCause:
+    """Returns the cause of a partition's gaps. ``before``: offset at which the last one begins; ``are_scattered``: see
+    `is_scattered`."""
+    if reach_in(partition, before) < before:
+        return GapCause.DAMAGE
+    if are_scattered or _was_replaced(partition):
+        return GapCause.CLEANER
+    # A broker that has cleaned a log has a checkpoint for it; one that knows the topic has its policy.
+    if partition.broker.is_known:
+        return GapCause.DAMAGE
+    return GapCause.CLEANER if shows_cleaning(partition) else GapCause.UNKNOWN
+
+
+def shows_cleaning(partition: Partition) -> bool:
+    """Whether there are segments that only the cleaner leaves: next to their older version, or empty."""
+    return _was_replaced(partition) or any(map(_was_emptied, _closed(partition)))
+
+
+def is_scattered(gaps: int, batches: int) -> bool:
+    """Whether a segment with these numbers of gaps and batches looks compacted."""
+    return gaps >= MANY_GAPS and gaps * BATCHES_A_GAP >= batches
+
+
+def _closed(partition: Partition) -> list[CheckedSegment]:
+    return [segment for segment in partition.segments if not segment.is_last]
+
+
+def _was_replaced(partition: Partition) -> bool:
+    """Whether a segment has an older version, with the same base offset, that was marked as deleted."""
+    return any(f"{segment.file.name}.deleted" in partition.names for segment in partition.segments)
+
+
+def _was_emptied(segment: CheckedSegment) -> bool:
+    """Whether a closed segment and its indexes are empty; a broker rolls no empty segment."""
+    if segment.size:
+        return False
+    try:
+        return not any(trees.status(segment.beside(suffix)).st_size for suffix in (INDEX, TIME_INDEX))
+    except OSError:
+        return False
+
+
+def lost_segments(partition: Partition) -> list[CheckedSegment]:
+    """Returns the closed segments that are empty although an index has entries: it was not the cleaner that emptied
+    them, because it writes new indexes."""
+    return [
+        segment for segment in _closed(partition) if not (segment.size or segment.is_unread) and _is_indexed(segment)
+    ]
+
+
+def _is_indexed(segment: CheckedSegment) -> bool:
+    for suffix in (INDEX, TIME_INDEX):
+        try:
+            with open_source(segment.beside(suffix)) as source:
+                if any(bytes(source.buffer[: min(source.size, _ENTRY_BYTES)])):  # zeros are space for entries
+                    return True
+        except KsegError:
+            continue
+    return False
+
+
+def reach_in(partition: Partition, before: int) -> int:
+    """Returns the `cleaner_reach` of a partition's segments."""
+    return cleaner_reach(_batches(partition, before), before)
+
+
+def _batches(partition: Partition, before: int) -> Iterator[Batch]:
+    """Yields the batches of segments that begin before an offset."""
+    scratch = partition.buffers.scratch
+    for segment in partition.segments:
+        if segment.path == "-" or segment.is_unread or segment.file.kind != LOG or (segment.base_offset or 0) >= before:
+            continue
+        try:
+            with open_source(segment.path) as source:
+                yield from (item for item in SegmentReader(source, scratch=scratch) if not isinstance(item, Damage))
+        except KsegError:
+            continue  # errors of the file were reported when it was checked
+
+
+# Predicts which offsets of a damaged partition a salvage restores: only the others are lost.
+
+Range = tuple[int, int]
+"""First and last offset."""
+
+
+class Outlook(NamedTuple):
+    """The result of a salvage: the offset after its last batch, and the offsets before it that no batch has.
+
+    ``has_cuts``: some damaged bytes are cut out, not mended.
+    """
+
+    next_offset: int
+    missing: list[Range]
+    has_cuts: bool
+
+    def still_missing(self, first: int, last: int) -> Range | None:
+        """Returns the smallest range with all offsets of a range that stay missing, None if there are none."""
+        found = [(max(first, a), min(last, b)) for a, b in self.missing if a <= last and first <= b]
+        if last >= self.next_offset:
+            found.append((max(first, self.next_offset), last))
+        return (min(a for a, _ in found), max(b for _, b in found)) if found else None
+
+
+NOTHING_RESTORED = Outlook(0, [], True)
+
+
+def outlook_of(partition: Partition) -> Outlook:
+    """Returns the outlook for a partition, or for a single file of one. It is computed once."""
+    if partition.outlook is None:
+        try:
+            partition.outlook = _outlook(partition)
+        except (KsegError, OSError):
+            partition.outlook = NOTHING_RESTORED
+    return partition.outlook
+
+
+def _outlook(partition: Partition) -> Outlook:
+    from kseg.recovery.options import BrokerStart
+    from kseg.recovery.salvage.salvage import forecast_salvage  # few partitions are damaged
+
+    segments = partition.segments
+    if partition.directory is None or partition.is_live or any(segment.file.is_07 for segment in segments):
+        return NOTHING_RESTORED
+    if not partition.is_whole and not _is_taken(segments[0]):
+        return _outlook_of_file(partition, segments[0])
+    start = BrokerStart(log_start_offset=partition.broker.log_start_offset or 0, jobs=partition.jobs)
+    return Outlook(*forecast_salvage(partition.directory, start, partition.buffers.scratch))
+
+
+def _is_taken(segment: CheckedSegment) -> bool:
+    """Whether a salvage of its directory takes a file for a segment under its own name."""
+    name = segment.file.name
+    return name.partition(".")[0] == segment_stem(segment.base_offset or 0) and not name.endswith(PACKED_SUFFIXES)
+
+
+def _outlook_of_file(partition: Partition, segment: CheckedSegment) -> Outlook:
+    """Returns the outlook for a file that no salvage of its directory takes for a segment."""
+    from kseg.recovery.salvage.segment_scan import scan_segment
+
+    base = segment.base_offset or 0
+    with open_source(segment.path) as source:
+        found = scan_segment(source, base, None, partition.buffers.scratch, partition.jobs)
+    ends = [(base, base), *((part.first, part.last + 1) for part in found.parts)]
+    holes = [(end, first - 1) for (_, end), (first, _) in pairwise(ends) if end < first]
+    return Outlook(ends[-1][1], holes, bool(found.cuts))
+
 
 TRUNCATED, UNEXPLAINED, SALVAGED, COMPACTED = "gap-truncated", "gap-unexplained", "gap-salvaged", "gap-compacted"
 _CLASSES = {
@@ -55,7 +302,7 @@ class Gaps:
     ``are_scattered``: one segment has so many that it looks compacted.
     """
 
-    def __init__(self, partition: "Partition") -> None:
+    def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._report = partition.report
         self._found: list[Gap] = []

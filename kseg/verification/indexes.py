@@ -5,7 +5,7 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
 from kseg.formats.rows import int64s
@@ -16,12 +16,8 @@ from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.entry_windows import EntryWindows
+from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, Details
-from kseg.verification.rule import Rule
-
-if TYPE_CHECKING:
-    from kseg.verification.partition import CheckedSegment, Partition
-
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.index_entries`), window by window.
 
@@ -163,7 +159,7 @@ _CODES = {
 class IndexRule(Rule):
     """Checks the .index and .timeindex of each segment; with ``paths`` only these files, by suffix."""
 
-    def __init__(self, partition: "Partition", paths: dict[str, str] | None = None) -> None:
+    def __init__(self, partition: Partition, paths: dict[str, str] | None = None) -> None:
         super().__init__(partition)
         self._paths = paths
         self._walks: dict[str, IndexWalk] = partition.buffers.kept(
@@ -174,7 +170,7 @@ class IndexRule(Rule):
         self._count = 0
         self._has_times = False
 
-    def begin(self, segment: "CheckedSegment") -> None:
+    def begin(self, segment: CheckedSegment) -> None:
         self._found.clear()
         if segment.file.kind != LOG or segment.base_offset is None:
             return
@@ -184,17 +180,17 @@ class IndexRule(Rule):
             if walk.open(self._path(segment, suffix), segment.base_offset):
                 self._found.add(suffix)
 
-    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         if not self._found or self.partition.level == QUICK:
             return
         for suffix, walk in self._walks.items():
             if suffix in self._found:
                 walk.follow(headers.rows, headers.count)
 
-    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
+    def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._walks[TIME_INDEX].state.has_unseen = True
 
-    def end(self, segment: "CheckedSegment") -> None:
+    def end(self, segment: CheckedSegment) -> None:
         if segment.file.kind != LOG or segment.base_offset is None:
             return
         self._count += 1
@@ -208,7 +204,7 @@ class IndexRule(Rule):
                 self._without[TIME_INDEX].append(segment)
         self._has_times = self._has_times or TIME_INDEX in self._found or segment.magics[2] > 0
 
-    def _end(self, segment: "CheckedSegment", suffix: str, walk: IndexWalk) -> None:
+    def _end(self, segment: CheckedSegment, suffix: str, walk: IndexWalk) -> None:
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
@@ -221,10 +217,10 @@ class IndexRule(Rule):
                 is_compared, is_open_ended
             )
 
-    def _path(self, segment: "CheckedSegment", suffix: str) -> str:
+    def _path(self, segment: CheckedSegment, suffix: str) -> str:
         return self._paths[suffix] if self._paths else segment.beside(suffix)
 
-    def is_closed(self, segment: "CheckedSegment") -> bool:
+    def is_closed(self, segment: CheckedSegment) -> bool:
         """Whether a broker has rolled the segment."""
         if self.partition.is_whole or not segment.is_last:
             return not segment.is_last
@@ -234,7 +230,7 @@ class IndexRule(Rule):
         )
 
     def add(
-        self, code: str, segment: "CheckedSegment", file: str, message: str, position: int | None = None,
+        self, code: str, segment: CheckedSegment, file: str, message: str, position: int | None = None,
         length: int | None = None, offset: int | None = None, severity: str | None = None,
         details: Details = NO_DETAILS,
     ) -> None:  # fmt: skip
@@ -298,7 +294,7 @@ def _stem(name: str, suffix: str) -> str:
 class _IndexReport:
     """Reports the findings of one index after its segment was read."""
 
-    def __init__(self, rule: IndexRule, segment: "CheckedSegment", suffix: str, path: str, walk: IndexWalk) -> None:
+    def __init__(self, rule: IndexRule, segment: CheckedSegment, suffix: str, path: str, walk: IndexWalk) -> None:
         self._rule, self._segment, self._suffix, self._path, self._walk = rule, segment, suffix, path, walk
         self._prefix = _PREFIX[suffix] + "-"
 

@@ -3,29 +3,114 @@
 `Partition` and `CheckedSegment` are the context of the rules.
 """
 
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.errors import PathError
+from kseg.errors import PathError, text_of
 from kseg.formats.suffixes import DELETED, INDEX, LOG, SIDE_SUFFIXES, TIME_INDEX
-from kseg.limits import MAX_SEGMENT_BYTES
+from kseg.limits import MAX_BATCH_BYTES, MAX_SEGMENT_BYTES
 from kseg.logdir.log_directory import BrokerState
+from kseg.logdir.server_properties import ServerProperties
+from kseg.segment.file_types import packing_of, read_head
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import BatchProblem, HeaderRows, SegmentSurvey
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
+from kseg.stores.regular_files import LINK
+from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.source import Source, open_source
-from kseg.verification.directories.unread import add_unread_for, packed, why_no_file
+from kseg.stores.trees import Tree
 from kseg.verification.report import Report
-from kseg.verification.rule import Rule
 
 if TYPE_CHECKING:
-    from kseg.verification.outlook import Outlook
+    from kseg.verification.gaps import Outlook
+
+
+# The base class of rules, which receive a partition's segments in order and report findings.
+
+
+class Rule:
+    """Base of the rules of a partition. All methods are optional; state is kept from segment to segment."""
+
+    def __init__(self, partition: "Partition") -> None:
+        self.partition = partition
+        self.report = partition.report
+
+    def begin(self, segment: "CheckedSegment") -> None:
+        """Called before the items of a segment."""
+
+    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
+        """Called for batches, in the order of the file. The rows are overwritten after the call."""
+
+    def damage(self, segment: "CheckedSegment", damage: Damage) -> None:
+        """Called for bytes that belong to no batch."""
+
+    def problem(self, segment: "CheckedSegment", problem: BatchProblem) -> None:
+        """Called for a problem in a batch's records, after `headers` of that batch."""
+
+    def unread(self, segment: "CheckedSegment") -> None:
+        """Called instead of `begin` to `end` for a segment that cannot be opened."""
+
+    def end(self, segment: "CheckedSegment") -> None:
+        """Called after the items of a segment; `CheckedSegment` has its totals."""
+
+    def finish(self) -> None:
+        """Called after all segments."""
+
+
+# Files that cannot be checked: compressed, unreadable, or not regular.
+
+
+def packed(source: Source) -> str | None:
+    """Returns how a file that is not checked is compressed; None if it is not compressed. Raises PathError."""
+    packing = packing_of(read_head(source))
+    if packing is None:
+        return None
+    return f"packed with {packing}, and not judged: give its own path, of a copy outside of any other archive"
+
+
+def add_unread(path: str, reason: str, report: Report) -> None:
+    """Reports a file that could not be opened."""
+    report.add("unreadable-file", path, reason, details={"reason": reason})
+    report.totals.not_judged += 1
+
+
+def add_unread_for(path: str, error: BaseException, report: Report) -> None:
+    """Reports a file that could not be opened because of an error, whose message may begin with the path."""
+    add_unread(path, text_of(error).removeprefix(f"{path}: "), report)
+
+
+def why_no_file(path: str) -> str:
+    """Returns why a path cannot be read as a file."""
+    try:
+        mode = trees.status(path).st_mode
+        if trees.islink(path):
+            return LINK
+    except FileNotFoundError:
+        return "a link that leads nowhere"
+    except OSError as error:
+        return error.strerror or str(error)
+    for is_kind, name in (
+        (stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+    ):  # fmt: skip
+        if is_kind(mode):
+            return f"{name}, not a file"
+    return "not a regular file"
+
+
+def add_archive(path: str, tree: Tree, report: Report) -> None:
+    """Reports damage to an archive or compressed file itself."""
+    for problem in tree.problems:
+        report.add(problem.code, path, problem.message, problem.position)
+        report.totals.not_judged += problem.is_unread
+
 
 _USUAL = (LOG, INDEX, TIME_INDEX)
 
@@ -112,7 +197,7 @@ class Partition:
     own_name: str = ""
     """The base name of ``directory``."""
     outlook: "Outlook | None" = None
-    """What a salvage restores; `kseg.verification.outlook` computes it if it is needed."""
+    """What a salvage restores; `kseg.verification.gaps` computes it if it is needed."""
     _endings: frozenset[str] | None = None
     _odd_names: frozenset[str] | None = None
 
@@ -284,3 +369,36 @@ def _judge(
     totals.records += segment.records
     if source.current_size() < source.size:
         partition.report.add("file-shrank", segment.path, f"it had {source.size} bytes, now {source.current_size()}")
+
+
+Advance = Callable[[int], None]
+"""Receives numbers of bytes read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSettings:
+    """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
+    ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
+    ``partitions``.
+    """
+
+    level: int
+    now_ms: int
+    jobs: int = 1
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    is_live: bool = False
+    is_07: bool = False
+    remote: RemoteChoice = field(default_factory=RemoteChoice)
+    server: ServerProperties | None = None
+    takes_census: bool = False
+
+
+def partition_to_check(
+    directory: str | None, name: "tuple[str | None, int | None]", is_whole: bool, settings: CheckSettings,
+    report: Report, broker: BrokerState, buffers: Buffers | None = None, names: frozenset[str] | None = None,
+) -> Partition:  # fmt: skip
+    """Returns the context of the rules. ``name``: topic and number; ``names``: the regular files in the directory."""
+    return Partition(
+        directory, *name, is_whole, settings.level, settings.now_ms, report, broker,
+        buffers or Buffers(settings.max_batch_bytes), settings.jobs, settings.is_live, names,
+    )  # fmt: skip

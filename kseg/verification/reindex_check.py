@@ -12,9 +12,9 @@ from kseg.findings.table import INFO
 from kseg.formats.suffixes import TIME_INDEX
 from kseg.recovery.reindexing import ReindexPlanner
 from kseg.segment.survey import FULL
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 
 
 class ReindexCheck(ReindexPlanner):

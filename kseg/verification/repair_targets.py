@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from kseg.changes.driver.path_run import run
 from kseg.changes.driver.planner import ChangeOptions
@@ -14,9 +15,23 @@ from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR, KINDS, WARNING
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, LOG_07
-from kseg.logdir.coordinators import GroupOffsets, Partitions, TransactionState, group_offsets, transaction_states
+from kseg.logdir.coordinators import (
+    ENDING,
+    HANGING,
+    GroupOffsets,
+    Partitions,
+    TransactionState,
+    abort_command,
+    group_offsets,
+    topic_id_at,
+    transaction_states,
+    verdict_of,
+    waiting_groups,
+    why_hanging,
+)
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
 from kseg.logdir.server_properties import ServerProperties
+from kseg.quantities import plural
 from kseg.recovery.options import BROKER, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner
 from kseg.segment.files import (
@@ -31,12 +46,62 @@ from kseg.segment.files import (
     parse_partition_name,
 )
 from kseg.segment.survey import FULL, QUICK
+from kseg.segment.times import show_span
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories.directory_tree import judge_task, tasks_of
-from kseg.verification.directories.snapshots import is_newest, judge_snapshot
+from kseg.verification.directory_tree import judge_task, tasks_of
+from kseg.verification.metadata import is_newest, judge_snapshot
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+
+if TYPE_CHECKING:
+    from kseg.logdir.coordinators import TransactionState
+
+
+# Facts of __transaction_state and __consumer_offsets in the same log directory to findings about transactions.
+
+
+def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
+    """Returns the finding with the transactional id of its producer, null if unknown; of an open transaction also with
+    its state, a verdict, and the groups that wait."""
+    details, texts = dict(finding.details), [finding.message]
+    state = target.root.transaction_states.get(details["producerId"])
+    details["transactionalId"] = None if state is None else state.name
+    if state is not None:
+        texts.append(f"its transactional id is {state.name}")
+    if "ageMs" in details:  # the transaction is open at the end of the log
+        texts += _add_state(details, state, target)
+    return finding._replace(message="; ".join(texts), details=details)
+
+
+def _add_state(details: dict[str, Any], state: "TransactionState | None", target: "RepairTarget") -> list[str]:
+    """Adds facts to the details of an open transaction. Returns sentences."""
+    topic, partition = name = target.partition or (None, None)
+    verdict = verdict_of(details["producerEpoch"], state, name, details["ageMs"])
+    details |= {
+        "state": None if state is None else state.state,
+        "timeoutMs": None if state is None else state.timeout_ms,
+        "verdict": verdict,
+        "abort": abort_command(topic, partition, details["firstOffset"]) if verdict == HANGING else None,
+    }
+    texts = []
+    if state is not None and state.state is not None:
+        timeout = "" if state.timeout_ms is None else f", timeout {show_span(state.timeout_ms)}"
+        texts.append(f"state {state.state}{timeout}")
+        if verdict == ENDING:
+            texts.append("the coordinator is writing its markers")
+    if "lastStableOffset" in details:
+        topic_id = topic_id_at(target.path)
+        groups = waiting_groups(target.root.group_offsets, name, details["lastStableOffset"], topic_id)
+        details["waitingGroups"] = None if groups is None else [group.as_object() for group in groups]
+        waiting = plural(details["waitingOffsets"], "offset", "offsets")
+        if groups:
+            waiting += f" and {plural(len(groups), 'group', 'groups')}"
+        texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
+    if verdict == HANGING:
+        texts.append(why_hanging(state))
+    return texts
+
 
 Options = dict[str, str | None]
 """Options by name; the value of a flag is None."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kseg.logdir.server_properties import ServerProperties
     from kseg.verification.repair_targets import Options, RecoveryChecks, RepairTarget, RepairTargets
 
+
 MAX_STEPS, MAX_PATHS = 10, 1000
 """Limit of commands that differ only in their partition; more are joined to commands with up to so many PATHs."""
 
@@ -165,7 +166,7 @@ class Repairs:
 
     def _with_coordinator_facts(self, finding: Finding) -> Finding:
         """Returns the finding with facts from the coordinator of its transaction."""
-        from kseg.verification.coordinator import with_coordinator_facts  # few findings are about transactions
+        from kseg.verification.repair_targets import with_coordinator_facts  # few findings are about transactions
 
         target = self._targets().target_of(finding.file)
         return finding if target is None else with_coordinator_facts(finding, target)

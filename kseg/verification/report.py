@@ -137,7 +137,7 @@ class Report:
     ``failures``: sentences about parts that could not be checked; the report is then not whole, as after
     ``was_interrupted``. ``steps``: the commands to run next; ``needs``: findings that no command alone repairs;
     `kseg.verification.repairs` sets both at the end. ``directories``: a `CheckedDirectory` for each log directory that
-    was checked as a whole; ``starts``: the starts of their nodes, which `kseg.verification.directories.nodes` predicts
+    was checked as a whole; ``starts``: the starts of their nodes, which `kseg.verification.log_directories` predicts
     at the end.
     """
 
@@ -207,3 +207,26 @@ class Report:
         self._shown.clear()
         self._unshown.clear()
         return left
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The result for partition ``path`` against ``other``. Counts are of records; an offset is None if there is
+    none."""
+
+    path: str
+    other: str
+    same: int = 0
+    different: int = 0
+    only_here: int = 0
+    only_there: int = 0
+    agree_to: int | None = None
+    diverge_at: int | None = None
+    start_offsets: tuple[int | None, int | None] = (None, None)
+    last_offsets: tuple[int, int] = (-1, -1)
+    damaged_ranges: int = 0
+
+    @property
+    def is_identical(self) -> bool:
+        """Whether each record of both is in the other, too."""
+        return not (self.different or self.only_here or self.only_there or self.damaged_ranges)

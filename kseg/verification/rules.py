@@ -1,12 +1,18 @@
-"""The rules for a partition, or for some of its files."""
+"""The rules for a partition or for some of its files, and the check of a single file."""
 
+import os
 from functools import cache
 
+from kseg.formats.suffixes import CHECKPOINT, LOG_07
+from kseg.logdir.log_directory import state_by_name
+from kseg.segment.file_types import refuse_empty_pack
+from kseg.segment.files import SegmentFile, segment_file
+from kseg.stores.regular_files import expect_named
 from kseg.verification.batches import BatchRule
+from kseg.verification.gaps import CleanerRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.log_cleaning import CleanerRule
-from kseg.verification.partition import Partition
-from kseg.verification.rule import Rule
+from kseg.verification.partition import Advance, CheckSettings, Partition, Rule, judge_segments, partition_to_check
+from kseg.verification.report import Report
 from kseg.verification.transactions import ProducerRule
 
 
@@ -19,16 +25,44 @@ def rules_of(partition: Partition) -> list[Rule]:
 @cache
 def _of_whole_partitions() -> tuple[type[Rule], ...]:
     """Returns the rules for whole partitions, imported on first use."""
-    from kseg.verification.directories.checkpoints import CheckpointRule
-    from kseg.verification.directories.internal_topics import RemoteMetadataRule
-    from kseg.verification.directories.metadata_log import MetadataLogRule
-    from kseg.verification.directories.pending_changes import PendingChangeRule
-    from kseg.verification.directories.topic_ids import TopicIdRule
-    from kseg.verification.epochs import EpochRule
-    from kseg.verification.foreign_batches import ForeignBatchRule
-    from kseg.verification.leftovers import LeftoverRule
+    from kseg.verification.checkpoints import CheckpointRule, EpochRule, ForeignBatchRule, PendingChangeRule
+    from kseg.verification.metadata import MetadataLogRule, RemoteMetadataRule, TopicIdRule
+    from kseg.verification.side_files import LeftoverRule
 
     return (
         BatchRule, IndexRule, ProducerRule, EpochRule, CleanerRule, CheckpointRule, LeftoverRule, TopicIdRule,
         MetadataLogRule, RemoteMetadataRule, PendingChangeRule, ForeignBatchRule,
     )  # fmt: skip
+
+
+def judge_file(path: str, settings: CheckSettings, report: Report, progress: Advance) -> None:
+    """Checks one segment and its indexes, or one side file. Raises PathError if it cannot be read."""
+    expect_named(path)
+    refuse_empty_pack(path)
+    file = segment_file(path)
+    if settings.is_07 and not file.is_07:
+        file = SegmentFile(path, LOG_07, file.leftover, file.base_offset, None, file.topic, file.partition)
+    directory = None if path == "-" else os.path.dirname(path) or "."
+    partition = partition_to_check(
+        directory, (file.topic, file.partition), False, settings, report, state_by_name(file.topic)
+    )
+    if file.kind == CHECKPOINT:
+        from kseg.verification.metadata import is_snapshot, judge_snapshot
+
+        if is_snapshot(file):
+            judge_snapshot(path, report, settings.level)
+            return
+    if not file.is_segment and path != "-" and _judge_if_side_file(partition, path, progress):
+        return
+    judge_segments(partition, [file], rules_of(partition), progress)
+
+
+def _judge_if_side_file(partition: Partition, path: str, progress: Advance) -> bool:
+    """Checks a side file. Returns False if the name is not one of a side file."""
+    from kseg.sidefiles.kinds import side_file
+    from kseg.verification.side_files import judge_side_file
+
+    side = side_file(path)
+    if side is not None:
+        judge_side_file(partition, side, progress)
+    return side is not None

@@ -1,17 +1,266 @@
-"""Runs `kseg verify`: checks, compares and reports all paths."""
+"""Runs `kseg verify`: checks each PATH in order, adds its repair to each finding, and reports them.
 
-from collections.abc import Iterator
+Modules for directories are imported on first use, so that a single file is checked fast.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from kseg.errors import KsegError
-from kseg.verification.check import Check
-from kseg.verification.options import VerifyOptions
-from kseg.verification.report import Finding, Report
+from kseg.errors import KsegError, PathError, StoppedHalfwayError
+from kseg.findings.table import ERROR, WARNING
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.logdir.server_properties import ServerProperties
+from kseg.runtime.threads import usable_cores
+from kseg.stores import trees
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import current_spool
+from kseg.stores.remote.keys import RemoteChoice
+from kseg.stores.remote.recognition import is_remote_storage
+from kseg.stores.unreadable import is_disk_error
+from kseg.verification.partition import Advance, CheckSettings
+from kseg.verification.repairs import Repairs
+from kseg.verification.report import Finding, Report, Totals, effect_of
+from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
-    from kseg.verification.directories.directory_tree import PartitionChecker
-    from kseg.verification.manifest.manifest_option import OpenOutput
-    from kseg.verification.replicas.comparison import Comparison
+    from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task
+    from kseg.verification.manifest import OpenOutput
+    from kseg.verification.report import Comparison
+
+
+def judge_path(
+    path: str,
+    settings: CheckSettings,
+    report: Report,
+    progress: Advance,
+    checker: "PartitionChecker | None" = None,
+    single_process: bool = False,
+) -> None:
+    """Checks a PATH. Raises PathError if there are no files of Kafka.
+
+    Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``checker``
+    checks the partitions; None: this process does, and worker processes unless ``single_process``.
+    """
+    if is_remote_storage(path):
+        from kseg.verification.remote_storage import judge_storage
+
+        judge_storage(path, settings, report, progress)
+        return
+    trees.check(path)
+    with archives_at([path], current_spool()):
+        trees.check(path)
+        try:
+            _judge(path, settings, report, progress, checker, single_process)
+        finally:
+            found = trees.find(path)
+            if found is not None:
+                from kseg.verification.partition import add_archive
+
+                add_archive(path, found.tree, report)
+
+
+def _judge(
+    path: str,
+    settings: CheckSettings,
+    report: Report,
+    progress: Advance,
+    checker: "PartitionChecker | None",
+    single_process: bool,
+) -> None:
+    if not trees.isdir(path):
+        if path != "-" and not trees.lexists(path):
+            raise PathError(f"{path or repr(path)}: no such file or directory")
+        judge_file(path, settings, report, progress)
+        return
+    from kseg.verification import directory_tree
+
+    # Trees are mounted in this process; only forked processes have them, too.
+    processes = None if single_process or not trees.are_forkable() else _in_processes
+    workers = directory_tree.CheckWorkers(checker, processes)
+    directory_tree.judge_directory(path, settings, report, progress, workers)
+
+
+def _in_processes(
+    tasks: "list[Task]", settings: CheckSettings, report: Report, progress: Advance
+) -> "Iterator[CheckedPartition]":
+    from kseg.verification.directory_tree import judge_in_processes
+
+    return judge_in_processes(tasks, settings, report, progress)
+
+
+MAX_HELD_FINDINGS = 1000
+"""Limit of findings of one partition that are held back before they are shown."""
+LEVELS = ("quick", "full", "deep")
+"""Names of the levels QUICK, FULL and DEEP of `kseg.segment.survey`, by their numbers."""
+
+
+class Check:
+    """``show`` is called for each finding when all findings of its partition are known: its repair depends on the
+    others. ``checker`` checks partitions; None: this process does, and worker processes unless ``single_process``.
+
+    After `finish` the ``report`` has the totals, the next steps, and ``failures``: sentences about unread parts.
+    """
+
+    def __init__(
+        self,
+        paths: Collection[str],
+        settings: CheckSettings,
+        show: Callable[[Finding], None],
+        ignored: Collection[str] = (),
+        checker: "PartitionChecker | None" = None,
+        single_process: bool = False,
+        progress: Advance = lambda _: None,
+    ) -> None:
+        self.settings = settings
+        self.report = Report(self._hold, ignored)
+        self._show, self._progress = show, progress
+        self._checker, self._single_process = checker, single_process
+        self._paths = paths
+        self._repairs = Repairs()
+        self._held: list[Finding] = []
+        self._held_path = ""
+        self._ready: deque[Finding] = deque()
+
+    def judge(self, path: str) -> list[str]:
+        """Judges one path. Returns the failures."""
+        settings, report = self.settings, self.report
+        if settings.server is not None:
+            from kseg.verification.log_directories import judge_absent
+
+            if judge_absent(path, settings, report):
+                return []
+        return self.attempt(
+            path, lambda: judge_path(path, settings, report, self._progress, self._checker, self._single_process)
+        )
+
+    def compare(self, path: str, other: str, compared: "Callable[[Comparison], None]") -> list[str]:
+        """Compares one path with another replica. Returns the failures."""
+        from kseg.verification.replicas import compare_path  # few checks have another replica
+
+        def show(comparison: "Comparison") -> None:
+            self._show_held()
+            compared(comparison)
+
+        settings = self.settings
+        return self.attempt(
+            path,
+            lambda: compare_path(
+                path,
+                other,
+                self.report,
+                show,
+                settings.jobs,
+                settings.max_batch_bytes,
+                self._progress,
+                settings.remote.wants,
+            ),
+        )
+
+    def attempt(self, path: str, work: Callable[[], None]) -> list[str]:
+        """Runs a part of the check; an error does not end the check. Returns the failures."""
+        before = len(self.report.failures)
+        try:
+            work()
+        except StoppedHalfwayError:
+            raise
+        except KsegError as error:
+            self.report.failures.append(str(error))
+        except OSError as error:
+            if not is_disk_error(error):
+                raise
+            self.report.failures.append(f"{error.filename or path}: {error.strerror or error}")
+        self._show_held()
+        return self.report.failures[before:]
+
+    def finish(self) -> Report:
+        """Checks the log directories of each node together, shows the remaining findings, and decides on the commands
+        that repair them."""
+        if (self.report.directories or self.report.absent) and not self.report.was_interrupted:
+            from kseg.verification.log_directories import judge_nodes  # segments need none of this
+
+            self.attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
+        self._show_held()
+        self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
+        return self.report
+
+    def _hold(self, finding: Finding) -> None:
+        if effect := effect_of(finding):
+            self.report.effects.setdefault((effect, finding.file), finding)
+        path = self._repairs.path_of(finding)
+        if self._held and (path != self._held_path or len(self._held) == MAX_HELD_FINDINGS):
+            self._add_repairs()
+        self._held_path = path
+        self._held.append(finding)
+        self._show_ready()
+
+    def _add_repairs(self) -> None:
+        self._ready.extend(self._repairs.with_repairs(self._held))
+        self._held.clear()
+
+    def _show_ready(self) -> None:
+        """Takes findings one at a time, so that the rest is left after an interrupt."""
+        while self._ready:
+            self._show(self._ready.popleft())
+
+    def _show_held(self) -> None:
+        self._add_repairs()
+        self._show_ready()
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """The options of `kseg verify`; None for an option that is not given.
+
+    ``against``: another replica; ``manifest``: a file of digests; ``ignored``: codes of findings; ``fail_on``: the
+    lowest severity that makes the exit status 1; ``remote``: topics and keys of remote storage; ``server``: the
+    broker's own settings; ``takes_census``: facts about each partition are collected, for a table.
+    """
+
+    paths: tuple[str, ...]
+    level: str = "full"
+    against: str | None = None
+    manifest: str | None = None
+    ignored: tuple[str, ...] = ()
+    fail_on: str = ERROR
+    now_ms: int | None = None
+    max_batch_bytes: int = MAX_BATCH_BYTES
+    is_07: bool = False
+    is_live: bool = False
+    jobs: int | None = None
+    remote: RemoteChoice = field(default_factory=RemoteChoice)
+    server: ServerProperties | None = None
+    takes_census: bool = False
+
+    @property
+    def passes(self) -> int:
+        """How often the segments are read."""
+        return 1 + (self.manifest is not None) + (self.against is not None)
+
+    @property
+    def needs_only_headers(self) -> bool:
+        """Whether nothing of an intact batch is read but its header, once its checksum is known to be right."""
+        return self.level == "full" and self.passes == 1
+
+    def settings(self) -> CheckSettings:
+        """Returns the settings of the rules."""
+        return CheckSettings(
+            level=LEVELS.index(self.level),
+            now_ms=int(time.time() * 1000) if self.now_ms is None else self.now_ms,
+            jobs=self.jobs or usable_cores(),
+            max_batch_bytes=self.max_batch_bytes,
+            is_live=self.is_live,
+            is_07=self.is_07,
+            remote=self.remote,
+            server=self.server,
+            takes_census=self.takes_census,
+        )
+
+    def fails(self, totals: Totals) -> bool:
+        """Whether findings of the severity ``fail_on`` or above were found."""
+        return totals.errors > 0 or (self.fail_on == WARNING and totals.warnings > 0)
 
 
 class CheckReporter(Protocol):
@@ -78,7 +327,7 @@ def _failures(
         if options.against:
             yield from check.compare(path, options.against, reporter.compared)
     if manifest := options.manifest:
-        from kseg.verification.manifest.manifest_option import keep_manifest  # few checks have a manifest
+        from kseg.verification.manifest import keep_manifest  # few checks have a manifest
 
         def keep() -> None:
             done = keep_manifest(manifest, options.paths, check.settings, check.report, reporter.advance, open_output)

@@ -10,9 +10,9 @@ from broker.client import Client
 from broker.nodes import KraftNode
 from kseg.logdir.server_properties import read_server_properties
 from kseg.segment.survey import FULL
-from kseg.verification.check import Check
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import NodeStart
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import Check
 from verification.log_directories import NOW_MS, OTHER_ID, REAL, edited
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -364,13 +364,13 @@ def test_help_fits(kseg: Kseg) -> None:
 
 def test_interrupted(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """What was found until then is told, and that it is not all."""
-    from kseg.verification import check
+    from kseg.verification import run as verification
 
     def judge(path: str, _settings: Any, report: Any, *_others: Any) -> None:
         report.add("bad-length", path, "found before")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(check, "judge_path", judge)
+    monkeypatch.setattr(verification, "judge_path", judge)
     with pytest.raises(SystemExit) as ended:
         run(["verify", "--format", "json", str(CLEAN)])
     rows = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]

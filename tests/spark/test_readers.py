@@ -28,9 +28,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.spark.source import KsegDataSource
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 from spark.reading import ALL, read, reader_of, rows_of
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

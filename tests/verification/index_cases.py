@@ -8,10 +8,9 @@ from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import FULL
 from kseg.verification.batches import BatchRule
 from kseg.verification.indexes import IndexRule
-from kseg.verification.partition import Partition, judge_segments
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings, Partition, judge_segments
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"

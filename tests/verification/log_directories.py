@@ -7,10 +7,9 @@ from typing import Any
 
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.survey import FULL
-from kseg.verification.check import Check
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import Check, judge_path
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"

@@ -10,7 +10,7 @@ from kseg.logdir.log_directory import BrokerState
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL
 from kseg.verification.batches import BatchRule
-from kseg.verification.epochs import EpochRule
+from kseg.verification.checkpoints import EpochRule
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.transactions import ProducerRule

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kseg.segment.survey import DEEP, FULL
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 from verification.log_directories import TESTDATA, check
 from verification.made import batch_of, of_records, plain_record
 from verification.partitions import spans

@@ -14,11 +14,11 @@ from conditions import CONDITIONS
 from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
-from kseg.verification.directories.nodes import judge_nodes
-from kseg.verification.manifest.manifest import ReadOptions, check_manifest
-from kseg.verification.path_check import judge_path
-from kseg.verification.replicas.pairs import compare_path
-from kseg.verification.settings import CheckSettings
+from kseg.verification.log_directories import judge_nodes
+from kseg.verification.manifest import ReadOptions, check_manifest
+from kseg.verification.partition import CheckSettings
+from kseg.verification.replicas import compare_path
+from kseg.verification.run import judge_path
 from verification.findings_cases import CASES
 from verification.findings_cases.case import NOW_MS
 from verification.partitions import PLAIN, TESTDATA, Found

@@ -17,9 +17,9 @@ from kseg.recovery.salvage.salvage import plan_salvage
 from kseg.segment.survey import DEEP
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import SHOWN_PER_FILE
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 from verification.made import batch_of
 from verification.partitions import PLAIN, Found, copied
 

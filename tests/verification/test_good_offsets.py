@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kseg.segment.survey import DEEP, FULL
-from kseg.verification.path_check import judge_path
-from kseg.verification.settings import CheckSettings
+from kseg.verification.partition import CheckSettings
+from kseg.verification.run import judge_path
 from verification.made import batch_of, of_records, plain_record
 from verification.partitions import Found, sealed
 

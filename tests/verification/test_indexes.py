@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 from verification.index_cases import (
     BASE_46,
     DAMAGED,

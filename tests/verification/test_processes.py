@@ -20,12 +20,10 @@ from kseg.runtime import process_pool
 from kseg.runtime.process_pool import Child, Tickets
 from kseg.segment.survey import FULL
 from kseg.stores.buffers import Buffers
-from kseg.verification import processes
-from kseg.verification.directories import directory_tree
-from kseg.verification.directories.directory_tree import CheckedPartition, Task
-from kseg.verification.processes import judge_in_processes
+from kseg.verification import directory_tree
+from kseg.verification.directory_tree import CheckedPartition, Task, judge_in_processes
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
 from verification.log_directories import NOW_MS, REAL, TESTDATA, Checked, check, copied
 from verification.partitions import Found
 
@@ -107,7 +105,7 @@ def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> lis
         ids.append(child.process_id)
         return child
 
-    monkeypatch.setattr(processes, "Child", noted)
+    monkeypatch.setattr(directory_tree, "Child", noted)
     return ids
 
 
@@ -169,7 +167,7 @@ def test_a_process_that_is_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    monkeypatch.setattr("kseg.verification.processes.judge_task", killed)
+    monkeypatch.setattr("kseg.verification.directory_tree.judge_task", killed)
     if sys.platform != "linux":
         pytest.skip("only a forked process sees the change")
     with pytest.raises(KsegError, match="ended before it was done"):
@@ -180,7 +178,7 @@ def test_an_error_in_a_process_is_raised_here(monkeypatch: pytest.MonkeyPatch) -
     def broken(*_arguments: object) -> CheckedPartition:
         raise ZeroDivisionError("in a process")
 
-    monkeypatch.setattr("kseg.verification.processes.judge_task", broken)
+    monkeypatch.setattr("kseg.verification.directory_tree.judge_task", broken)
     if sys.platform != "linux":
         pytest.skip("only a forked process sees the change")
     with pytest.raises(ZeroDivisionError, match="in a process"):
@@ -205,17 +203,16 @@ def test_a_process_that_is_killed_between_two_partitions_is_told(monkeypatch: py
 KILLED = """
 import os, sys
 from kseg.cli.main import run
-from kseg.verification.directories import directory_tree
-from kseg.verification import processes
+from kseg.verification import directory_tree
 
 directory_tree._is_worth_more = lambda seconds, done, left: True
-make = processes.Child
+make = directory_tree.Child
 def noted(*arguments):
     child = make(*arguments)
     print("child", child.process_id, flush=True)
     return child
-processes.Child = noted
-processes.Report.take = lambda *_: os.kill(os.getpid(), 9)
+directory_tree.Child = noted
+directory_tree.Report.take = lambda *_: os.kill(os.getpid(), 9)
 run(["verify", "--jobs", "3", sys.argv[1]])
 """
 
@@ -247,7 +244,7 @@ INTERRUPTED = """
 import signal, sys
 from kseg.cli import verify as cli
 from kseg.cli.main import run
-from kseg.verification.directories import directory_tree
+from kseg.verification import directory_tree
 
 directory_tree._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
 shown = 0

@@ -14,9 +14,9 @@ from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.kinds import ENTRY_NAMES, list_side_files
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 from verification.index_cases import BASE_46, DAMAGED, NOW_MS, STEM, TESTDATA, set_entry
 
 TEXT = TESTDATA / "side-files" / "text"

@@ -10,7 +10,7 @@ from kseg.output.sink import Sink
 from kseg.verification.report import Finding, NodeStart, Report
 
 if TYPE_CHECKING:
-    from kseg.verification.replicas.comparison import Comparison
+    from kseg.verification.report import Comparison
 
 
 class JsonFindings(FindingsPrinter):

@@ -22,7 +22,7 @@ from kseg.stores import trees
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verification.replicas.comparison import Comparison
+    from kseg.verification.report import Comparison
 
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;"}
 

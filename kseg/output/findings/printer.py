@@ -10,7 +10,7 @@ from kseg.quantities import shell_line
 from kseg.verification.report import Finding, Report
 
 if TYPE_CHECKING:
-    from kseg.verification.replicas.comparison import Comparison
+    from kseg.verification.report import Comparison
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {

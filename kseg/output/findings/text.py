@@ -19,7 +19,7 @@ from kseg.segment.paths import some
 from kseg.verification.report import Finding, Need, NodeStart, Report
 
 if TYPE_CHECKING:
-    from kseg.verification.replicas.comparison import Comparison
+    from kseg.verification.report import Comparison
 
 
 CODES_NAMED = 4

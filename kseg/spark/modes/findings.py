@@ -19,12 +19,12 @@ from kseg.spark.stores import size_of
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import RemoteChoice
-from kseg.verification.directories.directory_tree import CheckedPartition, Task, judge_task
-from kseg.verification.files import judge_file
-from kseg.verification.path_check import judge_path
+from kseg.verification.directory_tree import CheckedPartition, Task, judge_task
+from kseg.verification.partition import Advance, CheckSettings
 from kseg.verification.repairs import Repairs
 from kseg.verification.report import Finding, Report, Totals
-from kseg.verification.settings import Advance, CheckSettings
+from kseg.verification.rules import judge_file
+from kseg.verification.run import judge_path
 
 if TYPE_CHECKING:
     import pyarrow

@@ -13,8 +13,7 @@ from kseg.findings.table import KINDS
 from kseg.output.findings.junit import JunitFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
-from kseg.verification.replicas.comparison import Comparison
-from kseg.verification.report import SHOWN_PER_FILE, Finding, Report
+from kseg.verification.report import SHOWN_PER_FILE, Comparison, Finding, Report
 
 # What the schema of Ant's task and that of Jenkins' plugin both allow: (attributes, children in this order).
 ALLOWED = {

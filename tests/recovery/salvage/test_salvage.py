@@ -21,9 +21,9 @@ from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_s
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.recovery import era_of
 from kseg.segment.survey import DEEP
-from kseg.verification.path_check import judge_path
+from kseg.verification.partition import CheckSettings
 from kseg.verification.report import ERROR, Finding, Report
-from kseg.verification.settings import CheckSettings
+from kseg.verification.run import judge_path
 from recovery.ambiguity import is_ambiguous, offsets_in, told_offsets
 from recovery.damages import KINDS, Damage, Segments, covered, first_offset, last_offset, read, write
 from recovery.partitions import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kseg.errors import PathError
 from kseg.findings.table import KINDS
 from kseg.recovery.planner import node_file_problems
-from kseg.verification.directories.rules import topic_partition
+from kseg.verification.log_directories import topic_partition
 from verification.log_directories import INTERNAL, OTHER_ID, REAL, TESTDATA, TOPIC_ID, check, checkpoint, copied, kraft
 
 

@@ -9,7 +9,7 @@ import pytest
 from kseg.errors import PathError
 from kseg.output.findings.text import start_text
 from kseg.segment.survey import QUICK
-from kseg.verification.directories import directory_tree
+from kseg.verification import directory_tree
 from verification.log_directories import OTHER_ID, REAL, Checked, check_node, copied, edited, kraft, second
 from verification.partitions import spans
 

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from kseg.verification.manifest.manifest import ReadOptions, write_manifest
+from kseg.verification.manifest import ReadOptions, write_manifest
 from verification.findings_cases.bases import SHORT, name, short, short_batches
 from verification.findings_cases.case import Made, Section, Told
 from verification.partitions import TESTDATA, changed

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
-from kseg.verification.manifest import digests
-from kseg.verification.manifest import segment_check as manifest_check
-from kseg.verification.manifest.manifest import ReadOptions, check_manifest, write_manifest
-from kseg.verification.manifest.manifest_file import Block
+from kseg.verification import manifest as manifest_check
+from kseg.verification import manifest_file
+from kseg.verification.manifest import ReadOptions, check_manifest, write_manifest
+from kseg.verification.manifest_file import Block
 from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spans
 
 LAST = "00000000000000000116.log"
@@ -221,8 +221,8 @@ def test_more_than_can_be_aligned_is_told_in_one(
 
 
 def test_blocks_are_the_same_on_any_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digests, "BLOCK_BYTES", 4000)
-    monkeypatch.setattr(digests, "BLOCK_BATCHES", 5)
+    monkeypatch.setattr(manifest_file, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(manifest_file, "BLOCK_BATCHES", 5)
     folder = str(TESTDATA / "kafka-0.11.0.3/txn")
     lines = []
     for jobs in (1, 3):

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.errors import PathError
-from kseg.verification.replicas import compare as replicas
-from kseg.verification.replicas.comparison import Comparison
-from kseg.verification.replicas.pairs import compare_path
+from kseg.verification import replicas
+from kseg.verification.replicas import compare_path
+from kseg.verification.report import Comparison
 from verification.made import batch_of, varint
 from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, sealed, spans
 

@@ -2,13 +2,19 @@
 
 import math
 import os
+import signal
+import sys
 import time
-from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import INFO
-from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES
+from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES, LOG, LOG_07, SWAP
 from kseg.logdir.log_directory import (
     METADATA_PARTITION,
     BrokerState,
@@ -19,30 +25,193 @@ from kseg.logdir.log_directory import (
     read_log_directory,
     state_by_name,
 )
-from kseg.segment.file_types import named_like_segment
+from kseg.runtime.process_pool import Child, Tickets, shared_numbers, wait_for_any
+from kseg.segment.file_types import (
+    first_base_offset,
+    holds_batches,
+    is_packed_segment,
+    named_like_segment,
+    read_head,
+    refuse_empty_pack,
+)
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
+    SegmentFile,
     holds_segments,
     own_partitions,
     parse_partition_name,
     regular_and_other_names,
+    segment_file,
     segments_among,
 )
 from kseg.segment.paths import DEPTH
+from kseg.sidefiles.kinds import side_file
 from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.sidefiles.remote_index_names import is_remote_segment_name
 from kseg.stores import trees
+from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.buffers import Buffers
-from kseg.verification.directories import rules as directory_rules
-from kseg.verification.directories.misnamed_files import is_directory_of_others, judge_loose_files, judge_misnamed
-from kseg.verification.directories.nodes import CheckedDirectory
-from kseg.verification.directories.rules import KNOWN_FILES
-from kseg.verification.directories.unread import add_unread, why_no_file
-from kseg.verification.files import judge_file
-from kseg.verification.partition import Partition, judge_segments
+from kseg.stores.source import open_source
+from kseg.verification import log_directories as directory_rules
+from kseg.verification.batches import BatchRule
+from kseg.verification.log_directories import KNOWN_FILES, CheckedDirectory
+from kseg.verification.partition import (
+    Advance,
+    CheckSettings,
+    Partition,
+    Rule,
+    add_archive,
+    add_unread,
+    add_unread_for,
+    judge_segments,
+    packed,
+    partition_for_file,
+    partition_to_check,
+    why_no_file,
+)
 from kseg.verification.report import Finding, Report, Totals
-from kseg.verification.rules import rules_of
-from kseg.verification.settings import Advance, CheckSettings, partition_to_check
+from kseg.verification.rules import judge_file, rules_of
+from kseg.verification.side_files import misnamed_files
+
+# Checks renamed, compressed and copied segments: files in partitions and log directories whose names no broker uses.
+#
+# A broker ignores them, or does not start; a log may have no other files. A file with batches, even a compressed one,
+# is checked as a single segment, not as a part of its partition. An archive is reported, but not checked.
+
+
+class JudgeInside(Protocol):
+    """Checks a directory inside a partition. Returns whether it contains Kafka's files. Raises PathError."""
+
+    def __call__(
+        self, path: str, settings: CheckSettings, report: Report, progress: Advance, *, depth: int
+    ) -> bool: ...
+
+
+def is_directory_of_others(path: str, name: str) -> bool:
+    """Whether a name is that of a directory, not a link, that kseg has not created."""
+    inside = os.path.join(path, name)
+    return not name.startswith(OWN_PREFIX) and trees.isdir(inside) and not trees.islink(inside)
+
+
+def judge_misnamed(partition: Partition, settings: CheckSettings, progress: Advance, judge_inside: JudgeInside) -> None:
+    """Checks files of a partition that are not part of its log; reports a partition without segments."""
+    directory, report = partition.directory or "", partition.report
+    names = [name for name in misnamed_files(partition) if not name.startswith(OWN_PREFIX)]
+    found = judge_misnamed_files(partition, names, progress)
+    for name in partition.others or ():
+        path = os.path.join(directory, name)
+        if name.startswith(OWN_PREFIX) or any(segment.path == path for segment in partition.segments):
+            continue
+        is_file_of_kafka = named_like_segment(name) or side_file(path) is not None
+        if is_directory_of_others(directory, name) and (
+            judge_inside(path, settings, report, progress, depth=DEPTH - 1) or not is_file_of_kafka
+        ):
+            continue
+        if is_file_of_kafka:
+            add_unread(path, why_no_file(path), report)
+    if not partition.segments and not is_moved(partition.own_name):
+        _add_missing(partition, found)
+
+
+def _add_missing(partition: Partition, found: list[str]) -> None:
+    """Reports a partition without segments: a broker keeps at least one, even if it is empty."""
+    names = partition.names
+    if not partition.broker.is_known and names and not found and not any(map(side_file, names)):
+        return  # a directory of other files with the name of a partition
+    if any(name.endswith((".log.swap", CHECKPOINT)) for name in names) or any(map(is_remote_segment_name, found)):
+        return
+    known = [
+        f"{name} {offset}"
+        for name, offset in (
+            ("high watermark", partition.broker.high_watermark), ("recovery point", partition.broker.recovery_point),
+            ("log start offset", partition.broker.log_start_offset),
+        )
+        if offset
+    ]  # fmt: skip
+    text = "there is no segment" + (f", by the checkpoints it had records ({', '.join(known)})" if known else "")
+    partition.report.add("segments-missing", partition.name, text, offset=partition.broker.high_watermark)
+
+
+def judge_loose_files(
+    directory: str, names: Iterable[str], settings: CheckSettings, report: Report, progress: Advance
+) -> list[str]:
+    """Like `judge_misnamed_files`, outside of a partition."""
+    no_partition = Partition(
+        directory, None, None, False, settings.level, settings.now_ms, report,
+        buffers=Buffers(settings.max_batch_bytes), jobs=settings.jobs,
+    )  # fmt: skip
+    return judge_misnamed_files(no_partition, names, progress)
+
+
+def judge_misnamed_files(around: Partition, names: Iterable[str], progress: Advance) -> list[str]:
+    """Checks files with batches, and reports compressed ones. Returns the names of both."""
+    by_stem: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        by_stem[name.partition(".")[0]].add(name)
+    found = []
+    for name in sorted(names):
+        path = os.path.join(around.directory or "", name)
+        if side_file(path) is not None:
+            continue
+        try:
+            file = _misnamed_segment(path, name)
+        except PathError as error:
+            add_unread_for(path, error, around.report)
+            continue
+        if file is not None:
+            found.append(name)
+        if file is not None and file.kind:
+            _judge_as_segment(around, file, by_stem, progress)
+        elif file is not None:
+            _judge_packed(around, file, by_stem, progress)
+    return found
+
+
+def _judge_as_segment(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
+    partition = partition_for_file(around, frozenset(by_stem[file.name.partition(".")[0]]))
+    # A .swap that will replace segments is no log of its own.
+    rules: list[Rule] = [BatchRule(partition)] if file.name.endswith(SWAP) else rules_of(partition)
+    judge_segments(partition, [file], rules, progress)
+
+
+def _judge_packed(around: Partition, file: SegmentFile, by_stem: dict[str, set[str]], progress: Advance) -> None:
+    """Checks the contents of a compressed file. Reports an archive, and a file that cannot be decompressed."""
+    path, report = file.path, around.report
+    try:
+        with packed_segment_at(path) as tree:
+            if tree is None:
+                with open_source(path) as source:
+                    report.add("packed-segment", path, packed(source) or "")
+                report.totals.not_judged += 1
+                return
+            named = segment_file(path)
+            with open_source(path) as source:
+                kind = named.kind if named.is_segment else LOG
+                base_offset = first_base_offset(source) if named.base_offset is None else named.base_offset
+            _judge_as_segment(
+                around, named._replace(kind=kind, leftover="", base_offset=base_offset), by_stem, progress
+            )
+            add_archive(path, tree, report)
+    except (KsegError, OSError) as error:
+        add_unread_for(path, error, report)
+
+
+def _misnamed_segment(path: str, name: str) -> SegmentFile | None:
+    """Returns a file with batches as a segment, and a compressed file as a segment without a kind. Returns None for
+    other files. Raises PathError."""
+    with open_source(path) as source:
+        named = segment_file(path)
+        if named_like_segment(name):
+            refuse_empty_pack(path)
+        if packed(source) is not None:
+            return named._replace(kind="") if is_packed_segment(name, read_head(source)) else None
+        if not holds_batches(source, name):
+            return None
+        kind = LOG_07 if LOG_07 in name else LOG
+        base_offset = first_base_offset(source) if named.base_offset is None and kind == LOG else named.base_offset
+        return named._replace(kind=kind, leftover="", base_offset=base_offset)
+
 
 _ARCHIVE_DEPTH = 64
 """Levels of directories that are searched in an archive."""
@@ -411,3 +580,146 @@ def judge_whole(
     directory_rules.judge_topic_ids(directory, known, report)
     if REMOTE_INDEX_CACHE in directory.directories:
         judge_side_files(os.path.join(directory.path, REMOTE_INDEX_CACHE), settings, report, progress)
+
+
+# Several processes check the partitions of a log directory; findings keep the order of the partitions.
+#
+# Each process takes the next chunk of partitions and sends its findings through its own pipe. The parent reads one pipe
+# at a time, that of the first unfinished chunk; other processes wait when their pipes are full. So memory is bounded.
+
+SENT_AT_ONCE = 256
+"""Limit of findings and outcomes in one message."""
+POLL_SECONDS = 0.2
+"""Interval at which the progress of other processes is read."""
+LARGEST_CHUNK, CHUNKS_EACH = 32, 8
+"""Largest chunk of partitions, and least number of chunks per process; messages cost more than small partitions."""
+JudgedItem = Finding | tuple[CheckedPartition, list[tuple[str, str, int]]]
+"""An item of a message: a finding, or after those of a partition its outcome with the result of `Report.unshown`."""
+ENDED = "a process that judged a partition ended before it was done (was it killed? is there enough memory?)"
+
+
+def judge_in_processes(
+    tasks: list[Task], settings: CheckSettings, report: Report, progress: Advance
+) -> Iterator[CheckedPartition]:
+    """Yields the outcomes in the order of the tasks, each after its findings were reported. Always ends its
+    processes. Raises KsegError if one ended early, and the error of one that failed."""
+    count = min(settings.jobs, len(tasks))
+    chunk_size = max(1, min(LARGEST_CHUNK, len(tasks) // (count * CHUNKS_EACH)))
+    chunks = -(-len(tasks) // chunk_size)
+    worker = _Worker(tasks, chunk_size, settings, report.ignored)
+    tickets, done = Tickets(chunks), shared_numbers(count)
+    if sys.stdout is not None:
+        sys.stdout.flush()  # otherwise a forked process would write it again
+    processes: list[Child] = []
+    reported = 0
+    pending = Totals()  # of shown findings of an unfinished partition
+
+    def report_progress() -> None:
+        nonlocal reported
+        total = sum(done)
+        progress(total - reported)
+        reported = total
+
+    try:
+        for number in range(count):
+            processes.append(Child(partial(worker.run, tickets, done, number), processes))
+        for item in _collect(chunks, processes, report_progress):
+            if isinstance(item, Finding):
+                pending.severities[item.severity] += 1
+                pending.codes[item.code] += 1
+                report.show(item)
+                continue
+            outcome, unshown = item
+            pending = Totals()
+            report.take(outcome.totals, unshown)
+            yield outcome
+        report_progress()
+    finally:
+        report.take(pending, [])
+        for process in processes:
+            process.end()
+
+
+def _collect(chunks: int, processes: list[Child], report_progress: Callable[[], None]) -> Iterator[JudgedItem]:
+    """Yields the items in order. A process sends the number of its chunk, then findings and outcomes, and None at its
+    end."""
+    silent = list(processes)
+    announced: dict[int, Child] = {}
+    for chunk in range(chunks):
+        while chunk not in announced:
+            if not silent:
+                raise KsegError(ENDED)
+            for process in wait_for_any(silent, POLL_SECONDS):
+                silent.remove(process)
+                try:
+                    announced[_received(process)] = process
+                except EOFError:  # no chunk was left, or the process was killed
+                    if process.has_failed():
+                        raise KsegError(ENDED) from None
+            report_progress()
+        process = announced.pop(chunk)
+        try:
+            yield from _items_of(process, report_progress)
+        except EOFError:
+            raise KsegError(ENDED) from None
+        silent.append(process)
+
+
+def _items_of(process: Child, report_progress: Callable[[], None]) -> Iterator[JudgedItem]:
+    """Yields the items of one chunk."""
+    while True:
+        if not wait_for_any([process], POLL_SECONDS):
+            report_progress()
+            continue
+        for item in _received(process):
+            if item is None:
+                return
+            yield item
+
+
+def _received(process: Child) -> Any:
+    """Returns the next message. Raises the error of the process, EOFError if it has ended."""
+    message = process.receive()
+    if isinstance(message, BaseException):
+        raise message
+    return message
+
+
+class _Worker:
+    """The work of one process: checks chunks of tasks until none are left."""
+
+    def __init__(self, tasks: list[Task], chunk_size: int, settings: CheckSettings, ignored: frozenset[str]) -> None:
+        self._tasks = tasks
+        self._chunk_size = chunk_size
+        self._settings = settings
+        self._ignored = ignored
+        self._held: list[JudgedItem | None] = []
+
+    def run(self, tickets: Tickets, done: Any, number: int, send: Callable[[Any], None]) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent receives it too, and ends its processes
+        buffers = Buffers(self._settings.max_batch_bytes)
+
+        def progress(count: int) -> None:
+            done[number] += count
+
+        def put(item: JudgedItem | None) -> None:
+            self._held.append(item)
+            if item is None or len(self._held) >= SENT_AT_ONCE:
+                send(self._held)
+                self._held.clear()
+
+        with suppress(BrokenPipeError):  # the parent has ended
+            try:
+                while (chunk := tickets.take()) is not None:
+                    send(chunk)
+                    first = chunk * self._chunk_size
+                    # If fewer partitions than processes are left, each process gets several cores.
+                    jobs = max(1, self._settings.jobs // min(len(done), len(self._tasks) - first))
+                    settings = replace(self._settings, jobs=jobs)
+                    for task in self._tasks[first : first + self._chunk_size]:
+                        report = Report(put, self._ignored)
+                        outcome = judge_task(task, settings, report, progress, buffers)
+                        put((outcome, report.unshown()))
+                    put(None)
+            except (Exception, MemoryError) as error:  # noqa: BLE001 - raised in the parent
+                send(error)

@@ -1,4 +1,4 @@
-"""Checks leader-epoch-checkpoint against the leader epochs of the batches (LeaderEpochFileCache).
+"""Checks a whole partition against its checkpoints: leader epochs, offsets, pending changes, batches of others.
 
 An entry may start before the first remaining batch of its epoch: the cleaner removed earlier batches, or a leader was
 elected and nothing was written. The first entry may start later: deleting records moves it to the log start.
@@ -7,9 +7,13 @@ elected and nothing was written. The first entry may start later: deleting recor
 import os
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice, pairwise
+from typing import NamedTuple
 
+from kseg.changes.accepted_gaps import accepted_gaps
+from kseg.changes.quarantine import FOLDER, check_folder, folder_of, leftovers, pending
+from kseg.errors import KsegError
+from kseg.findings.table import DECISION
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import LOG
 from kseg.kernel.state import epochs as kernel
@@ -17,11 +21,120 @@ from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores import trees
+from kseg.stores.no_follow import resolved
 from kseg.stores.regular_files import first_bytes
-from kseg.verification.rule import Rule
+from kseg.verification.gaps import outlook_of
+from kseg.verification.partition import CheckedSegment, Partition, Rule
 
-if TYPE_CHECKING:
-    from kseg.verification.partition import CheckedSegment, Partition
+# Reports segments whose batches belong to another partition (`kseg.logdir.belonging`).
+#
+# All files of the partition are read again for it, so this is done only after another finding that such batches
+# cause.
+
+_CAUSED = (
+    "segments-overlap", "offset-outside-segment", "batch-out-of-order", "wrong-base-offset", "gap-unexplained",
+    "leader-epoch-falls", "leader-epochs-mismatch", "leader-epochs-beyond-end", "producer-sequence-gap",
+    "producer-epoch-falls", "producer-snapshot-mismatch", "producer-snapshot-beyond-end", "batch-outside-transaction",
+    "transaction-index-incomplete", "transaction-index-wrong-entry", "index-misleads", "index-beyond-log",
+    "time-index-mismatch", "time-index-beyond-log", "time-index-incomplete", "high-watermark-beyond-end",
+    "recovery-point-beyond-end",
+)  # fmt: skip
+"""Findings that foreign batches cause."""
+
+
+class ForeignBatchRule(Rule):
+    """Weighs the evidence after all other rules."""
+
+    def __init__(self, partition: Partition) -> None:
+        super().__init__(partition)
+        self._before = self._caused()
+
+    def _caused(self) -> int:
+        codes = self.report.totals.codes
+        return sum(codes.get(code, 0) for code in _CAUSED) if codes else 0
+
+    def finish(self) -> None:
+        partition = self.partition
+        is_log = partition.directory is not None and all(one.file.kind == LOG for one in partition.segments)
+        if partition.level == QUICK or not is_log or self._caused() == self._before:
+            return
+        from kseg.logdir.belonging import FOREIGN_BATCHES, foreign_segments  # few partitions have such findings
+
+        for one in foreign_segments(partition.directory or "", partition.broker):
+            if partition.is_live and one.path == partition.segments[-1].path:
+                continue  # its side files were read at other moments
+            text = f"{one.records} records, offsets {one.first} to {one.last}: {one.reason}"
+            self.report.add(FOREIGN_BATCHES, one.path, text, offset=one.first, details=one.details())
+
+
+# Finds interrupted changes of kseg in a partition; `kseg.changes` completes or reverts them.
+
+
+class PendingChangeRule(Rule):
+    """Reads the quarantine of a partition, if there is one."""
+
+    def finish(self) -> None:
+        directory, others = self.partition.directory, self.partition.others
+        if directory is None or not self.partition.is_whole or (others is not None and FOLDER not in others):
+            return
+        directory = resolved(directory)  # a log directory may be a link; nothing follows links in the quarantine
+        if not trees.lexists(folder_of(directory)):
+            return
+        try:
+            check_folder(directory)
+            for change in pending(directory):
+                text = f"{change.command!r} was interrupted: some files are in their new state, some in the old one"
+                self.report.add("pending-change", folder_of(directory), text, details={"command": change.command})
+            if left := leftovers(directory):
+                text = f"{len(left)} changes were interrupted while they were being prepared: nothing was changed"
+                self.report.add("pending-change", folder_of(directory), text, details={"count": len(left)})
+            accepted_gaps(directory)  # raises if its files cannot be read
+        except KsegError as error:
+            self.report.add("pending-change", folder_of(directory), str(error), needs=DECISION)
+
+
+# Checks the offsets of a partition in the log directory's checkpoints against the start and end of its log.
+#
+# Sources: LogLoader, UnifiedLog, LogCleanerManager and ReplicaManager of Kafka 4.3.1.
+
+
+class CheckpointRule(Rule):
+    """Compares after all segments were read."""
+
+    def finish(self) -> None:
+        partition, broker = self.partition, self.partition.broker
+        if not partition.is_whole or not partition.segments or partition.segments[-1].is_unread:
+            return
+        end = partition.segments[-1].next_offset
+        if end is None:
+            return
+        for code, name, offset in (
+            ("high-watermark-beyond-end", "the high watermark", broker.high_watermark),
+            ("log-start-beyond-end", "the log start offset", broker.log_start_offset),
+            ("recovery-point-beyond-end", "the recovery point", broker.recovery_point),
+            ("cleaner-checkpoint-beyond-end", "the cleaner's checkpoint", broker.cleaner_offset),
+        ):
+            if offset is not None and offset > end and offset > outlook_of(partition).next_offset:
+                details = {"checkpointOffset": offset, "logEndOffset": end}
+                self.report.add(
+                    code, partition.name, f"{name} is {offset}, the log ends at {end}", offset=offset, details=details
+                )
+        if broker.log_start_offset is not None and broker.log_start_offset <= end:
+            self._below(broker.log_start_offset)
+
+    def _below(self, start: int) -> None:
+        """Reports segments below the log start offset."""
+        segments = self.partition.segments
+        below = [before for before, after in pairwise(segments) if (after.base_offset or 0) <= start]
+        if below:
+            records = sum(before.records for before in below)
+            text = f"the log start offset is {start}; segments below it: {len(below)}"
+            details = {"startOffset": start, "segments": len(below), "removedRecords": records}
+            self.report.add(
+                "segments-below-log-start", below[0].path, text, offset=below[0].base_offset, details=details
+            )
+
 
 _CHANGE_LIMIT = 256
 """Limit of changes of the epoch that one pass over headers returns."""
@@ -50,7 +163,7 @@ class _Run(NamedTuple):
 class EpochRule(Rule):
     """Collects the leader epochs of a partition's batches, and compares its checkpoint with them at the end."""
 
-    def __init__(self, partition: "Partition") -> None:
+    def __init__(self, partition: Partition) -> None:
         super().__init__(partition)
         directory = partition.directory
         # The epochs of a directory to be deleted are cleared when it is loaded.
@@ -63,10 +176,10 @@ class EpochRule(Rule):
             self._changes = partition.buffers.int64s("epoch changes", _CHANGE_LIMIT * kernel.CHANGE_WIDTH)
             self._runs: list[_Run] = []
 
-    def begin(self, segment: "CheckedSegment") -> None:
+    def begin(self, segment: CheckedSegment) -> None:
         self._is_on_segment = self._is_on and segment.file.kind == LOG
 
-    def headers(self, segment: "CheckedSegment", headers: HeaderRows) -> None:
+    def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
         start = 0
         while self._is_on_segment and start < headers.count:
             start = kernel.changes(headers.rows, start, headers.count, self._state, self._changes)

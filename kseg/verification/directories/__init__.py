@@ -1,1 +1,0 @@
-"""Checks log directories, their own files, and files outside of partitions."""

@@ -1,1 +1,0 @@
-"""Manifests: digests of segments, written once and checked later."""

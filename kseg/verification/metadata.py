@@ -1,0 +1,281 @@
+"""Checks metadata: __cluster_metadata and its snapshots, records of other internal topics, partition.metadata.
+
+Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kseg.decoders.framed import read_framed
+from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
+from kseg.errors import KsegError
+from kseg.findings.log import OFFLINE, REFUSED
+from kseg.findings.table import INFO
+from kseg.formats.control import parse_control
+from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
+from kseg.formats.schema import MessageError
+from kseg.formats.suffixes import CHECKPOINT
+from kseg.logdir.coordinators import GroupOffset, GroupOffsets
+from kseg.logdir.log_directory import BrokerState, is_moved
+from kseg.logdir.remote_partitions import REMOTE_METADATA_TOPIC, record_values
+from kseg.quantities import plural
+from kseg.segment.batches import RecordBatch
+from kseg.segment.files import BOOTSTRAP, METADATA_TOPIC, QUORUM_STATE, SegmentFile, segments_among
+from kseg.segment.items import Damage, Record
+from kseg.segment.paths import some
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import DEEP
+from kseg.sidefiles.identifiers import ZERO
+from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.problems import SideFileProblem, problems_of
+from kseg.stores import trees
+from kseg.stores.regular_files import first_bytes, open_regular
+from kseg.stores.source import open_source
+from kseg.verification.partition import Rule
+from kseg.verification.report import Report
+
+# Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
+#
+#     a control batch that begins with SNAPSHOT_HEADER, data batches, a control batch that ends with SNAPSHOT_FOOTER
+#
+# Sources: Snapshots, RecordsSnapshotReader and KafkaRaftLog.recoverSnapshots of Kafka 4.3.1; KIP-630.
+
+
+def is_snapshot(file: SegmentFile) -> bool:
+    """Whether the name is one of a snapshot of a KRaft node."""
+    return not file.leftover and file.kind == CHECKPOINT and (file.epoch is not None or file.name == BOOTSTRAP)
+
+
+def judge_snapshot(path: str, report: Report, level: int) -> bool:
+    """Checks a snapshot, at level deep each record. Returns whether it is complete."""
+    first: Record | None = None
+    last: Record | None = None
+    totals = report.totals
+    try:
+        with open_source(path) as source:
+            totals.files += 1
+            totals.bytes += source.size
+            for item in SegmentReader(source):
+                if isinstance(item, Damage):
+                    report.add("bad-metadata-snapshot", path, item.message, item.position, item.length)
+                    return False
+                totals.batches += 1
+                if problems := item.check() if level == DEEP else item.problems:
+                    report.add(
+                        "bad-metadata-snapshot", path, problems[0].message, item.position, item.size, item.base_offset
+                    )
+                    return False
+                totals.records += (
+                    0 if item.is_control else item.header.record_count if isinstance(item, RecordBatch) else 1
+                )
+                records = list(item) if item.is_control else []
+                if first is None and records:
+                    first = records[0]
+                last = records[-1] if records else None
+            size = source.size
+    except KsegError as error:
+        report.add("bad-metadata-snapshot", path, str(error))
+        return False
+    for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
+        if record is None or parse_control(record.key, record.value).type_id != wanted:
+            report.add(
+                "bad-metadata-snapshot",
+                path,
+                f"no {name}: it is not complete",
+                size if wanted == SNAPSHOT_FOOTER else 0,
+            )
+            return False
+    return True
+
+
+def is_newest(snapshot: str) -> bool:
+    """Whether no snapshot follows this one."""
+    try:
+        names = [name for name in trees.listdir(os.path.dirname(snapshot) or ".") if name.endswith(CHECKPOINT)]
+    except (KsegError, OSError):
+        return True
+    return os.path.basename(snapshot) >= max(names, default="")
+
+
+# Checks the records of internal topics against other partitions, at level deep: committed offsets, remote segments.
+#
+# Sources: OffsetMetadataManager, RemoteLogMetadataCache of Kafka 4.3.1.
+
+_SEGMENT, _UPDATE = 0, 1
+"""Record types of __remote_log_metadata."""
+_DELETED = 3
+"""DELETE_SEGMENT_FINISHED."""
+
+
+class LogExtent(NamedTuple):
+    """A partition that was checked: log start and end offset."""
+
+    path: str
+    topic_id: str | None
+    start: int
+    end: int
+
+
+def judge_commits(offsets: GroupOffsets, extents: Mapping[tuple[str, int], LogExtent], report: Report) -> None:
+    """Reports groups whose committed offset is outside of the log."""
+    for place, of_place in sorted(offsets.items()):
+        extent = extents.get(place)
+        if extent is None:
+            continue
+        found = [one for one in of_place if extent.topic_id is None or one.topic_id in (None, extent.topic_id)]
+        for code, groups, text in (
+            ("commit-beyond-end", [one for one in found if one.offset > extent.end], f"the log ends at {extent.end}"),
+            ("commit-below-start", [one for one in found if one.offset < extent.start],
+             f"the log starts at {extent.start}"),
+        ):  # fmt: skip
+            if groups:
+                _add_groups(code, extent.path, groups, text, report)
+
+
+def _add_groups(code: str, path: str, groups: list[GroupOffset], text: str, report: Report) -> None:
+    groups = sorted(groups, key=lambda one: (-one.offset, one.group))
+    names = some([f"{one.group} {one.offset}" for one in groups])
+    details = {"waitingGroups": [one.as_object() for one in groups], "count": len(groups)}
+    report.add(code, path, f"{text}; committed offsets of groups: {names}", offset=groups[0].offset, details=details)
+
+
+class RemoteMetadataRule(Rule):
+    """Reads __remote_log_metadata after its segments."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if partition.topic != REMOTE_METADATA_TOPIC or partition.level != DEEP or not partition.is_whole:
+            return
+        begun: set[str] = set()
+        updated: dict[str, int] = {}
+        try:
+            for value in record_values(partition.name):
+                try:
+                    record = read_framed(value, REMOTE_LOG_METADATA)
+                except MessageError:
+                    continue  # reported by dump
+                if record.api_key not in (_SEGMENT, _UPDATE):
+                    continue
+                segment = record.fields["remoteLogSegmentId"]
+                place = segment["topicIdPartition"]
+                key = f"{place['name']}-{place['partition']} {segment['id']}"
+                if record.api_key == _SEGMENT:
+                    begun.add(key)
+                elif key not in begun:
+                    updated[key] = record.fields["remoteLogSegmentState"]
+        except (KsegError, OSError):
+            return  # reported for the segment
+        lacking = sorted(updated.keys() - begun)
+        if lacking:
+            text = f"{plural(len(lacking), 'remote segment has', 'remote segments have')} updates only: {some(lacking)}"
+            are_gone = all(updated[key] == _DELETED for key in lacking)
+            details = {"count": len(lacking)}
+            self.report.add(
+                "remote-metadata-incomplete", partition.name, text, severity=INFO if are_gone else None, details=details
+            )
+
+
+# Checks partition.metadata: a broker that finds another topic's id there renames the partition and starts an empty
+# one.
+#
+# Sources: PartitionMetadataFile, UnifiedLog.initializeTopicId, LogManager.isStrayReplica of Kafka 4.3.1.
+
+_MAX_BYTES = 1 << 16
+
+
+class TopicIdRule(Rule):
+    """Reads the file after all segments; stores the id in ``partition.topic_id``."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if not partition.is_whole or partition.directory is None:
+            return
+        if is_moved(partition.own_name):
+            return
+        if PARTITION_METADATA not in partition.names:
+            if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
+                self.report.add(
+                    "no-partition-metadata",
+                    partition.name,
+                    f"the log holds records, but there is no {PARTITION_METADATA}",
+                )
+            return
+        path = os.path.join(partition.directory, PARTITION_METADATA)
+        found: PartitionMetadata | SideFileProblem | None = None
+        try:
+            for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
+                if isinstance(found, SideFileProblem):
+                    # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
+                    stops = found.code == "missing-field" or (found.code == "bad-value" and ZERO not in found.message)
+                    details = {"reason": REFUSED if stops else OFFLINE}
+                    place = found.position, found.length
+                    self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
+        except OSError as error:
+            self.report.add("bad-partition-metadata", path, str(error.strerror))
+        if not isinstance(found, PartitionMetadata):
+            return
+        partition.topic_id = found.topic_id
+        judge_topic_id(path, partition.topic, found.topic_id, partition.broker, self.report)
+
+
+def judge_topic_id(path: str, topic: str | None, topic_id: str, state: BrokerState, report: Report) -> None:
+    """Compares the topic id in a partition.metadata with __cluster_metadata. ``state``: what that says about the
+    partition."""
+    wanted, own = state.topic_id, {"topicId": topic_id}
+    if wanted == "":
+        report.add("unknown-topic", path, f"__cluster_metadata has no topic {topic}", details=own)
+    elif wanted is not None and wanted != topic_id:
+        text = f"topic id {topic_id}; in __cluster_metadata {topic} has {wanted}"
+        report.add("topic-id-mismatch", path, text, details=own | {"expectedTopicId": wanted})
+    elif state.is_assigned is False:
+        text = f"__cluster_metadata does not assign this partition of {topic} to the node"
+        report.add("unassigned-replica", path, text, details=own)
+
+
+class MetadataLogRule(Rule):
+    """Checks quorum-state and snapshots of __cluster_metadata after its log was read."""
+
+    def finish(self) -> None:
+        partition = self.partition
+        if partition.topic != METADATA_TOPIC or not partition.is_whole:
+            return
+
+        self._quorum_state()
+        files = segments_among(partition.name, partition.names)
+        snapshots = [
+            file for file in files if is_snapshot(file) and judge_snapshot(file.path, self.report, self.partition.level)
+        ]
+        self._compare_with_log(snapshots)
+
+    def _quorum_state(self) -> None:
+        if QUORUM_STATE not in self.partition.names:
+            return
+        from kseg.sidefiles.quorum_state import read_quorum_state
+
+        path = os.path.join(self.partition.name, QUORUM_STATE)
+        try:
+            with open_regular(path) as stream:
+                found = problems_of(read_quorum_state(stream.read(MAX_TEXT_BYTES)))
+        except OSError as error:
+            self.report.add("bad-quorum-state", path, str(error.strerror))
+            return
+        for problem in found:
+            self.report.add("bad-quorum-state", path, problem.message, problem.position, problem.length)
+
+    def _compare_with_log(self, snapshots: list[SegmentFile]) -> None:
+        segments = self.partition.segments
+        if not segments and any(file.base_offset for file in snapshots):  # a new node has that of offset 0
+            text = "no .log file is left: a node begins an empty log, without what the snapshots hold"
+            self.report.add("metadata-lost", self.partition.name, text)
+        start = segments[0].base_offset or 0 if segments else 0
+        newest = max(snapshots, key=lambda file: (file.base_offset or 0, file.epoch or 0), default=None)
+        if start > 0 and (newest is None or (newest.base_offset or 0) < start):
+            text = f"the log starts at offset {start}, and no complete snapshot reaches that offset"
+            self.report.add("broker-would-not-start", self.partition.name, text, offset=start)
+        end = segments[-1].next_offset if segments else None
+        if newest is not None and end is not None and (newest.base_offset or 0) > end:
+            text = f"the snapshot replaces all records below offset {newest.base_offset}, the log ends at {end}"
+            details = {"offset": newest.base_offset, "logEndOffset": end}
+            self.report.add("metadata-log-behind", newest.path, text, offset=newest.base_offset, details=details)

@@ -1,0 +1,569 @@
+"""Compares two replicas of a partition by offset (`kseg verify --against DIR`): equal, different and missing records.
+
+Bytes may differ where records do not: each broker compacts by itself, and may have other batch bounds and codecs.
+Batches with the same first offset are compared as bytes, many at once. If these differ, records are compared:
+leader epoch, key, value, timestamp, headers. Both sides are read once, and not kept in memory.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from kseg.errors import PathError
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.formats.suffixes import CHECKPOINT
+from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.rows import (
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_POSITION,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    ROW_OFFSET,
+    ROW_WIDTH,
+)
+from kseg.kernel.scan import chain
+from kseg.kernel.state import replicas as kernel
+from kseg.limits import MAX_BATCH_BYTES, MAX_ROOT_FILE_BYTES
+from kseg.logdir.log_directory import COMPACTED_TOPICS
+from kseg.quantities import plural
+from kseg.segment.batches import Message, RecordBatch
+from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
+from kseg.segment.items import Damage
+from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
+from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.stores import trees
+from kseg.stores.buffers import common_prefix
+from kseg.stores.regular_files import open_regular
+from kseg.stores.source import Source, open_source
+from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
+
+# Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
+#
+# Batches are read in spans of many; where two replicas differ, records are read batch by batch.
+
+
+class Replica:
+    """A cursor over the batches of a replica; the properties describe the current batch, until ``is_at_end``.
+
+    ``not_compared``: the damaged ranges passed so far, (file, position, length); the caller removes them.
+    ``was_damaged``: damage, or another unknown range, precedes the current batch. ``last_offset``: the largest offset
+    of the batches passed so far, -1 if there is none; ``bytes``: the size of the files read to their ends.
+    """
+
+    def __init__(self, files: list[SegmentFile], jobs: int, max_batch_bytes: int) -> None:
+        for file in files:
+            if file.is_07:
+                raise PathError(f"{file.path}: 0.7 had no replicas, there is nothing to compare")
+        self.files = files
+        self.start_offset = files[0].base_offset if files else None
+        self.not_compared: list[tuple[str, int, int]] = []
+        self.was_damaged = False
+        self._chain = chain.Chain()
+        self.last_offset = -1
+        self.path = ""
+        self.is_at_end = False
+        self.bytes = 0
+        self._jobs = jobs
+        self._scratch = Scratch(max_batch_bytes)
+        self._source: Source | None = None
+        self._rows = memoryview(b"")
+        self._i = self._count = 0
+        self._spans = self._read()
+        self._next_span()
+
+    def close(self) -> None:
+        self._spans.close()
+
+    def _read(self) -> Generator[HeaderRows, None, None]:
+        for file in self.files:
+            with open_source(file.path) as source:
+                self.path, self._source = file.path, source
+                reader = SegmentReader(source, False, file.base_offset or 0, False, None, self._scratch)
+                for item in SegmentSurvey(reader, FULL, self._jobs):
+                    if isinstance(item, Damage):
+                        self._pass_damage(item.position, item.length)
+                    elif isinstance(item, HeaderRows):
+                        yield from self._intact(item)
+                self._source = None
+                self.bytes += source.size
+
+    def _intact(self, item: HeaderRows) -> Iterator[HeaderRows]:
+        """Yields spans of batches with right checksums."""
+        states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        start = 0
+        for i, state in enumerate(states):
+            if state & CRC_RIGHT:
+                continue
+            if i > start:
+                yield HeaderRows(item.rows[start * BATCH_WIDTH : i * BATCH_WIDTH], i - start)
+            at, start = i * BATCH_WIDTH, i + 1
+            self._pass_damage(item.rows[at + BATCH_POSITION], item.rows[at + BATCH_SIZE])
+        if start < item.count:
+            yield HeaderRows(item.rows[start * BATCH_WIDTH :], item.count - start)
+
+    def _pass_damage(self, position: int, length: int) -> None:
+        self.not_compared.append((self.path, position, length))
+        self.was_damaged = True
+
+    def _next_span(self) -> None:
+        item = next(self._spans, None)
+        if item is None:
+            self.is_at_end = True
+            return
+        self._rows, self._i, self._count = item.rows, 0, item.count
+        chain.follow(item.rows, item.count, self._chain)
+
+    @property
+    def holds_gaps(self) -> bool:
+        """Whether a batch had fewer records than offsets, as the cleaner leaves them."""
+        return self._chain.sparse > 0
+
+    def _column(self, column: int) -> int:
+        return int(self._rows[self._i * BATCH_WIDTH + column])
+
+    @property
+    def first_offset(self) -> int:
+        """First offset of the batch; -1 for a compressed v0 or v1 message, which must be decompressed for it."""
+        return self._column(BATCH_FIRST_OFFSET)
+
+    @property
+    def end_offset(self) -> int:
+        """Last offset of the batch."""
+        return self._column(BATCH_LAST_OFFSET)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._column(BATCH_LEADER_EPOCH)
+
+    @property
+    def position(self) -> int:
+        return self._column(BATCH_POSITION)
+
+    @property
+    def size(self) -> int:
+        return self._column(BATCH_SIZE)
+
+    @property
+    def span_end(self) -> int:
+        """Position after the last batch of the span."""
+        last = (self._count - 1) * BATCH_WIDTH
+        return int(self._rows[last + BATCH_POSITION] + self._rows[last + BATCH_SIZE])
+
+    def read(self, size: int) -> bytes:
+        """Returns bytes from the batch on."""
+        assert self._source is not None
+        return self._source.extent.pread(size, self.position)
+
+    def batches_within(self, size: int) -> int:
+        """Returns the number of batches of the span that end within ``size`` bytes of the batch's position."""
+        limit = self.position + size
+        ends = range(self._i, self._count)
+        return bisect_right(ends, limit, key=self._end_of)
+
+    def _end_of(self, i: int) -> int:
+        return int(self._rows[i * BATCH_WIDTH + BATCH_POSITION] + self._rows[i * BATCH_WIDTH + BATCH_SIZE])
+
+    def records_in(self, count: int) -> int:
+        """Returns the record count of the next ``count`` batches by their headers."""
+        start, stop = self._i * BATCH_WIDTH + BATCH_COUNT, (self._i + count) * BATCH_WIDTH
+        return sum(number if number >= 0 else 1 for number in self._rows[start:stop:BATCH_WIDTH].tolist())
+
+    def last_of(self, count: int) -> int:
+        """Returns the last offset of the next ``count`` batches."""
+        return int(self._rows[(self._i + count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET])
+
+    def step(self, count: int = 1) -> None:
+        """Moves by ``count`` batches of the span."""
+        self.was_damaged = False
+        self._i += count
+        self.last_offset = max(self.last_offset, int(self._rows[(self._i - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]))
+        if self._i >= self._count:
+            self._next_span()
+
+    def batch_rows(self) -> Iterator[Rows]:
+        """Yields the records of the batch; an undecodable batch is added to ``not_compared``."""
+        position, size, magic = self.position, self.size, self._column(BATCH_MAGIC)
+        kind = RecordBatch if magic >= MAGIC_V2 else Message
+        batch = kind(self.read(size), position, size, magic, True, self._scratch)
+        try:
+            yield from batch.rows()
+        except UndecodableError:
+            self._pass_damage(position, size)
+
+
+WINDOW_BYTES = 1 << 20
+EVENT_LIMIT = 512
+"""Limit of differences that one step returns."""
+
+
+class _Range(NamedTuple):
+    """Records with offsets ``first`` to ``last``, their number, and their start: ``position`` of ``file``."""
+
+    first: int
+    last: int
+    records: int
+    file: str
+    position: int
+
+
+@dataclass(slots=True)
+class _Lacking:
+    """Ranges that one replica lacks in its middle: ``shown`` ones, and counts of all."""
+
+    shown: list[_Range] = field(default_factory=list)
+    ranges: int = 0
+    records: int = 0
+    is_open: bool = False
+
+    def add(self, found: _Range) -> None:
+        self.records += found.records
+        if self.is_open:
+            if self.ranges <= len(self.shown):
+                last = self.shown[-1]
+                self.shown[-1] = last._replace(last=found.last, records=last.records + found.records)
+            return
+        self.is_open = True
+        self.ranges += 1
+        if len(self.shown) < SHOWN_PER_FILE:
+            self.shown.append(found)
+
+
+class _Opened:
+    """The records of a replica's current batch. ``i``: the next one of ``rows``."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.rows: Rows | None = None
+        self.i = 0
+        self._iterator: Iterator[Rows] | None = None
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no batch is open."""
+        return self._iterator is None
+
+    def fill(self) -> Rows | None:
+        """Returns rows with at least one record left; None at the end of the batch, after moving to the next."""
+        if self._iterator is None:
+            self._iterator = self.replica.batch_rows()
+        while self.rows is None or self.i >= self.rows.count:
+            self.rows, self.i = next(self._iterator, None), 0
+            if self.rows is None:
+                self._iterator = None
+                self.replica.step()
+                return None
+        return self.rows
+
+
+class ReplicaComparison:
+    """Compares two replicas and reports the differences. ``is_compacted``: whether the log is known to be compacted.
+
+    Flags are true for ``here`` (A, the checked partition) and false for the other side (B).
+    """
+
+    def __init__(
+        self, paths: tuple[str, str], here: Replica, there: Replica, is_compacted: bool, report: Report
+    ) -> None:
+        self.found = Comparison(*paths)
+        self._sides = {True: here, False: there}
+        self._is_compacted = is_compacted
+        self._report = report
+        self._window = 0
+        self._compared = kernel.RecordComparison(int64s(EVENT_LIMIT * kernel.EVENT_WIDTH))
+        self._lacking = {True: _Lacking(), False: _Lacking()}
+        self._tails = {True: 0, False: 0}
+        self._diverged: _Range | None = None
+        self._differing = 0
+        self._other_position = ("", 0)
+
+    def run(self) -> Comparison:
+        """Reads both sides to their ends."""
+        a, b, found = self._sides[True], self._sides[False], self.found
+        while not (a.is_at_end or b.is_at_end):
+            self._add_damage()
+            if (a.first_offset, a.end_offset, a.size) == (b.first_offset, b.end_offset, b.size) and self._same_bytes():
+                continue
+            if 0 <= a.end_offset < b.first_offset:
+                self._only_batch(True)
+            elif 0 <= b.end_offset < a.first_offset:
+                self._only_batch(False)
+            else:
+                self._records()
+        for is_here, side in self._sides.items():
+            while not side.is_at_end:
+                self._only_batch(is_here)
+        self._add_damage()
+        self._end_ranges()
+        found.last_offsets = (a.last_offset, b.last_offset)
+        found.start_offsets = (a.start_offset, b.start_offset)
+        self._add_lacking()
+        self._add_ends()
+        return found
+
+    def _same_bytes(self) -> bool:
+        """Skips batches that are equal on both sides, if the next one is. Returns whether it is."""
+        a, b = self._sides[True], self._sides[False]
+        wanted = min(max(a.size, self._window), a.span_end - a.position, b.span_end - b.position)
+        mine, other = a.read(wanted), b.read(wanted)
+        length = len(mine) if mine == other else common_prefix(mine, other)
+        count = a.batches_within(length)
+        self._window = 0 if length < wanted else min(max(2 * wanted, 1 << 14), WINDOW_BYTES)
+        if count == 0:
+            return False
+        self._end_ranges()
+        self.found.same += a.records_in(count)
+        if self.found.diverge_at is None:
+            self.found.agree_to = a.last_of(count)
+        a.step(count)
+        b.step(count)
+        return True
+
+    def _only_batch(self, is_here: bool) -> None:
+        """Handles a batch whose offsets do not overlap the other side's current batch."""
+        side = self._sides[is_here]
+        first = side.first_offset if side.first_offset >= 0 else side.end_offset
+        if count := side.records_in(1):
+            self._only(is_here, first, side.end_offset, count)
+        side.step()
+
+    def _records(self) -> None:
+        """Compares record by record until both sides are between batches, or one is at its end."""
+        a, b = _Opened(self._sides[True]), _Opened(self._sides[False])
+        while True:
+            mine, other = a.fill(), b.fill()
+            if mine is not None and other is not None:
+                self._compare(a, mine, b, other)
+            elif a.is_between and b.is_between:
+                return
+            elif a.is_between and a.replica.is_at_end:
+                return self._rest(False, b)
+            elif b.is_between and b.replica.is_at_end:
+                return self._rest(True, a)
+
+    def _rest(self, is_here: bool, opened: _Opened) -> None:
+        """Handles the rest of an open batch when the other side is at its end."""
+        while (rows := opened.fill()) is not None:
+            offsets = rows.rows[opened.i * ROW_WIDTH + ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH]
+            self._only(is_here, offsets[0], offsets[-1], len(offsets))
+            opened.i = rows.count
+
+    def _compare(self, a: _Opened, mine: Rows, b: _Opened, other: Rows) -> None:
+        compared, found = self._compared, self.found
+        was_diverged = found.diverge_at is not None
+        epochs = (a.replica.leader_epoch, b.replica.leader_epoch)
+        compared.begin(min(epochs) >= 0 and epochs[0] != epochs[1])
+        ours = kernel.Side(mine.payload, mine.rows, mine.headers, mine.count, a.i)
+        theirs = kernel.Side(other.payload, other.rows, other.headers, other.count, b.i)
+        firsts = (mine.rows[a.i * ROW_WIDTH + ROW_OFFSET], other.rows[b.i * ROW_WIDTH + ROW_OFFSET])
+        kernel.compare(ours, theirs, compared)
+        for i in range(compared.events):
+            kind, first, last, count, fields = compared.event(i)
+            if i or first not in firsts:
+                self._end_ranges()
+            if kind == kernel.DIFFERENT:
+                self._differ(first, last, count, fields)
+            else:
+                self._only(kind == kernel.ONLY_A, first, last, count)
+        if not compared.is_open:
+            self._end_ranges()
+        found.same += compared.same
+        if not was_diverged and compared.last_same >= 0:
+            found.agree_to = compared.last_same
+        a.i, b.i = ours.next, theirs.next
+
+    def _only(self, is_here: bool, first: int, last: int, count: int) -> None:
+        """Adds records that one side has and the other lacks."""
+        side, lacking = self._sides[is_here], self._sides[not is_here]
+        self._end_ranges(excepted=not is_here)
+        if is_here:
+            self.found.only_here += count
+        else:
+            self.found.only_there += count
+        if lacking.start_offset is not None and last < lacking.start_offset:
+            return
+        if lacking.is_at_end:
+            self._tails[not is_here] += count
+        elif not lacking.was_damaged or 0 <= lacking.first_offset <= last:
+            self._lacking[not is_here].add(_Range(first, last, count, side.path, side.position))
+
+    def _differ(self, first: int, last: int, count: int, fields: int) -> None:
+        if self.found.diverge_at is None:
+            self.found.diverge_at = first
+        self.found.different += count
+        if self._diverged is not None and self._differing == fields:
+            self._diverged = self._diverged._replace(last=last, records=self._diverged.records + count)
+            return
+        self._end_ranges()
+        a, b = self._sides[True], self._sides[False]
+        self._differing, self._other_position = fields, (b.path, b.position)
+        self._diverged = _Range(first, last, count, a.path, a.position)
+
+    def _end_ranges(self, excepted: bool | None = None) -> None:
+        """Ends the current ranges. ``excepted``: the side whose range of lacking records may continue."""
+        for side, lacking in self._lacking.items():
+            if side is not excepted:
+                lacking.is_open = False
+        if self._diverged is None:
+            return
+        found, self._diverged = self._diverged, None
+        names = [name for bit, name in enumerate(kernel.FIELD_NAMES) if self._differing >> bit & 1]
+        where = f"offset {found.first}" if found.first == found.last else f"offsets {found.first} to {found.last}"
+        path, position = self._other_position
+        text = f"{where}: {_listed(names)} of {_records(found.records)} differ from {path} at position {position}"
+        details = {"firstOffset": found.first, "lastOffset": found.last, "count": found.records, "other": path}
+        self._report.add("replicas-diverge", found.file, text, found.position, None, found.first, details=details)
+
+    def _add_damage(self) -> None:
+        for is_here, side in self._sides.items():
+            details = {"other": self.found.other if is_here else self.found.path}
+            for path, position, length in side.not_compared:
+                self.found.damaged_ranges += 1
+                self._report.add("replica-not-compared", path, "damaged bytes", position, length, details=details)
+            side.not_compared.clear()
+
+    def _add_lacking(self) -> None:
+        is_cleaned = self._is_compacted or any(side.holds_gaps for side in self._sides.values())
+        for is_here, lacking in self._lacking.items():
+            path, other = self.found.path, self.found.other
+            path, other = (path, other) if is_here else (other, path)
+            if lacking.ranges and is_cleaned:
+                places = plural(lacking.ranges, "range", "ranges")
+                text = f"{_records_are(lacking.records, f'in {places} of offsets')} only in the other one"
+                self._report.add("replicas-cleaned-apart", path, text, offset=lacking.shown[0].first)
+            elif lacking.ranges:
+                for gap in lacking.shown:
+                    place = f"at {gap.first}" if gap.first == gap.last else f"from {gap.first} to {gap.last}"
+                    text = f"{_records_are(gap.records, place)} only in {gap.file}, from position {gap.position} on"
+                    details = {"firstOffset": gap.first, "lastOffset": gap.last, "count": gap.records, "other": other}
+                    self._report.add("replica-lacks-records", path, text, offset=gap.first, details=details)
+                self._report.more("replica-lacks-records", path, lacking.ranges - len(lacking.shown))
+
+    def _add_ends(self) -> None:
+        for is_here, side in self._sides.items():
+            other = self._sides[not is_here]
+            path = self.found.path if is_here else self.found.other
+            starts = (side.start_offset, other.start_offset)
+            if starts[0] is not None and starts[1] is not None and starts[0] > starts[1]:
+                text = f"its first segment begins at offset {starts[0]}, that of the other at {starts[1]}"
+                self._report.add("replica-starts-later", path, text, offset=starts[0])
+            if self._tails[is_here]:
+                text = f"it ends at offset {side.last_offset}, the other at {other.last_offset}"
+                text += f" with {_records(self._tails[is_here])} more"
+                self._report.add("replica-ends-earlier", path, text, offset=side.last_offset + 1)
+
+
+def _records(count: int) -> str:
+    return plural(count, "record", "records")
+
+
+def _records_are(count: int, place: str) -> str:
+    return f"{_records(count)} {place} {'is' if count == 1 else 'are'}"
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def compare_path(
+    path: str,
+    against: str,
+    report: Report,
+    compared: Callable[[Comparison], None],
+    jobs: int = 1,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    advance: Callable[[int], None] = lambda _: None,
+    wants: Callable[[str], bool] = lambda _: True,
+) -> None:
+    """Compares the files at ``path`` and ``against``: of log directories the partitions of topics that ``wants``
+    accepts. Raises PathError if there are no files of Kafka."""
+    for here, there in _pairs(path, against, report, wants):
+        comparison, done_bytes = _compare(here, there, report, jobs, max_batch_bytes)
+        compared(comparison)
+        advance(done_bytes)
+
+
+def _pairs(path: str, against: str, report: Report, wants: Callable[[str], bool]) -> list[tuple[str, str]]:
+    for each in (path, against):
+        if each == "-" or not trees.lexists(each):
+            raise PathError(f"{each or repr(each)}: no such file or directory")
+    if not trees.isdir(path) or list_segments(path):
+        name = os.path.basename(os.path.abspath(path))
+        inside = os.path.join(against, name)
+        if trees.isdir(against) and not list_segments(against) and trees.exists(inside):
+            against = inside
+        return [(path, against)]
+    mine, others = _named(path, _partitions(path, wants), against, _partitions(against, wants))
+    if not mine.keys() & others.keys():
+        raise PathError(f"{path} and {against} have no partition in common")
+    for name in mine.keys() ^ others.keys():
+        present, other = (mine[name], against) if name in mine else (others[name], path)
+        report.add("replica-missing", present, f"{other} does not have it")
+    return [(mine[name], others[name]) for name in mine if name in others]
+
+
+def _partitions(path: str, wants: Callable[[str], bool]) -> list[str]:
+    """Returns the partitions of a log directory, or of all log directories in a directory."""
+    if not trees.isdir(path):
+        return []
+    roots = [] if is_log_directory(path) else log_directories_in(path)
+    parts = [part for root in roots or [path] for part in list_partitions(root)]
+    return [part for part in parts if (name := parse_partition_name(os.path.basename(part))) and wants(name[0])]
+
+
+def _named(path: str, mine: list[str], against: str, others: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the partitions of both by their names; by their relative paths if several have one name."""
+    by_name = tuple({os.path.basename(part): part for part in parts} for parts in (mine, others))
+    if len(by_name[0]) == len(mine) and len(by_name[1]) == len(others):
+        return by_name[0], by_name[1]
+    return {os.path.relpath(p, path): p for p in mine}, {os.path.relpath(p, against): p for p in others}
+
+
+def _compare(here: str, there: str, report: Report, jobs: int, max_batch_bytes: int) -> tuple[Comparison, int]:
+    with ExitStack() as stack:
+        sides = []
+        for path in (here, there):
+            files = [file for file in segments_at(path) if file.kind != CHECKPOINT]
+            if not files and not _is_partition(path):
+                raise PathError(f"{path}: holds no segment")
+            sides.append(Replica(files, jobs, max_batch_bytes))
+            stack.callback(sides[-1].close)
+        is_compacted = _is_compacted(here) or _is_compacted(there)
+        comparison = ReplicaComparison((here, there), sides[0], sides[1], is_compacted, report).run()
+        return comparison, sides[0].bytes
+
+
+def _is_partition(path: str) -> bool:
+    return trees.isdir(path) and parse_partition_name(os.path.basename(os.path.abspath(path))) is not None
+
+
+def _is_compacted(path: str) -> bool:
+    """Whether the log is known to be compacted: by its topic, or by the cleaner's checkpoint of the log directory."""
+    directory = os.path.abspath(path if trees.isdir(path) else os.path.dirname(os.path.abspath(path)))
+    name = parse_partition_name(os.path.basename(directory))
+    if name is None:
+        return False
+    if name[0] in COMPACTED_TOPICS:
+        return True
+    return name in _cleaned(os.path.dirname(directory))
+
+
+@lru_cache(maxsize=2)
+def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
+    """Returns the partitions in the cleaner's checkpoint."""
+    data = b""
+    with suppress(OSError), open_regular(os.path.join(log_directory, CLEANER_OFFSETS)) as file:
+        data = file.read(MAX_ROOT_FILE_BYTES)
+    entries = (entry for entry in read_offset_checkpoint(data) if isinstance(entry, OffsetCheckpoint))
+    return frozenset((entry.topic, entry.partition) for entry in entries)

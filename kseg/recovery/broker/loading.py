@@ -12,15 +12,14 @@ The rules are those of 4.4; `kseg.releases.recovery` has the differences of earl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from kseg.changes.plan import Removed
-from kseg.errors import UnsupportedError
 from kseg.formats.suffixes import (
     INDEX,
     INDEX_SUFFIXES,
     LOG,
-    LOG_07,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
@@ -36,7 +35,7 @@ from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager, ReplayResult
 from kseg.recovery.broker.segments import BrokerSegment, LogEnd
-from kseg.recovery.destination import TopicIds, repair_topic_id
+from kseg.recovery.destination import repair_topic_id
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, offset_of
 from kseg.releases.recovery import SWAP_RECOVERED
@@ -107,13 +106,19 @@ class _OverflowError(Exception):
 
 
 class PartitionLoad:
-    """One load; call `run` once. ``cuts``: the bytes removed from the log; ``scanned``: the .log files that were
-    scanned; ``next_offset``: the log end afterwards; ``interval``: that of the indexes; ``remains``: the damage that
-    scans found in each segment, by base offset."""
+    """One load; call `run` or `rebuild` once. ``segment_of`` returns the segment of a stem and base offset.
 
-    def __init__(self, workspace: Workspace, start: BrokerStart) -> None:
+    ``cuts``: the bytes removed from the log; ``scanned``: the .log files that were scanned; ``next_offset``: the log
+    end afterwards; ``interval``: that of the indexes; ``remains``: the damage that scans found in each segment, by base
+    offset.
+    """
+
+    def __init__(
+        self, workspace: Workspace, start: BrokerStart, segment_of: Callable[[str, int], BrokerSegment] | None = None
+    ) -> None:
         self.workspace = workspace
         self.start = start
+        self._segment = segment_of or partial(BrokerSegment, workspace)
         self.interval = chosen_interval(workspace, start.interval_bytes, start.interval_source)
         self.segments: dict[int, BrokerSegment] = {}
         self._rebuilds_epochs = False
@@ -130,17 +135,26 @@ class PartitionLoad:
         self._swapped: list[str] = []
         """Stems of .log.swap files to recover, or since 3.0 renamed; see `handle_leftovers`."""
         self._scan_cache = ScanCache(workspace)
-        self._is_loading = False
+        self._is_loading = self._rebuilds_all = False
 
     def run(self, is_deleted: bool = False) -> None:
         """Loads the partition. ``is_deleted``: its name ends in -delete; its segments are not read.
 
         Raises BrokerRefusesError if a broker would not start.
         """
+        for name in self.workspace.names(SNAPSHOT) if self.start.era.has_producers else ():
+            offset_of(name)  # or no broker starts
+        self._swapped = handle_leftovers(self.workspace, self.start.era)
+        self._load(is_deleted)
+
+    def rebuild(self) -> None:
+        """Loads segments that are intact as planned: recovers each, so that all side files are new. Raises
+        BrokerRefusesError."""
+        self._rebuilds_all = True
+        self._load()
+
+    def _load(self, is_deleted: bool = False) -> None:
         era = self.start.era
-        self._refuse_07()
-        self._check_snapshot_names()
-        self._swapped = self._handle_leftovers()
         self.producers.load_names()
         while True:
             try:
@@ -149,7 +163,7 @@ class PartitionLoad:
                 break
             except _OverflowError:
                 self.segments.clear()
-        if era.refuses_corrupt_indexes:
+        if era.refuses_corrupt_indexes and not self._rebuilds_all:
             self._check_indexes()
         if self.start.resets_epochs:
             self._reset_epochs()
@@ -158,28 +172,12 @@ class PartitionLoad:
         if era.has_producers:
             self._update_snapshots()
         if era.has_topic_ids and self.start.topic_ids is not None:
-            self._unrepaired.append(self._repair_topic_id(self.start.topic_ids))
+            self._unrepaired.append(repair_topic_id(self.workspace, self.start.topic_ids, self.start.name))
 
     @property
     def unrepaired(self) -> str:
         """Sentences about other problems that remain, "" if there are none."""
         return "; ".join(filter(None, self._unrepaired))
-
-    def _repair_topic_id(self, ids: TopicIds) -> str:
-        return repair_topic_id(self.workspace, ids, self.start.name)
-
-    def _refuse_07(self) -> None:
-        """Raises UnsupportedError if all segments are of 0.7."""
-        if self.workspace.names(LOG_07) and not self.workspace.names(LOG):
-            raise UnsupportedError(
-                f"{self.workspace.directory}: .kafka segments can only be recovered in mode broker: their offsets are "
-                "positions, so nothing can be cut out of them; kseg dump shows the intact batches after damage"
-            )
-
-    # Step 1
-
-    def _handle_leftovers(self) -> list[str]:
-        return handle_leftovers(self.workspace, self.start.era)
 
     # Step 2
 
@@ -196,7 +194,8 @@ class PartitionLoad:
                 segment = self._segment(segment_stem(base), base)
                 if name != segment.log:
                     self._handle_misnamed(name, segment)
-                self._load_segment(segment)
+                if not self._rebuilds_all:
+                    self._load_segment(segment)
                 if segment.log in workspace:
                     self.segments.setdefault(base, segment)
         if era.swap_handling == SWAP_RECOVERED:
@@ -217,14 +216,6 @@ class PartitionLoad:
                 f"{name} is no name of a segment, and a broker makes an empty one at offset {segment.base_offset}: "
                 "consumers get nothing more of the segment before; kseg undo, move it away, and recover again"
             )
-
-    def _check_snapshot_names(self) -> None:
-        """Raises BrokerRefusesError for a name with which a broker does not start."""
-        for name in self.workspace.names(SNAPSHOT) if self.start.era.has_producers else ():
-            offset_of(name)
-
-    def _segment(self, stem: str, base: int) -> BrokerSegment:
-        return BrokerSegment(self.workspace, stem, base)
 
     def _load_segment(self, segment: BrokerSegment) -> None:
         """Recovers a segment with missing or wrong indexes. Rebuilds indexes that a broker would leave empty forever:
@@ -370,7 +361,9 @@ class PartitionLoad:
         start, era = self.start, self.start.era
         if self._rebuilds_epochs:
             self.epochs = LeaderEpochs(is_strict=era.has_strict_epochs)
-        if not start.was_clean:
+        if self._rebuilds_all:
+            self._recover_all()
+        elif not start.was_clean:
             self._recover_unflushed()
         elif self._rebuilds_epochs:
             for base in sorted(self.segments):
@@ -419,6 +412,14 @@ class PartitionLoad:
     @property
     def _last(self) -> BrokerSegment:
         return self.segments[max(self.segments)]
+
+    def _recover_all(self) -> None:
+        """Recovers from the first segment on: transactions that began below the log start may end above it."""
+        start = self.start
+        self.start = replace(start, log_start_offset=min([start.log_start_offset, *self.segments]))
+        for segment in list(self.segments.values()):
+            self._recover(segment)
+        self.start = start
 
     def _recover_unflushed(self) -> None:
         bases = sorted(self.segments)

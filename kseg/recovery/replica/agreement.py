@@ -4,7 +4,6 @@ Bytes are compared first, many batches at a time. If they differ (cleaned separa
 records are compared: leader epoch, key, value, timestamp, headers.
 """
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,10 +17,10 @@ from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
-from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of, batches_of, leading_bytes
+from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of, leading_bytes
 from kseg.recovery.salvage.relocation import MAX_SINGLES
 from kseg.recovery.salvage.segment_draft import SegmentDraft, set_epochs
-from kseg.segment.items import Damage, Record
+from kseg.segment.items import Record
 from kseg.stores.buffers import common_prefix
 from kseg.stores.source import Source, open_source
 
@@ -421,39 +420,15 @@ def _is_joined(hole: MissingBatches, i: int) -> bool:
     return bool((before and before.last + 1 == part.first) or (behind and part.last + 1 == behind.first))
 
 
-def remove_batches(drafts: list[SegmentDraft], others: list[SegmentDraft], wrong: list[ConflictingOffset]) -> None:
-    """Removes the batches with wrong offsets here from their segments; ``others``: files that make no segment."""
-    bases = [draft.contents.base for draft in drafts]
-    for one in wrong:
-        part = one.here
-        draft = drafts[bisect_right(bases, part.first) - 1]
-        _remove(draft, part)
-        owner = next(found for found in (*drafts, *others) if found.contents.path == part.path)
-        text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
-        owner.contents.cuts.add(Damage("wrong-base-offset", part.start, part.size, text))
-
-
 def copy_headers(drafts: list[SegmentDraft], heads: dict[int, bytes], epochs: dict[int, int]) -> None:
     """Gives batches the header fields of the other replica, by first offset; see `Agreement`."""
-    bases = [draft.contents.base for draft in drafts]
-    for first, head in heads.items():
-        draft = drafts[bisect_right(bases, first) - 1]
-        parts, why = draft.contents.parts, "its header is that of the replica"
-        i = parts.last_from(first)
-        if i >= 0 and parts[i].first == first:
-            parts.repair(i, head, why)
-        draft.extra[:] = [part._replace(head=head, why=why) if part.first == first else part for part in draft.extra]
+
+    def with_head(_source: Source, batch: SalvagedBatches) -> SalvagedBatches:
+        return batch._replace(head=heads[batch.first], why="its header is that of the replica")
+
     for draft in drafts:
-        mine = {first: epoch for first, epoch in epochs.items() if draft.contents.base <= first <= draft.contents.limit}
+        if any(draft.base <= first <= draft.limit for first in heads):
+            draft.edit(heads, with_head)
+        mine = {first: epoch for first, epoch in epochs.items() if draft.base <= first <= draft.limit}
         if mine:
             set_epochs(draft, mine)
-
-
-def _remove(draft: SegmentDraft, batch: SalvagedBatches) -> None:
-    kept = draft.contents
-    draft.extra[:] = [part for part in draft.extra if part.first != batch.first]
-    parts = Parts(kept.base)
-    for i, part in enumerate(kept.parts):
-        if part.first != batch.first:
-            parts.append(part, kept.parts.weights[i], kept.parts.records[i])
-    kept.parts = parts

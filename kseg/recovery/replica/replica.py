@@ -8,6 +8,7 @@ replica is not changed.
 import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
@@ -26,15 +27,13 @@ from kseg.recovery.replica.agreement import (
     copy_headers,
     offsets_here,
     offsets_of,
-    remove_batches,
 )
 from kseg.recovery.salvage.parts import SalvagedBatches, batches_of
-from kseg.recovery.salvage.rejected_batches import KEEP_ALL, Dropping
-from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, run_salvage
-from kseg.recovery.salvage.segment_assembly import new_segment
+from kseg.recovery.salvage.rejected_batches import KEEP_ALL, Dropping, Rejection
+from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.workspace import Workspace, leading_offset
+from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
@@ -71,12 +70,8 @@ def plan_from_replica(
     ``is_compacted``: whether gaps may come from the log cleaner. Raises ReplicasDivergeError if the two have different
     records at one offset, KsegError if they are no replicas of one partition, else as `plan_salvage`.
     """
-    files = _replica_files(directory, replica_directory)
-    return run_salvage(
-        lambda rejected: _FillingLoad(
-            start.workspace(directory), start, scratch or Scratch(), is_compacted, dropping, rejected, files
-        )
-    )
+    filling = partial(Filling, _replica_files(directory, replica_directory), is_compacted)
+    return plan_salvage(directory, start, scratch, lambda: is_compacted, dropping, filling)
 
 
 def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
@@ -103,35 +98,30 @@ def _topic_id(directory: str) -> str | None:
     return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
 
 
-class _FillingLoad(SalvageLoad):
-    def __init__(
-        self,
-        workspace: Workspace,
-        start: BrokerStart,
-        scratch: Scratch,
-        is_compacted: bool,
-        dropping: Dropping,
-        rejected: Rejected,
-        files: list[SegmentFile],
-    ) -> None:
-        super().__init__(workspace, start, scratch, lambda: is_compacted, dropping, rejected)
-        self._files = files
+class Filling:
+    """Fills gaps with batches of a replica's ``files`` in one attempt to salvage a partition. ``is_compacted``: gaps
+    may come from the log cleaner; ``offsets``: those that come from the replica, and those not taken."""
+
+    def __init__(self, files: list[SegmentFile], is_compacted: bool, attempt: Attempt) -> None:
+        self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
         self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
-        self._offsets: list[ReplicaOffsets] = []
+        self.offsets: list[ReplicaOffsets] = []
 
-    def outcome(self) -> Salvage:
-        """Returns the result after `run`."""
-        found = super().outcome()
-        found.plan.from_replica = self._offsets
-        return found
+    def has(self, path: str) -> bool:
+        """Whether a file is one of the replica."""
+        return path in self._bases
 
-    def _arrange(self, drafts: list[SegmentDraft]) -> None:
-        super()._arrange(drafts)
-        self._is_sparse |= any(draft.contents.is_sparse for draft in drafts)
+    def offsets_of(self, prints: set[bytes]) -> dict[bytes, int]:
+        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
+        return offsets_of(self._there(), prints)
+
+    def fill(self, drafts: list[SegmentDraft]) -> None:
+        """Puts batches that only the replica has into the segments, and batches that have another offset there away."""
+        self._is_sparse |= any(draft.is_sparse for draft in drafts)
         holes, unmatched, wrong = self._compared(drafts)
         while wrong:
-            remove_batches(drafts, self._others, wrong)
+            self._attempt.leave_out({one.here.first: _elsewhere(one) for one in wrong})
             holes, unmatched, wrong = self._compared(drafts)
         elsewhere = offsets_here(unmatched, holes)
         for hole in holes:
@@ -162,30 +152,19 @@ class _FillingLoad(SalvageLoad):
             return self._compared(drafts)
         return holes, agreement.unmatched, conflicting_offsets(agreement.unmatched, self._there())
 
-    def _offsets_in_replica(self, prints: set[bytes]) -> dict[bytes, int]:
-        return offsets_of(self._there(), prints)
-
     def _delete_later_snapshots(self) -> None:
         """Removes snapshots after a hole, which may have been taken without its batches: the state is rebuilt."""
-        firsts = [one.first_offset for one in self._offsets if not one.why]
-        for name in self.workspace.names(SNAPSHOT) if firsts else ():
+        firsts = [one.first_offset for one in self.offsets if not one.why]
+        for name in self._attempt.workspace.names(SNAPSHOT) if firsts else ():
             offset = leading_offset(name)
             if offset is None or offset > min(firsts):
-                self.workspace.delete(name, "may lack the batches that come from the replica")
-
-    def _reason(self, draft: SegmentDraft) -> str:
-        if not any(part.path in self._bases for part in draft.extra):
-            return super()._reason(draft)
-        return "filled from the replica" if draft.contents.path else "copied from the replica"
-
-    def _is_moved(self, part: SalvagedBatches) -> bool:
-        return super()._is_moved(part) and part.path not in self._bases
+                self._attempt.workspace.delete(name, "may lack the batches that come from the replica")
 
     def _here(self, drafts: list[SegmentDraft]) -> Iterator[SalvagedBatches]:
         for draft in drafts:
-            self._load_parts(draft)
-            for part in draft.layout():
-                yield part if part.path else part._replace(path=draft.contents.path)
+            self._attempt.load_parts(draft)
+            for part in draft:
+                yield part if part.path else part._replace(path=draft.path)
 
     def _there(self) -> Iterator[SalvagedBatches]:
         """Yields the intact batches of the replica that are in their places."""
@@ -194,7 +173,7 @@ class _FillingLoad(SalvageLoad):
         for file, behind in zip(self._files, [*bases[1:], None], strict=True):
             path = os.path.abspath(file.path)
             with open_source(path) as source:
-                kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self.start.jobs)
+                kept = scan_segment(source, file.base_offset or 0, behind, self._scratch, self._attempt.load.start.jobs)
             self._is_sparse |= kept.is_sparse
             for part in kept.parts:
                 if not part.head and part.first > reached:
@@ -207,8 +186,8 @@ class _FillingLoad(SalvageLoad):
         borders = [border for border in (before, behind) if border]
         if borders and not any(border.is_common for border in borders):
             return "the replica has neither the batch before nor the one after"
-        if offer.part.first < self.start.log_start_offset:
-            return f"the log begins at {self.start.log_start_offset}"
+        if offer.part.first < self._attempt.load.start.log_start_offset:
+            return f"the log begins at {self._attempt.load.start.log_start_offset}"
         if self._is_sparse and before and behind and self._may_be_cleaned(before.part, behind.part, offer.part):
             return "the log is compacted, and no bytes are missing there"
         first, last = before.epoch if before else -1, behind.epoch if behind else -1
@@ -217,7 +196,7 @@ class _FillingLoad(SalvageLoad):
                 f"{offer.part.path}: position {offer.part.start}: leader epochs {offer.first_epoch} to "
                 f"{offer.last_epoch} do not fit between {first} and {last} on both sides; nothing was changed"
             )
-        for entry in self.epochs.entries:
+        for entry in self._attempt.load.epochs.entries:
             if entry.start_offset <= offer.part.first and 0 <= offer.first_epoch < entry.epoch:
                 return (
                     f"leader epoch {offer.first_epoch}, but by {LEADER_EPOCHS} epoch {entry.epoch} began at "
@@ -237,7 +216,7 @@ class _FillingLoad(SalvageLoad):
         return not is_whole and behind.start == 0 and trees.getsize(before.path) == before.end
 
     def _list(self, part: SalvagedBatches, why: str = "") -> None:
-        rows = self._offsets
+        rows = self.offsets
         if rows and rows[-1].last_offset + 1 == part.first and (rows[-1].file, rows[-1].why) == (part.path, why):
             rows[-1] = rows[-1]._replace(last_offset=part.last)
         else:
@@ -247,18 +226,18 @@ class _FillingLoad(SalvageLoad):
         """Puts batches into their segment; a segment that only the replica has is created."""
         base = self._bases[part.path]
         while True:
-            i = bisect_right(drafts, part.first, key=lambda draft: draft.contents.base) - 1
-            if i < 0 or (drafts[i].contents.base < base and drafts[i].next_offset <= base):
+            i = bisect_right(drafts, part.first, key=lambda draft: draft.base) - 1
+            if i < 0 or (drafts[i].base < base and drafts[i].next_offset <= base):
                 i += 1
                 drafts.insert(i, self._begun(drafts, i, base))
             draft = drafts[i]
             free_bytes = LARGEST_POSITION - draft.size
-            if part.size <= free_bytes and part.last <= draft.contents.limit:
+            if part.size <= free_bytes and part.last <= draft.limit:
                 break
-            fitting = self._fitting(part, free_bytes, draft.contents.limit)
+            fitting = self._fitting(part, free_bytes, draft.limit)
             if (
                 fitting is None
-                and part.first > draft.contents.base
+                and part.first > draft.base
                 and part.first >= draft.next_offset
                 and free_bytes < part.size
             ):
@@ -286,8 +265,14 @@ class _FillingLoad(SalvageLoad):
 
     def _begun(self, drafts: list[SegmentDraft], i: int, base: int) -> SegmentDraft:
         """Inserts an empty segment as number ``i``, and returns it."""
-        behind = drafts[i].contents.base if i < len(drafts) else None
+        behind = drafts[i].base if i < len(drafts) else None
         if i:
-            drafts[i - 1].contents.limit = min(drafts[i - 1].contents.limit, base - 1)
-            drafts[i - 1].contents.is_last = False
-        return SegmentDraft(new_segment(base, behind), segment_stem(base) + LOG)
+            drafts[i - 1].limit = min(drafts[i - 1].limit, base - 1)
+            drafts[i - 1].is_last = False
+        return SegmentDraft("", base, behind, segment_stem(base) + LOG)
+
+
+def _elsewhere(one: ConflictingOffset) -> Rejection:
+    part = one.here
+    text = f"the batch of offsets {part.first} to {part.last} is at {one.first} in the replica"
+    return Rejection("wrong-base-offset", text)

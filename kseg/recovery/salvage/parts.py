@@ -1,9 +1,8 @@
 """Runs of intact batches in a file; a damaged segment consists of many."""
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES
@@ -18,7 +17,6 @@ from kseg.kernel.layout.headers import (
 )
 from kseg.kernel.layout.rows import be32, be64
 from kseg.segment.batches import Message, RecordBatch
-from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source
 
 BATCH_WEIGHT = 2
@@ -126,10 +124,6 @@ class Parts:
         self.weights.extend(weights)
         self.records.extend(records)
 
-    def repair(self, i: int, head: bytes, why: str) -> None:
-        """Replaces the first bytes of a part, which is a single batch."""
-        self._special[i] = (head, why, self[i].path)
-
     def lengthen(self, end: int, last: int, weight: int, records: int) -> None:
         """Extends the last part by the batches after it."""
         self._widen(end)
@@ -158,9 +152,9 @@ class Parts:
             self._starts, self._ends = array("Q", self._starts), array("Q", self._ends)
 
     @property
-    def special(self) -> int:
-        """Number of parts with a repaired head or in another file."""
-        return len(self._special)
+    def repaired(self) -> int:
+        """Number of parts with a repaired head."""
+        return sum(bool(head) for head, _, _ in self._special.values())
 
     @property
     def is_rising(self) -> bool:
@@ -206,109 +200,27 @@ def batches_of(source: Source, part: SalvagedBatches) -> Iterator[SalvagedBatche
         position, first = position + size, last + 1
 
 
-def without_batches(
-    parts: Iterable[SalvagedBatches], firsts: Container[int], path: str, taken: list[SalvagedBatches]
+Change = Callable[[Source, SalvagedBatches], SalvagedBatches | None]
+"""Returns a batch as it will be, None for one that is removed; the source is its file."""
+
+
+def edited(
+    parts: Iterable[SalvagedBatches], firsts: Collection[int], path: str, change: Change
 ) -> Iterator[SalvagedBatches]:
-    """Yields the parts without the batches at these first offsets, which are added to ``taken``; ``path``: the file of
-    parts without one."""
+    """Yields the parts with the batches at these first offsets changed; ``path``: the file of parts without one."""
+    wanted = sorted(firsts)
     for part in parts:
+        i = bisect_left(wanted, part.first)
+        if i == len(wanted) or wanted[i] > part.last:
+            yield part
+            continue
         with open_source(part.path or path) as source:
             held: SalvagedBatches | None = None
             for batch in batches_of(source, part):
                 if batch.first not in firsts:
                     held = held._replace(end=batch.end, last=batch.last) if held else batch
                     continue
-                if held:
-                    yield held
-                taken.append(batch)
+                yield from filter(None, (held, change(source, batch)))
                 held = None
             if held:
                 yield held
-
-
-# The contents of one file for salvage: parts in their places, misplaced runs, and ranges to cut out.
-
-MAX_CUTS = 10_000
-"""Limit of the ranges listed for a segment."""
-
-NO_OFFSET = -1
-"""Base and limit of a file that makes no segment."""
-
-EXCESS_OFFSETS = "are more than the batch has records, and the next batch begins where these end"
-"""The reason for doubt about the offsets of a batch."""
-
-
-@dataclass(slots=True)
-class Cuts:
-    """The removed ranges: the first ones, and the number of ``more``."""
-
-    listed: list[Damage] = field(default_factory=list)
-    more: int = 0
-
-    def add(self, damage: Damage) -> None:
-        if len(self.listed) < MAX_CUTS:
-            self.listed.append(damage)
-        else:
-            self.more += 1
-
-    def add_all(self, code: str, ranges: Sequence[tuple[int, int]], message: str) -> None:
-        """Like `add`, for ranges (position, length) of one kind."""
-        listed = ranges[: max(MAX_CUTS - len(self.listed), 0)]
-        self.listed += [Damage(code, position, length, message) for position, length in listed]
-        self.more += len(ranges) - len(listed)
-
-    def __bool__(self) -> bool:
-        return bool(self.listed)
-
-
-@dataclass(slots=True)
-class MisplacedRun:
-    """Intact ``batches`` that seem to be in the wrong place. ``expected``: the first offset that their neighbours
-    suggest, -1 if unknown; ``doubt``: why their own offsets, which another batch has, may yet be right; ``records``:
-    their number by the headers; ``continues``: whether they begin their file at the offset after the segment before.
-    """
-
-    part: SalvagedBatches
-    batches: int
-    expected: int = -1
-    doubt: str = ""
-    records: int = 0
-    continues: bool = False
-
-
-@dataclass(slots=True)
-class SegmentContents:
-    """A segment with offsets between ``base`` and ``limit``. ``parts`` rise in positions and offsets."""
-
-    path: str
-    base: int
-    limit: int
-    is_last: bool
-    parts: Parts
-    cuts: Cuts
-    misplaced: list[MisplacedRun]
-    is_sparse: bool
-    """Whether offsets are missing that damage does not explain."""
-    has_repaired: bool = False
-    """Whether the header of a batch was repaired."""
-    has_shared: bool = False
-    """Whether two batches share bytes of the file."""
-    ambiguous: int = 0
-    """Number of batches cut out although their offsets may be right."""
-    has_epochs: bool = False
-    """Whether its batches may have more than one leader epoch."""
-    epochs_fall: bool = False
-    """Whether a batch has a lower leader epoch than the previous one, or an invalid one; batches with a repaired header
-    are not compared."""
-
-    @property
-    def is_intact(self) -> bool:
-        return not (self.cuts or self.misplaced or self.has_repaired or self.has_shared)
-
-    def leave_out(self, firsts: Container[int]) -> list[SalvagedBatches]:
-        """Removes and returns the batches with these first offsets."""
-        taken, left = list[SalvagedBatches](), Parts(self.base)
-        for part in without_batches(self.parts, firsts, self.path, taken):
-            left.append(part)
-        self.parts = left
-        return taken

@@ -1,22 +1,21 @@
 """Moves misplaced runs to their offsets: intact batches in the wrong segment, with a wrong offset, or stored twice.
 
-The offset that another replica has for a batch comes first. A batch's own offset counts if it fills a gap or continues
-the log. Otherwise the gap between its neighbours in the file decides. If there is no such gap, the batch is cut out.
+Runs of several batches come first, each as a whole. Single batches follow, by the order of evidence: what proves their
+offsets, their own offsets, then the rules of `Relocation.rules`, of which the first that applies decides.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
-from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.salvage.header_repair import fingerprint, offsets_inside, only_one_bit_away, with_first_offset
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import is_one_batch
-from kseg.recovery.salvage.parts import MisplacedRun, SalvagedBatches, batch_of, batches_of
-from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
+from kseg.recovery.salvage.segment_draft import MisplacedRun, SegmentDraft
 from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source
 
@@ -35,45 +34,149 @@ class Relocation:
 
     def __init__(
         self,
-        drafts: list[SegmentDraft],
-        others: list[SegmentDraft],
+        drafts: Sequence[SegmentDraft],
+        others: Sequence[SegmentDraft],
         load: Callable[[SegmentDraft], None],
         known: Callable[[set[bytes]], dict[bytes, int]] = lambda _: {},
         evidence: OffsetEvidence | None = None,
     ) -> None:
         self.drafts = drafts
         self._others = others
-        self._bases = [draft.contents.base for draft in drafts]
+        self._bases = [draft.base for draft in drafts]
         self._load = load
         self._known = known
         self._evidence = evidence
-        self._left: list[tuple[SegmentDraft, MisplacedRun]] = []
         self._singles = 0
         self._scratch = Scratch()
+        self._placed: set[bytes] = set()
+        """Fingerprints of single batches that are at their own offsets."""
+        self._at_firsts: dict[int, bytes] = {}
+        """Fingerprints of the batches that have the first offsets of those left, by offset."""
+        self._known_end = 0
+        """The log end when only those are left."""
 
     def run(self) -> None:
-        """Places all misplaced runs: first long runs, then batches by the other replica's offsets, by their own, and by
-        their neighbours'."""
+        """Places all misplaced runs, or cuts them out."""
         if not self.drafts:
             return
-        pending = [(draft, run) for draft in (*self.drafts, *self._others) for run in draft.contents.misplaced]
-        pending.sort(key=lambda item: (-item[1].batches, not item[0].name, item[0].contents.base, item[1].part.start))
-        singles: list[tuple[SegmentDraft, MisplacedRun]] = []
-        for own, run in pending:
-            if run.batches > 1 and not self._place(own, run):
-                singles += [(own, single) for single in self._split(own, run)]
-        singles += [item for item in pending if item[1].batches == 1]
-        singles = self._place_known(singles)
-        singles.sort(key=lambda item: item[1].part.first - item[1].part.last)  # those with more offsets first
-        placed: list[tuple[SegmentDraft, MisplacedRun]] = []
-        for own, run in singles:
-            (placed if self._place(own, run) else self._left).append((own, run))
-        if self._left:
-            self._place_by_neighbours({self._fingerprint(*item) for item in placed})
+        runs = [run for draft in (*self.drafts, *self._others) for run in draft.misplaced]
+        runs.sort(key=lambda run: (-run.batches, not run.own.name, run.own.base, run.part.start))
+        singles: list[MisplacedRun] = []
+        for run in runs:
+            if run.batches > 1 and not self._place(run):
+                singles += self._split(run)
+        singles = self._place_proven(singles + [run for run in runs if run.batches == 1])
+        singles.sort(key=lambda run: run.part.first - run.part.last)  # those with more offsets first
+        placed: list[MisplacedRun] = []
+        left: list[MisplacedRun] = []
+        for run in singles:
+            (placed if self._place(run) else left).append(run)
+        if not left:
+            return
+        self._placed = {_fingerprint(run) for run in placed}
+        self._at_firsts, self._known_end = self._fingerprints_at_firsts(left), self._log_end
+        for run in sorted(left, key=lambda run: run.expected < 0):
+            if not any(rule(run) for rule in self.rules):
+                self._cut_out(run, "fit in no remaining gap")
+
+    @property
+    def rules(self) -> tuple[Callable[[MisplacedRun], bool], ...]:
+        """The order of evidence for a single batch whose offsets nothing proves, and which does not fit at its own
+        beyond doubt. A rule places it or cuts it out, and returns True, or leaves it to the next one."""
+        return (
+            self._cut_out_copy,
+            self._cut_out_doubtful,
+            self._place_of_other_file,
+            self._place_without_neighbours,
+            self._place_by_time,
+            self._place_by_neighbours,
+            self._place_where_free,
+            self._displace,
+        )
+
+    def _cut_out_copy(self, run: MisplacedRun) -> bool:
+        """A batch that is stored twice has its place already."""
+        mark = _fingerprint(run)
+        is_copy = mark in self._placed or self._at_firsts.get(run.part.first) == mark
+        if is_copy:
+            self._cut_out(run)
+        return is_copy
+
+    def _cut_out_doubtful(self, run: MisplacedRun) -> bool:
+        """If it is ambiguous which of two batches is right, the other one stays."""
+        if run.doubt:
+            run.own.ambiguous += 1
+            self._cut_out(run, run.doubt)
+        return bool(run.doubt)
+
+    def _place_of_other_file(self, run: MisplacedRun) -> bool:
+        """In a file that makes no segment neighbours mean nothing: only the batch's own offsets count."""
+        if run.own.name:
+            return False
+        if not self._place(run, is_last_try=True):
+            self._cut_out(run, "are taken, or too far from all others")
+        return True
+
+    def _place_without_neighbours(self, run: MisplacedRun) -> bool:
+        """A batch alone in its file has its own offsets, else a gap of exactly its size that they overlap."""
+        if run.expected >= 0 or len(run.own.parts):
+            return False
+        return self._place(run, is_last_try=True) or self._fill_gap(run)
+
+    def _place_by_time(self, run: MisplacedRun) -> bool:
+        """If format and timestamp, which the checksum covers, say that it is older or newer than its neighbours in the
+        file, its own offsets are right."""
+        part, parts = run.part, run.own.parts
+        i = parts.at_position(part.start)
+        with open_source(run.own.path) as source:
+            is_of_other_time = False
+            if i >= 0 and part.last < parts[i].first:
+                is_of_other_time = self._is_older(source, part, parts[i])
+            elif i + 1 < len(parts) and part.first > parts[i + 1].last:
+                is_of_other_time = self._is_older(source, parts[i + 1], part)
+        return is_of_other_time and self._place(run, is_last_try=True, is_sure=True)
+
+    def _place_by_neighbours(self, run: MisplacedRun) -> bool:
+        """Its neighbours in the file leave a gap for it."""
+        own = run.own
+        first = run.expected if run.expected >= 0 else self._first_by_neighbours(run)
+        last = first + run.part.last - run.part.first
+        is_free = own.base <= first <= last <= own.limit and own.around(first, last) is not None
+        if is_free:
+            own.put(_moved(own, run.part, first, last))
+        return is_free
+
+    def _place_where_free(self, run: MisplacedRun) -> bool:
+        """Its own offsets are free, and not far beyond all others."""
+        return self._place(run, is_last_try=True)
+
+    def _displace(self, run: MisplacedRun) -> bool:
+        """It has its own offsets, and the batch that overlaps them moves next to it, if both together exactly fill a
+        gap: no other arrangement fits in a log without gaps."""
+        part, home = run.part, self._segment_of(run.part.first)
+        if home is None or home.is_sparse or not home.has_space(part):
+            return False
+        i = home.parts.last_from(part.last)
+        if i < 0 or home.parts[i].last < part.first or not is_one_batch(home.parts, i):
+            return False
+        other = home.parts[i]
+        rest = [*home.extra, *(home.parts[k] for k in (i - 1, i + 1) if 0 <= k < len(home.parts))]
+        start = max((one.last + 1 for one in rest if one.first < part.first), default=home.base)
+        stop = min((one.first for one in rest if one.first >= part.first), default=home.limit + 1)
+        count = other.last - other.first + 1
+        if stop - start != count + part.last - part.first + 1 or part.first not in (start, start + count):
+            return (start, stop) == (part.first, part.last + 1) and self._swap_out(home, i, part)
+        first = start if part.first > start else part.last + 1
+        home.take(i)
+        home.put(_moved(home, other, first, first + count - 1))
+        home.put(part)
+        return True
+
+    # What the rules need
 
     def _segment_of(self, offset: int) -> SegmentDraft | None:
         i = bisect_right(self._bases, offset) - 1
-        if i < 0 or offset > self.drafts[i].contents.limit:
+        if i < 0 or offset > self.drafts[i].limit:
             return None
         self._load(self.drafts[i])
         return self.drafts[i]
@@ -83,44 +186,41 @@ class Relocation:
         """The offset after the last batch that is in its place."""
         return self.drafts[-1].next_offset  # an empty last segment proves that the log reached its base offset
 
-    def _place(self, own: SegmentDraft, run: MisplacedRun, is_last_try: bool = False, is_sure: bool = False) -> bool:
+    def _place(self, run: MisplacedRun, is_last_try: bool = False, is_sure: bool = False) -> bool:
         """Puts a run at its own offsets, or cuts it out if they are taken. Returns False if neither is possible.
 
         ``is_sure``: other evidence confirms the offsets.
         """
-        part = run.part
+        own, part = run.own, run.part
         home = self._segment_of(part.first) if part.first <= part.last else None
-        if home is None or part.last > home.contents.limit or home.size + part.size > LARGEST_POSITION:
+        if home is None or part.last > home.limit or not home.has_space(part):
             return False
         if home is not own and home.was_empty and not (is_last_try and not own.name):
             return False
         found = home.around(part.first, part.last)
         if found is None:
             if run.batches > 1 and home.covers(part.first, part.last):
-                self._cut_out(own, run)
+                self._cut_out(run)
                 return True
             return False
-        before = home.contents.base - 1 if found[0] is None else found[0]
-        behind = found[1] if home.contents.is_last or found[1] is not None else home.contents.limit + 1
+        before = home.base - 1 if found[0] is None else found[0]
+        behind = found[1] if home.is_last or found[1] is not None else home.limit + 1
         leads_on, is_inside = before + 1 == part.first, behind is not None
         fills = leads_on and part.last + 1 == behind
         is_sure = (
-            is_sure
-            or fills
-            or (leads_on and not is_inside)
-            or (is_inside and not self._is_expected_elsewhere(own, run))
+            is_sure or fills or (leads_on and not is_inside) or (is_inside and not self._is_expected_elsewhere(run))
         )
-        if home is not own and not (fills or is_last_try) and self._fits_between_neighbours(own, run):
+        if home is not own and not (fills or is_last_try) and self._fits_between_neighbours(run):
             return False
         if not is_sure and is_last_try:
             is_sure = is_inside or leads_on or 2 * self._log_end - self._bases[0] >= part.first
         if is_sure:
-            home.put(part._replace(path="") if home is own else part)
+            home.put(part)
         return is_sure
 
-    def _fits_between_neighbours(self, own: SegmentDraft, run: MisplacedRun) -> bool:
+    def _fits_between_neighbours(self, run: MisplacedRun) -> bool:
         """Whether a single batch exactly fills the gap between its neighbours in its file."""
-        parts, part = own.parts, run.part
+        own, parts, part = run.own, run.own.parts, run.part
         i = parts.at_position(part.start)
         if run.batches > 1 or i < 0 or i + 1 >= len(parts):
             return False
@@ -128,138 +228,70 @@ class Relocation:
         is_beside = parts[i].end == part.start and parts[i + 1].start == part.end
         return is_beside and last - first == part.last - part.first and own.around(first, last) is not None
 
-    def _is_expected_elsewhere(self, own: SegmentDraft, run: MisplacedRun) -> bool:
+    def _is_expected_elsewhere(self, run: MisplacedRun) -> bool:
         """Whether the offsets that its neighbours in the file suggest are free."""
         first, part = run.expected, run.part
-        return first >= 0 and own.around(first, first + part.last - part.first) is not None
+        return first >= 0 and run.own.around(first, first + part.last - part.first) is not None
 
-    def _place_known(
-        self, misplaced: list[tuple[SegmentDraft, MisplacedRun]]
-    ) -> list[tuple[SegmentDraft, MisplacedRun]]:
-        """Puts batches at the offsets that their own records, the other replica or a producer snapshot prove. Returns
-        the others."""
+    def _place_proven(self, runs: list[MisplacedRun]) -> list[MisplacedRun]:
+        """Puts batches at the offsets that their own records prove, else the other replica, else a producer snapshot.
+        Returns the others."""
         prints: list[bytes] = []
         inside: list[tuple[int, int] | None] = []
         remembered: list[int | None] = []
-        for own, run in misplaced:
-            with open_source(own.contents.path) as source:
+        for run in runs:
+            with open_source(run.own.path) as source:
                 prints.append(fingerprint(source, run.part))
                 inside.append(offsets_inside(source, run.part))
                 remembered.append(self._evidence.proven_offset(source, run.part) if self._evidence else None)
         known = self._known(set(prints)) if prints else {}
         left = []
-        for (own, run), found, offsets, proven in zip(misplaced, prints, inside, remembered, strict=True):
+        for run, mark, offsets, proven in zip(runs, prints, inside, remembered, strict=True):
             part, known_first = run.part, None
             if offsets is None:
-                known_first = known.get(found, proven)
+                known_first = known.get(mark, proven)
                 offsets = None if known_first is None else (known_first, known_first + part.last - part.first)
             if offsets is None:
-                left.append((own, run))
+                left.append(run)
                 continue
             first, last = offsets
             home = self._segment_of(first)
-            is_free = home is not None and last <= home.contents.limit and home.around(first, last) is not None
-            if home is None or not is_free or home.size + part.size > LARGEST_POSITION:
-                if (
-                    known_first is not None
-                    and found not in known
-                    and home is not None
-                    and not self._holds(home, first, found)
-                ):
-                    left.append((own, run))  # the batch there may be wrong instead
-                else:
-                    self._cut_out(own, run)
-                continue
-            moved = part if offsets == (part.first, part.last) else self._moved(own, part, first, last)
-            home.put(moved._replace(path="" if home is own else part.path))
+            is_free = home is not None and last <= home.limit and home.around(first, last) is not None
+            if home is not None and is_free and home.has_space(part):
+                home.put(part if offsets == (part.first, part.last) else _moved(run.own, part, first, last))
+            elif known_first is not None and mark not in known and home and not _holds(home, first, mark):
+                left.append(run)  # the batch there may be wrong instead
+            else:
+                self._cut_out(run)
         return left
 
-    def _split(self, own: SegmentDraft, run: MisplacedRun) -> Iterator[MisplacedRun]:
+    def _split(self, run: MisplacedRun) -> Iterator[MisplacedRun]:
         """Yields the batches of a run as runs of one batch."""
         self._singles += run.batches
         if self._singles > MAX_SINGLES:
-            self._cut_out(own, run, "are too many in the wrong place")
+            self._cut_out(run, "are too many in the wrong place")
             return
-        with open_source(own.contents.path) as source:
+        with open_source(run.own.path) as source:
             for part in batches_of(source, run.part):
-                yield MisplacedRun(part, 1)
+                yield MisplacedRun(run.own, part, 1)
 
-    def _cut_out(self, own: SegmentDraft, run: MisplacedRun, why: str = "are kept elsewhere") -> None:
+    def _cut_out(self, run: MisplacedRun, why: str = "are kept elsewhere") -> None:
         part = run.part
         text = f"offsets {part.first} to {part.last} {why}"
-        own.contents.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+        run.own.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
-    # Offsets by neighbours
-
-    @staticmethod
-    def _fingerprint(own: SegmentDraft, run: MisplacedRun) -> bytes:
-        with open_source(own.contents.path) as source:
-            return fingerprint(source, run.part)
-
-    def _place_by_neighbours(self, placed: set[bytes]) -> None:
-        """Places the remaining runs by their neighbours. ``placed``: fingerprints of runs already placed."""
-        fingerprints = self._fingerprints_at_firsts()
-        log_end = self._log_end
-        for own, run in sorted(self._left, key=lambda item: item[1].expected < 0):
-            mark = self._fingerprint(own, run)
-            if mark in placed or fingerprints.get(run.part.first) == mark:
-                self._cut_out(own, run)
-                continue
-            if run.doubt:
-                own.contents.ambiguous += 1
-                self._cut_out(own, run, run.doubt)
-                continue
-            if not own.name:
-                if not self._place(own, run, is_last_try=True):
-                    self._cut_out(own, run, "are taken, or too far from all others")
-                continue
-            has_neighbours = run.expected >= 0 or len(own.parts) > 0
-            if not has_neighbours and (self._place(own, run, is_last_try=True) or self._fill_gap(own, run)):
-                continue
-            if self._is_of_another_time(own, run) and self._place(own, run, is_last_try=True, is_sure=True):
-                continue
-            first = run.expected if run.expected >= 0 else self._first_by_neighbours(own, run, log_end)
-            last = first + run.part.last - run.part.first
-            if own.contents.base <= first <= last <= own.contents.limit and own.around(first, last) is not None:
-                own.put(self._moved(own, run.part, first, last))
-            elif not (self._place(own, run, is_last_try=True) or self._displace(own, run)):
-                self._cut_out(own, run, "fit in no remaining gap")
-
-    def _displace(self, own: SegmentDraft, run: MisplacedRun) -> bool:
-        """Puts a batch at its own offsets and moves the batch that overlaps them next to it, if both together exactly
-        fill a gap: no other arrangement fits in a log without gaps."""
-        part = run.part
-        home = self._segment_of(part.first)
-        if home is None or home.contents.is_sparse or home.size + part.size > LARGEST_POSITION:
-            return False
-        i = home.parts.last_from(part.last)
-        if i < 0 or home.parts[i].last < part.first or not is_one_batch(home.parts, i):
-            return False
-        other = home.parts[i]
-        rest = [*home.extra, *(home.parts[k] for k in (i - 1, i + 1) if 0 <= k < len(home.parts))]
-        start = max((one.last + 1 for one in rest if one.first < part.first), default=home.contents.base)
-        stop = min((one.first for one in rest if one.first >= part.first), default=home.contents.limit + 1)
-        count = other.last - other.first + 1
-        if stop - start != count + part.last - part.first + 1 or part.first not in (start, start + count):
-            return (start, stop) == (part.first, part.last + 1) and self._swap_out(home, own, i, part)
-        first = start if part.first > start else part.last + 1
-        home.take(i)
-        home.put(self._moved(home, other, first, first + count - 1))
-        home.put(part._replace(path="") if home is own else part)
-        return True
-
-    def _fill_gap(self, own: SegmentDraft, run: MisplacedRun) -> bool:
-        """Puts a batch into a gap of exactly its size that its offsets overlap, as the last resort."""
+    def _fill_gap(self, run: MisplacedRun) -> bool:
+        """Puts a batch into a gap of exactly its size that its offsets overlap."""
         part, home = run.part, self._segment_of(run.part.first)
-        if home is None or home is own or home.size + part.size > LARGEST_POSITION:
+        if home is None or home is run.own or not home.has_space(part):
             return False
         for first, last in home.gaps(False):
             if last - first == part.last - part.first and first <= part.last and part.first <= last:
-                home.put(self._moved(own, part, first, last)._replace(path=part.path))
+                home.put(_moved(run.own, part, first, last))
                 return True
         return False
 
-    def _swap_out(self, home: SegmentDraft, own: SegmentDraft, number: int, part: SalvagedBatches) -> bool:
+    def _swap_out(self, home: SegmentDraft, number: int, part: SalvagedBatches) -> bool:
         """Puts a batch that fills a gap in the place of a smaller one, if the smaller one fills the only gap of its
         size."""
         parts = home.parts
@@ -268,24 +300,12 @@ class Relocation:
         if count == part.last - part.first + 1:
             return False  # the two may be swapped
         home.take(number)
-        home.put(placed := part._replace(path="") if home is own else part)
+        placed = home.put(part)
         gaps = [gap for gap in home.gaps(False) if gap[1] - gap[0] + 1 == count]
         if len(gaps) == 1:
-            home.put(self._moved(home, other, *gaps[0]))
+            home.put(_moved(home, other, *gaps[0]))
             return True
         home.take_back(parts, placed)
-        return False
-
-    def _is_of_another_time(self, own: SegmentDraft, run: MisplacedRun) -> bool:
-        """Whether format and timestamp of a batch, compared with its neighbours in the file, agree with its offset.
-        Both are covered by the checksum."""
-        part, parts = run.part, own.parts
-        i = parts.at_position(part.start)
-        with open_source(own.contents.path) as source:
-            if i >= 0 and part.last < parts[i].first:
-                return self._is_older(source, part, parts[i])
-            if i + 1 < len(parts) and part.first > parts[i + 1].last:
-                return self._is_older(source, parts[i + 1], part)
         return False
 
     def _is_older(self, source: Source, one: SalvagedBatches, other: SalvagedBatches) -> bool:
@@ -296,28 +316,22 @@ class Relocation:
             return a.magic < b.magic
         return a.max_timestamp < b.max_timestamp
 
-    def _moved(self, own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> SalvagedBatches:
-        with open_source(own.contents.path) as source:
-            head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
-            head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
-        return SalvagedBatches(part.start, part.end, first, last, head, f"its first offset was {part.first}")
-
-    def _first_by_neighbours(self, own: SegmentDraft, run: MisplacedRun, log_end: int) -> int:
+    def _first_by_neighbours(self, run: MisplacedRun) -> int:
         """Returns the first offset by the batches before and after it in the file; -1 if uncertain."""
-        parts, part, kept = own.parts, run.part, own.contents
+        own, parts, part = run.own, run.own.parts, run.part
         count = part.last - part.first + 1
         i = parts.at_position(part.start)
         before = parts[i] if i >= 0 else None
         behind = parts[i + 1] if i + 1 < len(parts) else None
-        start = before.last + 1 if before else kept.base
-        stop = behind.first if behind else log_end if kept.is_last else kept.limit + 1
+        start = before.last + 1 if before else own.base
+        stop = behind.first if behind else self._known_end if own.is_last else own.limit + 1
         if stop - start == count:
             return start
-        if kept.is_sparse and count > 0 and self._is_impossible(part):
-            return self._first_by_evidence(own, part, start - 1, stop)
-        if kept.is_sparse or count < 1:
+        if own.is_sparse and count > 0 and self._is_impossible(part):
+            return self._first_by_evidence(run, start - 1, stop)
+        if own.is_sparse or count < 1:
             return -1
-        if (before.end if before else 0) == part.start and (start + count <= stop or (kept.is_last and not behind)):
+        if (before.end if before else 0) == part.start and (start + count <= stop or (own.is_last and not behind)):
             return start
         if behind and behind.start == part.end and stop - count >= start:
             return stop - count
@@ -328,27 +342,20 @@ class Relocation:
         home = self._segment_of(part.first)
         return home is None or home.was_empty or home.around(part.first, part.last) is None
 
-    def _first_by_evidence(self, own: SegmentDraft, part: SalvagedBatches, low: int, high: int) -> int:
+    def _first_by_evidence(self, run: MisplacedRun, low: int, high: int) -> int:
         """Returns the first offset between ``low`` and ``high`` by side files, or the only one that is one bit away;
         else -1."""
-        with open_source(own.contents.path) as source:
+        part = run.part
+        with open_source(run.own.path) as source:
             known_first = self._evidence.indicated_offset(source, part) if self._evidence else None
             if known_first is not None and low < known_first and known_first + part.last - part.first < high:
                 return known_first
             return only_one_bit_away(source, part, low, high)
 
-    @staticmethod
-    def _holds(home: SegmentDraft, first: int, mark: bytes) -> bool:
-        """Whether the batch with a `fingerprint` is in its place at an offset."""
-        for part in home.holders([first]):
-            with open_source(part.path or home.contents.path) as source:
-                return any(one.first == first and fingerprint(source, one) == mark for one in batches_of(source, part))
-        return False
-
-    def _fingerprints_at_firsts(self) -> dict[int, bytes]:
+    def _fingerprints_at_firsts(self, left: list[MisplacedRun]) -> dict[int, bytes]:
         """Returns the fingerprints of the placed batches at the first offsets of the remaining runs."""
         wanted: dict[int, set[int]] = defaultdict(set)
-        for _, run in self._left:
+        for run in left:
             i = bisect_right(self._bases, run.part.first) - 1
             if i >= 0:
                 wanted[i].add(run.part.first)
@@ -358,8 +365,29 @@ class Relocation:
             self._load(draft)
             with ExitStack() as stack:
                 for part in draft.holders(offsets):
-                    source = stack.enter_context(open_source(part.path or draft.contents.path))
+                    source = stack.enter_context(open_source(part.path or draft.path))
                     batches = batches_of(source, part)
                     found |= {batch.first: fingerprint(source, batch) for batch in batches if batch.first in offsets}
                     stack.close()
         return found
+
+
+def _fingerprint(run: MisplacedRun) -> bytes:
+    with open_source(run.own.path) as source:
+        return fingerprint(source, run.part)
+
+
+def _moved(own: SegmentDraft, part: SalvagedBatches, first: int, last: int) -> SalvagedBatches:
+    """Returns a batch of the file of ``own`` at other offsets."""
+    with open_source(own.path) as source:
+        head = part.head or bytes(source.buffer[part.start : part.start + ENTRY_MAGIC + 1])
+        head = with_first_offset(head.ljust(ENTRY_MAGIC + 1, b"\0"), first, last) + part.head[ENTRY_SIZE:]
+    return part._replace(first=first, last=last, head=head, why=f"its first offset was {part.first}")
+
+
+def _holds(home: SegmentDraft, first: int, mark: bytes) -> bool:
+    """Whether the batch with a `fingerprint` is in its place at an offset."""
+    for part in home.holders([first]):
+        with open_source(part.path or home.path) as source:
+            return any(one.first == first and fingerprint(source, one) == mark for one in batches_of(source, part))
+    return False

@@ -7,7 +7,6 @@ segment has other bounds than its name says.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -16,18 +15,8 @@ from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
 from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.salvage.parts import (
-    BATCH_WEIGHT,
-    EXCESS_OFFSETS,
-    Cuts,
-    MisplacedRun,
-    Parts,
-    SalvagedBatches,
-    SegmentContents,
-    batches_of,
-    leading_bytes,
-)
-from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, SalvagedBatches, batches_of, leading_bytes
+from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SegmentDraft
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
 from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA
@@ -141,10 +130,10 @@ _CONTINUES, _IS_NAMED, _EPOCH_AGREES = 4, 2, 1
 the file's name is the offset of its first batch; leader-epoch-checkpoint has the batch's epoch at its offset."""
 
 
-def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
+def is_plain(run: MisplacedRun) -> bool:
     """Whether no evidence contradicts the offsets of a misplaced run. A batch that exactly fills the gap between its
     neighbours in the file is in its place, whatever its offset says, unless it continues the segment before."""
-    part = run.part
+    kept, part = run.own, run.part
     if run.expected >= 0 or run.doubt or not 0 <= part.first <= part.last <= part.first + LARGEST_DELTA * run.batches:
         return False
     if run.batches > 1 or kept.base < 0 or run.continues:
@@ -156,7 +145,7 @@ def is_plain(kept: SegmentContents, run: MisplacedRun) -> bool:
     return not is_exact or part.first == start
 
 
-def mark_continuing(kept: Sequence[SegmentContents]) -> None:
+def mark_continuing(kept: Sequence[SegmentDraft]) -> None:
     """Marks the first batches of files that continue the segment before. ``kept``: of files, sorted by name."""
     for before, one in pairwise(kept):
         for run in one.misplaced[:1]:
@@ -164,9 +153,9 @@ def mark_continuing(kept: Sequence[SegmentContents]) -> None:
             run.continues = run.part.start == 0 and 0 <= ends == run.part.first - 1
 
 
-def _is_loose(kept: SegmentContents, run: MisplacedRun) -> bool:
+def _is_loose(run: MisplacedRun) -> bool:
     """Whether a misplaced run is loose, as in `OffsetInterval`."""
-    parts, part = kept.parts, run.part
+    parts, part = run.own.parts, run.part
     if run.batches > 1 or not len(parts):
         return False
     i = parts.at_position(part.start)
@@ -175,26 +164,26 @@ def _is_loose(kept: SegmentContents, run: MisplacedRun) -> bool:
     return not (leads_on or is_led_from)
 
 
-def _far_offset(kept: Sequence[SegmentContents]) -> int:
+def _far_offset(kept: Sequence[SegmentDraft]) -> int:
     """Returns a limit far above the offsets of batches in their places; a single batch beyond it may have a wrong
     offset."""
-    ends = [one.parts[len(one.parts) - 1].last for one in kept if len(one.parts)]
+    ends = [one.parts[-1].last for one in kept if len(one.parts)]
     ends += [run.part.last for one in kept for run in one.misplaced if run.batches > 1]
     return 2 * max(ends, default=LAST_OFFSET)
 
 
-def _expect_at_base(kept: Sequence[SegmentContents]) -> None:
+def _expect_at_base(kept: Sequence[SegmentDraft]) -> None:
     """Records that the first batch of a file is expected at the offset in the file's name, if it continues another
     file's batches there, and conflicts with them at its own offset."""
     suspects = [
-        (one, run)
+        run
         for one in kept
         for run in one.misplaced
-        if one.base >= 0 and run.part.start == 0 and run.batches == 1 and is_plain(one, run)
+        if one.base >= 0 and run.part.start == 0 and run.batches == 1 and is_plain(run)
     ]
-    ids = {id(run) for _, run in suspects}
+    ids = {id(run) for run in suspects}
     claims = [one.parts[i] for one in kept if suspects for i in range(len(one.parts))]
-    claims += [run.part for one in kept for run in one.misplaced if is_plain(one, run) and id(run) not in ids]
+    claims += [run.part for one in kept for run in one.misplaced if is_plain(run) and id(run) not in ids]
     claims.sort(key=lambda part: part.first)
     firsts = [part.first for part in claims]
     reached = list(accumulate((part.last for part in claims), max))
@@ -203,14 +192,14 @@ def _expect_at_base(kept: Sequence[SegmentContents]) -> None:
         i = bisect_right(firsts, last)
         return i > 0 and reached[i - 1] >= first
 
-    for one, run in suspects:
-        first, last = run.part.first, run.part.last
-        leads_on = is_claimed(one.base - 1, one.base - 1) and not is_claimed(one.base, one.base + last - first)
+    for run in suspects:
+        first, last, base = run.part.first, run.part.last, run.own.base
+        leads_on = is_claimed(base - 1, base - 1) and not is_claimed(base, base + last - first)
         if leads_on and is_claimed(first, last):
-            run.expected = one.base
+            run.expected = base
 
 
-def _doubt_ends(kept: Sequence[SegmentContents], sources: Sequence[SegmentSource]) -> None:
+def _doubt_ends(kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource]) -> None:
     """Marks single batches with more offsets than records as doubtful, if a file with the offset after these records in
     its name begins with a batch there."""
     begins = {
@@ -222,11 +211,11 @@ def _doubt_ends(kept: Sequence[SegmentContents], sources: Sequence[SegmentSource
         for run in one.misplaced:
             part, behind = run.part, run.part.first + run.records
             is_wide = run.batches == 1 and 0 < run.records and behind <= part.last
-            if is_wide and behind in begins and is_plain(one, run) and _is_v2(one.path, part):
+            if is_wide and behind in begins and is_plain(run) and _is_v2(one.path, part):
                 run.doubt = EXCESS_OFFSETS
 
 
-def _first_parts(kept: SegmentContents) -> list[SalvagedBatches]:
+def _first_parts(kept: SegmentDraft) -> list[SalvagedBatches]:
     """Returns parts of a file, including the one at its start."""
     return [*(kept.parts[i] for i in range(min(len(kept.parts), 1))), *(run.part for run in kept.misplaced[:1])]
 
@@ -237,12 +226,12 @@ def _is_v2(path: str, part: SalvagedBatches) -> bool:
 
 
 class OffsetClaims:
-    """``kept``: the contents of each of the ``sources``; ``epochs``: those of leader-epoch-checkpoint.
+    """``kept``: what was read of each of the ``sources``; ``epochs``: those of leader-epoch-checkpoint.
 
     ``chosen``: the kept batches by offset.
     """
 
-    def __init__(self, kept: Sequence[SegmentContents], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
+    def __init__(self, kept: Sequence[SegmentDraft], sources: Sequence[SegmentSource], epochs: LeaderEpochs) -> None:
         self._kept, self._epochs = kept, epochs
         self._repaired: dict[tuple[int, int], SalvagedBatches] = {}
         _expect_at_base(kept)
@@ -270,14 +259,14 @@ class OffsetClaims:
         """Yields the first offsets of the batches of a piece."""
         return (batch.first for batch in self._batches(piece))
 
-    def _pieces(self, number: int, kept: SegmentContents, source: SegmentSource) -> Iterator[OffsetInterval]:
+    def _pieces(self, number: int, kept: SegmentDraft, source: SegmentSource) -> Iterator[OffsetInterval]:
         parts = kept.parts
         batches = [max(weight // BATCH_WEIGHT, 1) for weight in parts.weights]
         found = [(parts[i], parts.records[i], batches[i], False) for i in range(len(parts))]
-        plain = [run for run in kept.misplaced if is_plain(kept, run)]
+        plain = [run for run in kept.misplaced if is_plain(run)]
         for run in plain:
             is_far = run.batches == 1 and run.part.first > self._far
-            found.append((run.part, run.records, run.batches, is_far or _is_loose(kept, run)))
+            found.append((run.part, run.records, run.batches, is_far or _is_loose(run)))
         is_named = source.is_named and min((part.first for part, *_ in found), default=-1) == source.base
         for part, records, count, is_loose in found:
             if part.head:
@@ -456,63 +445,38 @@ def overflow(draft: SegmentDraft, next_base: int | None) -> list[SegmentDraft]:
     These batches come after all that are in their places, and rise. ``next_base``: base offset of the next segment,
     None for the last.
     """
-    kept = draft.contents
-    if kept.limit < kept.base + LARGEST_DELTA:
+    if draft.limit < draft.base + LARGEST_DELTA:
         return []
-    groups = list(_groups(_tail(draft, next_base), kept.limit, next_base))
+    made: list[SegmentDraft] = []
+    groups: list[list[MisplacedRun]] = []
+    for run in _tail(draft, next_base):
+        if run.part.last > (made or [draft])[-1].limit:
+            made.append(SegmentDraft("", run.part.first, next_base, segment_stem(run.part.first) + LOG))
+            groups.append([])
+        groups[-1].append(run)
     # Without a cleaner nothing explains such distances between offsets.
-    if (sum if kept.is_sparse else max)(map(_batches, groups or [[]])) < _MIN_BATCHES:
+    counts = [sum(run.batches for run in group) for group in groups]
+    if (sum(counts) if draft.is_sparse else max(counts, default=0)) < _MIN_BATCHES:
         return []
-    taken = {id(run) for group in groups for run in group}
-    kept.misplaced = [run for run in kept.misplaced if id(run) not in taken]
-    made = [draft]
-    for group in groups:
-        base = group[0].part.first
-        new = replace(
-            kept, path="", base=base, limit=_limit(base, next_base), parts=Parts(base), cuts=Cuts(), misplaced=[],
-            has_repaired=False, has_shared=False,
-        )  # fmt: skip
-        made[-1].contents.is_last = False
-        made.append(SegmentDraft(new, segment_stem(base) + LOG))
+    for new, group in zip(made, groups, strict=True):
+        new.is_sparse, new.has_epochs, new.epochs_fall = draft.is_sparse, draft.has_epochs, draft.epochs_fall
         for run in group:
-            made[-1].put(run.part)
-    return made[1:]
-
-
-def _groups(tail: list[MisplacedRun], limit: int, next_base: int | None) -> Iterator[list[MisplacedRun]]:
-    """Yields groups of misplaced runs, one for each new segment; ``limit``: the last offset that fits in the segment
-    before."""
-    group: list[MisplacedRun] = []
-    for run in tail:
-        if run.part.last > limit:
-            if group:
-                yield group
-            group, limit = [], _limit(run.part.first, next_base)
-        group.append(run)
-    if group:
-        yield group
-
-
-def _batches(group: list[MisplacedRun]) -> int:
-    return sum(run.batches for run in group)
-
-
-def _limit(base: int, next_base: int | None) -> int:
-    return base + LARGEST_DELTA if next_base is None else min(next_base - 1, base + LARGEST_DELTA)
+            new.put(run.part)
+    taken = {id(run) for group in groups for run in group}
+    draft.misplaced = [run for run in draft.misplaced if id(run) not in taken]
+    for before in [draft, *made][:-1]:
+        before.is_last = False
+    return made
 
 
 def _tail(draft: SegmentDraft, next_base: int | None) -> list[MisplacedRun]:
-    kept, found = draft.contents, list[MisplacedRun]()
-    last = kept.parts[len(kept.parts) - 1] if len(kept.parts) else None
-    position, offset = (last.end, kept.limit) if last else (0, kept.limit)
-    for run in kept.misplaced:
+    """Returns the misplaced runs beyond the segment's limit that rise in positions and offsets."""
+    found, offset = list[MisplacedRun](), draft.limit
+    position = draft.parts[-1].end if len(draft.parts) else 0
+    for run in draft.misplaced:
         part = run.part
-        is_beyond = (
-            part.start >= position
-            and run.expected < 0
-            and offset < part.first <= part.last < part.first + LARGEST_DELTA
-        )
-        if is_beyond and (next_base is None or part.last < next_base):
+        is_beyond = offset < part.first <= part.last < part.first + LARGEST_DELTA
+        if part.start >= position and run.expected < 0 and is_beyond and (next_base is None or part.last < next_base):
             found.append(run)
             offset = part.last
     return found
@@ -524,7 +488,7 @@ belong there."""
 
 _OUTWEIGHED = "are also those of batches in another file, which have more records"
 
-Scan = Callable[[str, int | None, int | None], SegmentContents]
+Scan = Callable[[str, int | None, int | None], SegmentDraft]
 """Reads a file, given its name, the base offset of its segment (None: it makes none) and that of the next segment."""
 
 
@@ -539,16 +503,16 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
     """Returns the segments. ``sources`` are in the order of `segment_sources`; ``epochs``: those of
     leader-epoch-checkpoint."""
 
-    def read(bounds: SegmentBounds) -> SegmentContents:
+    def read(bounds: SegmentBounds) -> SegmentDraft:
         if bounds.source is None:
-            return new_segment(bounds.base, bounds.behind)
+            return SegmentDraft("", bounds.base, bounds.behind, segment_stem(bounds.base) + LOG)
         return scan(sources[bounds.source].name, bounds.base, bounds.behind)
 
     by_name = bounds_by_name(sources)
     kept = [read(bounds) for bounds in by_name]
     mark_continuing(kept)
-    if len(by_name) == len(sources) and not any(is_plain(one, run) for one in kept for run in one.misplaced):
-        return Assembled(_drafts(by_name, kept, sources), [])
+    if len(by_name) == len(sources) and not any(is_plain(run) for one in kept for run in one.misplaced):
+        return Assembled(_finished(by_name, kept), [])
     known = dict(zip(by_name, kept, strict=True))
     kept += [scan(source.name, None, None) for source in sources[len(by_name) :]]
     claims = OffsetClaims(kept, sources, epochs)
@@ -557,33 +521,26 @@ def assemble(sources: Sequence[SegmentSource], scan: Scan, epochs: LeaderEpochs)
     _set_aside(claims, bounds, segments)
     used = {one.source for one in bounds}
     others = [
-        SegmentDraft(kept[number] if number >= len(by_name) else scan(source.name, None, None), "", source.name)
+        kept[number] if number >= len(by_name) else scan(source.name, None, None)
         for number, source in enumerate(sources)
         if number not in used and (is_of_broker(source) or kept[number].misplaced)
     ]
-    return Assembled(_drafts(bounds, segments, sources), others)
+    return Assembled(_finished(bounds, segments), others)
 
 
-def new_segment(base: int, behind: int | None) -> SegmentContents:
-    """Returns a segment without a file; ``behind``: the base offset of the next one, None for the last."""
-    limit = base + LARGEST_DELTA if behind is None else min(behind - 1, base + LARGEST_DELTA)
-    return SegmentContents("", base, limit, behind is None, Parts(base), Cuts(), [], False)
-
-
-def _drafts(
-    bounds: Iterable[SegmentBounds], kept: Iterable[SegmentContents], sources: Sequence[SegmentSource]
-) -> list[SegmentDraft]:
+def _finished(bounds: Iterable[SegmentBounds], kept: Iterable[SegmentDraft]) -> list[SegmentDraft]:
+    """Names the segments, and adds those made of batches that overflow one."""
     drafts: list[SegmentDraft] = []
-    for one, found in zip(bounds, kept, strict=True):
-        name = segment_stem(one.base) + LOG
-        drafts.append(SegmentDraft(found, name, name if one.source is None else sources[one.source].name))
-        if found.is_intact and len(found.parts) > _FEW_PARTS:
-            drafts[-1].release_parts()
-        drafts += overflow(drafts[-1], one.behind)
+    for one, draft in zip(bounds, kept, strict=True):
+        draft.name = segment_stem(one.base) + LOG
+        drafts.append(draft)
+        if not draft.is_changed and len(draft.parts) > _FEW_PARTS:
+            draft.release_parts()
+        drafts += overflow(draft, one.behind)
     return drafts
 
 
-def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[SegmentContents]) -> None:
+def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: Sequence[SegmentDraft]) -> None:
     """Adds the batches that lose to those of another file to the misplaced runs."""
     by_source = {one.source: kept for one, kept in zip(bounds, segments, strict=True)}
     firsts: dict[int, set[int]] = {}
@@ -593,4 +550,4 @@ def _set_aside(claims: OffsetClaims, bounds: Sequence[SegmentBounds], segments: 
     for source, found in firsts.items():
         kept = by_source[source]
         for part in kept.leave_out(found):
-            kept.misplaced.append(MisplacedRun(part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))
+            kept.misplaced.append(MisplacedRun(kept, part._replace(path=kept.path), 1, doubt=_OUTWEIGHED))

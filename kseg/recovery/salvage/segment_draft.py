@@ -2,9 +2,10 @@
 
 import struct
 from array import array
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Container, Iterable, Iterator
+from bisect import bisect_right, insort
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from heapq import merge
 
@@ -28,43 +29,118 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.limits import FRAMES_PER_CALL
-from kseg.recovery.broker.segments import AcceptedBatches
-from kseg.recovery.salvage.parts import (
-    PartRow,
-    Parts,
-    SalvagedBatches,
-    SegmentContents,
-    batches_of,
-    leading_bytes,
-    without_batches,
-)
+from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
+from kseg.recovery.salvage.parts import Change, PartRow, Parts, SalvagedBatches, edited, leading_bytes
+from kseg.segment.items import Damage
 from kseg.segment.survey import HeaderRows
+from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
+
+MAX_CUTS = 10_000
+"""Limit of the ranges listed for a segment."""
+
+NO_OFFSET = -1
+"""Base and limit of a file that makes no segment."""
+
+EXCESS_OFFSETS = "are more than the batch has records, and the next batch begins where these end"
+"""The reason for doubt about the offsets of a batch."""
+
+
+MAX_GAPS = 1 << 16
+"""Limit of the gaps of a segment that are recorded one by one: `verify` accepts only gaps that are named exactly."""
 
 _LENGTH = struct.Struct(">i")
 _SMALL_BYTES = 1 << 18
 """Parts up to this size are gathered in memory and read together; one pass for each would take longer."""
 
 
-class Layout:
-    """Parts by offset: ``parts`` of the file at ``path`` and ``extra`` ones, both sorted.
+@dataclass(slots=True)
+class Cuts:
+    """The removed ranges: the first ones, and the number of ``more``."""
 
-    Positions in `headers` are those in the new file.
+    listed: list[Damage] = field(default_factory=list)
+    more: int = 0
+
+    def add(self, damage: Damage) -> None:
+        if len(self.listed) < MAX_CUTS:
+            self.listed.append(damage)
+        else:
+            self.more += 1
+
+    def add_all(self, code: str, ranges: Sequence[tuple[int, int]], message: str) -> None:
+        """Like `add`, for ranges (position, length) of one kind."""
+        listed = ranges[: max(MAX_CUTS - len(self.listed), 0)]
+        self.listed += [Damage(code, position, length, message) for position, length in listed]
+        self.more += len(ranges) - len(listed)
+
+    def __bool__(self) -> bool:
+        return bool(self.listed)
+
+
+@dataclass(slots=True, eq=False)
+class MisplacedRun:
+    """Intact ``batches`` of a file, ``own``, that seem to be in the wrong place. ``expected``: the first offset that
+    their neighbours suggest, -1 if unknown; ``doubt``: why their own offsets, which another batch has, may yet be
+    right; ``records``: their number by the headers; ``continues``: whether they begin their file at the offset after
+    the segment before.
     """
 
-    def __init__(self, path: str, parts: Parts, extra: list[SalvagedBatches]) -> None:
+    own: "SegmentDraft"
+    part: SalvagedBatches
+    batches: int
+    expected: int = -1
+    doubt: str = ""
+    records: int = 0
+    continues: bool = False
+
+
+class SegmentDraft:
+    """A segment with offsets between ``base`` and ``limit``, as a file has it and as salvage will write it.
+
+    ``parts`` of the file at ``path`` rise in positions and offsets; ``extra`` ones come from other files and places;
+    ``misplaced`` runs have no place yet; ``cuts`` are removed. ``name``: that of the new segment, "" for a file that
+    makes none; ``file``: the present name of the file. A released draft has no parts until its file is read again.
+    """
+
+    def __init__(self, path: str, base: int | None, next_base: int | None, name: str = "", file: str = "") -> None:
+        """``base``: None for a file that makes no segment; ``next_base``: that of the next segment, None for the
+        last."""
         self.path = path
-        self.parts = parts
-        self.extra = extra
+        self.base = NO_OFFSET if base is None else base
+        highest = NO_OFFSET if base is None else base + LARGEST_DELTA
+        self.limit = highest if next_base is None else min(next_base - 1, highest)
+        self.is_last = base is not None and next_base is None
+        self.name = name
+        self.file = file or name
+        self.parts = Parts(self.base)
+        self.extra: list[SalvagedBatches] = []
+        self.cuts = Cuts()
+        self.misplaced: list[MisplacedRun] = []
+        self.is_sparse = False
+        """Whether offsets are missing that damage does not explain."""
+        self.has_repaired = False
+        """Whether the header of a batch of its file was repaired."""
+        self.has_shared = False
+        """Whether two batches share bytes of the file."""
+        self.ambiguous = 0
+        """Number of batches cut out although their offsets may be right."""
+        self.has_epochs = False
+        """Whether its batches may have more than one leader epoch."""
+        self.epochs_fall = False
+        """Whether a batch has a lower leader epoch than the previous one, or an invalid one; batches with a repaired
+        header are not compared."""
+        self.is_released = False
+        self._gaps: list[tuple[int, int]] = []
+        self._next_offset = 0
+        self._bytes = -1
         self._walk: Iterator[SalvagedBatches] | None = None
         self._at = 0
         self._part: SalvagedBatches | None = None
 
     def __iter__(self) -> Iterator[SalvagedBatches]:
-        if not self.extra:
-            return iter(self.parts)
-        return merge(self.parts, self.extra, key=lambda part: part.first)
+        """Yields all parts by offset."""
+        return merge(self.parts, self.extra, key=lambda part: part.first) if self.extra else iter(self.parts)
 
     def rows(self) -> Iterator[PartRow]:
         """Yields the row of each part; faster than the parts themselves."""
@@ -72,17 +148,168 @@ class Layout:
             return self.parts.rows()
         return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
 
-    def __len__(self) -> int:
-        return len(self.parts) + len(self.extra)
+    def release_parts(self) -> None:
+        """Releases the parts of an intact segment."""
+        self._gaps, self._next_offset = self.gaps(False), self.next_offset
+        self.parts = Parts(self.base)
+        self.is_released = True
+
+    @cached_property
+    def was_empty(self) -> bool:
+        """Whether its closed file is empty, and its time index shows that it always was."""
+        path = self.path
+        index = path.removesuffix(LOG) + TIME_INDEX
+        return not self.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether its file will be rewritten."""
+        return bool(self.cuts or self.misplaced or self.has_repaired or self.has_shared or self.extra)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (len(self.parts) or self.extra or self.is_released)
+
+    def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
+        """Returns the ranges of missing offsets from its base to its last offset; one range that spans them if there
+        are many.
+
+        ``is_cleaned``: without gaps between adjacent batches of the file, which the log cleaner has left.
+        """
+        if self.is_released:  # an intact one has none
+            return [] if is_cleaned else self._gaps
+        found: list[tuple[int, int]] = []
+        reached, count, before = self.base, 0, ("", 0)
+        for start, end, first, last, head, path in self.rows():
+            if first > reached and not (is_cleaned and not head and before == (path, start)):
+                count += 1
+                if count <= MAX_GAPS:
+                    found.append((reached, first - 1))
+                else:
+                    found[-1] = (found[-1][0], first - 1)
+            reached = last + 1
+            if is_cleaned:  # damage to a header may have hit its neighbours
+                before = ("", -1) if head else (path, end)
+        return found if count <= MAX_GAPS else [(found[0][0], found[-1][1])]
+
+    @property
+    def ends_as_it_was(self) -> bool:
+        """Whether nothing is missing, moved or repaired at the end of its file."""
+        if self.is_released or not self.is_changed:
+            return True
+        last = self.last_part
+        return last is not None and not (last.path or last.head) and last.end == trees.getsize(self.path)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after its last batch; its base if it has none."""
+        if self.is_released:
+            return self._next_offset
+        last = self.last_part
+        return self.base if last is None else last.last + 1
+
+    @property
+    def last_part(self) -> SalvagedBatches | None:
+        ends = [parts[-1] for parts in (self.parts, self.extra) if len(parts)]
+        return max(ends, key=lambda part: part.last, default=None)
+
+    def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
+        """Returns the last taken offset before a free range and the first after it, each None if there is none.
+
+        Returns None if the range is not free.
+        """
+        before, behind = None, None
+        i = self.parts.last_from(last)
+        if i >= 0:
+            before = self.parts[i].last
+        if i + 1 < len(self.parts):
+            behind = self.parts[i + 1].first
+        k = bisect_right(self.extra, last, key=lambda part: part.first) - 1
+        if k >= 0:
+            before = max(self.extra[k].last, -1 if before is None else before)
+        if k + 1 < len(self.extra):
+            found = self.extra[k + 1].first
+            behind = found if behind is None else min(behind, found)
+        return None if before is not None and before >= first else (before, behind)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Whether all offsets of a range are taken."""
+        at = last
+        while at >= first:
+            i = self.parts.last_from(at)
+            k = bisect_right(self.extra, at, key=lambda part: part.first) - 1
+            found = [self.parts[i]] if i >= 0 else []
+            found += [self.extra[k]] if k >= 0 else []
+            taken = [part.first for part in found if part.last >= at]
+            if not taken:
+                return False
+            at = min(taken) - 1
+        return True
 
     @property
     def size(self) -> int:
-        return self.parts.size + sum(part.size for part in self.extra)
+        """The size of its new file."""
+        if self._bytes < 0:
+            self._bytes = self.parts.size + sum(part.size for part in self.extra)
+        return self._bytes
 
     @property
-    def last_offset(self) -> int | None:
-        ends = [parts[len(parts) - 1].last for parts in (self.parts, self.extra) if len(parts)]
-        return max(ends, default=None)
+    def repaired(self) -> int:
+        """Number of batches with a repaired header."""
+        return self.parts.repaired + sum(bool(part.head) for part in self.extra)
+
+    def has_space(self, part: SalvagedBatches) -> bool:
+        """Whether an index could still point to all batches with this one added."""
+        return self.size + part.size <= LARGEST_POSITION
+
+    def put(self, part: SalvagedBatches) -> SalvagedBatches:
+        """Adds batches at free offsets. Returns them, without the path if it is that of the segment's own file."""
+        part = part._replace(path="") if part.path == self.path else part
+        self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
+        insort(self.extra, part, key=lambda part: part.first)
+        return part
+
+    def take(self, number: int) -> None:
+        """Removes one of its own parts."""
+        self.parts, self._bytes = self.parts.without({number}), -1
+
+    def take_back(self, parts: Parts, part: SalvagedBatches) -> None:
+        """Reverts `take` and `put`: restores its own ``parts``, and removes ``part``."""
+        self.extra.remove(part)
+        self.parts, self._bytes = parts, -1
+
+    def edit(self, firsts: Collection[int], change: Change) -> None:
+        """Changes the batches at these first offsets, as `edited` does."""
+        parts = Parts(self.base)
+        for part in edited(self.parts, firsts, self.path, change):
+            parts.append(part)
+        self.parts, self._bytes = parts, -1
+        self.extra[:] = edited(self.extra, firsts, self.path, change)
+
+    def leave_out(self, firsts: Collection[int]) -> list[SalvagedBatches]:
+        """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
+        segment's own."""
+        taken: list[SalvagedBatches] = []
+
+        def take(_source: Source, batch: SalvagedBatches) -> None:
+            taken.append(batch)
+
+        self.edit(firsts, take)
+        return taken
+
+    def holders(self, offsets: Iterable[int]) -> Iterator[SalvagedBatches]:
+        """Yields the parts that contain any of these offsets, each once."""
+        last = -1
+        for offset in sorted(offsets):
+            if offset <= last:
+                continue
+            k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
+            i = self.parts.last_from(offset)
+            found = ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
+            for part in found:
+                if part.last >= offset:
+                    last = part.last
+                    yield part
 
     def content(self, name: str) -> Content:
         """Returns the content, from the file of that name and others; adjacent ranges of a file are one piece."""
@@ -140,6 +367,14 @@ class Layout:
             yield from _headers_in(gathered, origin)
 
 
+def _is_empty(path: str) -> bool:
+    """Whether a file exists and is empty."""
+    try:
+        return trees.getsize(path) == 0
+    except OSError:
+        return False
+
+
 def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
     """Yields the headers of adjacent batches; ``origin`` is the position of the first one in the layout.
 
@@ -173,196 +408,6 @@ def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterat
         yield found
 
 
-MAX_GAPS = 1 << 16
-"""Limit of the gaps of a segment that are recorded one by one: `verify` accepts only gaps that are named exactly."""
-
-
-class SegmentDraft:
-    """The segment ``name``, "" for a file that becomes no segment: its own ``parts``, and ``extra`` ones put between
-    them.
-
-    ``file`` is the present name of the file with its own parts. A released draft has no parts until its file is read
-    again.
-    """
-
-    def __init__(self, contents: SegmentContents, name: str, file: str = "") -> None:
-        self.contents = contents
-        self.name = name
-        self.file = file or name
-        self.extra: list[SalvagedBatches] = []
-        self.is_released = False
-        self._gaps: list[tuple[int, int]] = []
-        self._next_offset = 0
-        self._bytes = -1
-
-    @property
-    def parts(self) -> Parts:
-        return self.contents.parts
-
-    def release_parts(self) -> None:
-        """Releases the parts of an intact segment."""
-        self._gaps, self._next_offset = self._gaps_inside(False), self.next_offset
-        self.contents.parts = Parts(self.contents.base)
-        self.is_released = True
-
-    def restore_parts(self, parts: Parts) -> None:
-        """Stores the parts again."""
-        self.contents.parts = parts
-        self.is_released = False
-
-    @cached_property
-    def was_empty(self) -> bool:
-        """Whether its closed file is empty, and its time index shows that it always was."""
-        path = self.contents.path
-        index = path.removesuffix(LOG) + TIME_INDEX
-        return not self.contents.is_last and bool(path) and _is_empty(path) and path.endswith(LOG) and _is_empty(index)
-
-    @property
-    def has_repaired_headers(self) -> bool:
-        """Whether headers were repaired."""
-        return self.contents.has_repaired or any(part.head for part in self.extra)
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether its file will be rewritten."""
-        return not self.contents.is_intact or bool(self.extra)
-
-    @property
-    def is_empty(self) -> bool:
-        return not (len(self.parts) or self.extra or self.is_released)
-
-    def gaps(self, is_cleaned: bool) -> list[tuple[int, int]]:
-        """Returns the ranges of missing offsets from its base to its last offset; one range that spans them if there
-        are many.
-
-        ``is_cleaned``: without gaps between adjacent batches of the file, which the log cleaner has left.
-        """
-        if self.is_released:  # an intact one has none
-            return [] if is_cleaned else self._gaps
-        return self._gaps_inside(is_cleaned)
-
-    def _gaps_inside(self, is_cleaned: bool) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
-        reached, count, before = self.contents.base, 0, ("", 0)
-        for start, end, first, last, head, path in self.layout().rows():
-            if first > reached and not (is_cleaned and not head and before == (path, start)):
-                count += 1
-                if count <= MAX_GAPS:
-                    found.append((reached, first - 1))
-                else:
-                    found[-1] = (found[-1][0], first - 1)
-            reached = last + 1
-            if is_cleaned:  # damage to a header may have hit its neighbours
-                before = ("", -1) if head else (path, end)
-        return found if count <= MAX_GAPS else [(found[0][0], found[-1][1])]
-
-    @property
-    def ends_as_it_was(self) -> bool:
-        """Whether nothing is missing, moved or repaired at the end of its file."""
-        if self.is_released or not self.is_changed:
-            return True
-        ends = [parts[len(parts) - 1] for parts in (self.parts, self.extra) if len(parts)]
-        last = max(ends, key=lambda part: part.last, default=None)
-        return last is not None and not (last.path or last.head) and last.end == trees.getsize(self.contents.path)
-
-    @property
-    def next_offset(self) -> int:
-        """The offset after its last batch; its base if it has none."""
-        if self.is_released:
-            return self._next_offset
-        last = self.layout().last_offset
-        return self.contents.base if last is None else last + 1
-
-    def around(self, first: int, last: int) -> tuple[int | None, int | None] | None:
-        """Returns the last taken offset before a free range and the first after it, each None if there is none.
-
-        Returns None if the range is not free.
-        """
-        before, behind = None, None
-        i = self.parts.last_from(last)
-        if i >= 0:
-            before = self.parts[i].last
-        if i + 1 < len(self.parts):
-            behind = self.parts[i + 1].first
-        k = bisect_right(self.extra, last, key=lambda part: part.first) - 1
-        if k >= 0:
-            before = max(self.extra[k].last, -1 if before is None else before)
-        if k + 1 < len(self.extra):
-            found = self.extra[k + 1].first
-            behind = found if behind is None else min(behind, found)
-        return None if before is not None and before >= first else (before, behind)
-
-    def covers(self, first: int, last: int) -> bool:
-        """Whether all offsets of a range are taken."""
-        at = last
-        while at >= first:
-            i = self.parts.last_from(at)
-            k = bisect_right(self.extra, at, key=lambda part: part.first) - 1
-            found = [self.parts[i]] if i >= 0 else []
-            found += [self.extra[k]] if k >= 0 else []
-            taken = [part.first for part in found if part.last >= at]
-            if not taken:
-                return False
-            at = min(taken) - 1
-        return True
-
-    @property
-    def size(self) -> int:
-        """The size of its new file."""
-        if self._bytes < 0:
-            self._bytes = self.layout().size
-        return self._bytes
-
-    def put(self, part: SalvagedBatches) -> None:
-        """Adds batches at free offsets."""
-        self._bytes = -1 if self._bytes < 0 else self._bytes + part.size
-        insort(self.extra, part, key=lambda part: part.first)
-
-    def take(self, number: int) -> None:
-        """Removes one of its own parts."""
-        self.contents.parts, self._bytes = self.contents.parts.without({number}), -1
-
-    def take_back(self, parts: Parts, part: SalvagedBatches) -> None:
-        """Reverts `take` and `put`: restores its own ``parts``, and removes ``part``."""
-        self.extra.remove(part)
-        self.contents.parts, self._bytes = parts, -1
-
-    def leave_out(self, firsts: Container[int]) -> list[SalvagedBatches]:
-        """Removes and returns the batches with these first offsets, each with the path of its file, "" for the
-        segment's own."""
-        if not firsts:
-            return []
-        taken, self._bytes = self.contents.leave_out(firsts), -1
-        self.extra[:] = without_batches(self.extra, firsts, self.contents.path, taken)
-        return taken
-
-    def holders(self, offsets: Iterable[int]) -> Iterator[SalvagedBatches]:
-        """Yields the parts that contain any of these offsets, each once."""
-        last = -1
-        for offset in sorted(offsets):
-            if offset <= last:
-                continue
-            k = bisect_right(self.extra, offset, key=lambda part: part.first) - 1
-            i = self.parts.last_from(offset)
-            found = ([self.parts[i]] if i >= 0 else []) + ([self.extra[k]] if k >= 0 else [])
-            for part in found:
-                if part.last >= offset:
-                    last = part.last
-                    yield part
-
-    def layout(self) -> Layout:
-        """Returns the layout of the new segment."""
-        return Layout(self.contents.path, self.parts, self.extra)
-
-
-def _is_empty(path: str) -> bool:
-    """Whether a file exists and is empty."""
-    try:
-        return trees.getsize(path) == 0
-    except OSError:
-        return False
-
-
 # Repairs leader epochs in headers of v2 batches, which no checksum covers.
 #
 # Epochs rise with offsets, so all batches between two batches of an epoch have that epoch.
@@ -370,25 +415,27 @@ def _is_empty(path: str) -> bool:
 
 def repair_epochs(draft: SegmentDraft) -> None:
     """Gives wrong batches of a segment the epoch of the batches around them."""
-    epochs = dict(_wrong(draft.layout()))
+    epochs = dict(_wrong_epochs(draft))
     if epochs:
         set_epochs(draft, epochs)
 
 
 def set_epochs(draft: SegmentDraft, epochs: dict[int, int]) -> None:
     """Gives batches of a segment new epochs, by first offset."""
-    path, kept = draft.contents.path, draft.contents
-    parts = Parts(kept.base)
-    for part in _split(kept.parts, epochs, path):
-        parts.append(part)
-    kept.parts, kept.has_repaired = parts, True
-    draft.extra[:] = _split(draft.extra, epochs, path)
+
+    def with_epoch(source: Source, batch: SalvagedBatches) -> SalvagedBatches:
+        head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
+        head = head[:V2_LEADER_EPOCH] + epochs[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
+        return batch._replace(head=head, why="its leader epoch was repaired")
+
+    draft.edit(epochs, with_epoch)
+    draft.has_repaired = True
 
 
-def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
+def _wrong_epochs(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
     """Yields first offset and right epoch of each batch with a wrong epoch."""
     before, epoch, first = -1, -1, -1
-    for headers in layout.headers():
+    for headers in draft.headers():
         rows, end = headers.rows, headers.count * BATCH_WIDTH
         firsts, epochs, magics = (
             rows[column:end:BATCH_WIDTH].tolist() for column in (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC)
@@ -398,27 +445,3 @@ def _wrong(layout: Layout) -> Iterator[tuple[int, int]]:
                 yield first, before
                 epoch = before
             before, epoch, first = epoch, next_epoch, next_first if magic == MAGIC_V2 else -1
-
-
-def _split(parts: Iterable[SalvagedBatches], epochs: dict[int, int], path: str) -> Iterator[SalvagedBatches]:
-    """Yields the parts; batches that get a new epoch become parts of their own."""
-    wanted = sorted(epochs)
-    for part in parts:
-        i = bisect_left(wanted, part.first)
-        if i == len(wanted) or wanted[i] > part.last:
-            yield part
-            continue
-        with open_source(part.path or path) as source:
-            held: SalvagedBatches | None = None
-            for batch in batches_of(source, part):
-                if batch.first not in epochs:
-                    held = held._replace(end=batch.end, last=batch.last) if held else batch
-                    continue
-                if held:
-                    yield held
-                head = leading_bytes(source, batch, ENTRY_MAGIC + 1)
-                head = head[:V2_LEADER_EPOCH] + epochs[batch.first].to_bytes(4, "big") + head[ENTRY_MAGIC:]
-                yield batch._replace(head=head, why="its leader epoch was repaired")
-                held = None
-            if held:
-                yield held

@@ -34,22 +34,13 @@ from kseg.recovery.salvage.header_repair import (
 )
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import OverlapResolution, OverlapResult, is_one_batch, longest_rising_run
-from kseg.recovery.salvage.parts import (
-    BATCH_WEIGHT,
-    EXCESS_OFFSETS,
-    NO_OFFSET,
-    Cuts,
-    MisplacedRun,
-    Parts,
-    SalvagedBatches,
-    SegmentContents,
-)
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, Parts, SalvagedBatches
 from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
+from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, Cuts, MisplacedRun, SegmentDraft
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP, FULL, BatchProblem, HeaderRows, Item, SegmentSurvey
-from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
@@ -166,7 +157,7 @@ def scan_segment(
     jobs: int = 1,
     evidence: OffsetEvidence | None = None,
     batch_filter: BatchFilter | None = None,
-) -> SegmentContents:
+) -> SegmentDraft:
     """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are in misplaced
     runs; ``next_base``: base offset of the next segment, None for the last."""
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
@@ -216,13 +207,7 @@ class _Scan:
         self._remembered = evidence.remembered if evidence else frozenset()
         self._known: list[int] = []
         """Positions of batches that producer snapshots may have an entry for."""
-        highest = NO_OFFSET if base is None else base + LARGEST_DELTA
-        limit = highest if next_base is None else min(next_base - 1, highest)
-        start = NO_OFFSET if base is None else base
-        is_last = base is not None and next_base is None
-        self.contents = SegmentContents(
-            os.path.abspath(source.path), start, limit, is_last, Parts(start), Cuts(), [], False
-        )
+        self._draft = SegmentDraft(os.path.abspath(source.path), base, next_base)
         self._chain = chain.Chain(base, limit=(1 << 62) - 1, rows=int64s(_EVENTS * EVENT_WIDTH))
         self._is_joined = False
         self._plain_gaps = 0
@@ -236,7 +221,7 @@ class _Scan:
         """Repaired first bytes of batches by position, with the reason."""
 
     def damage(self, damage: Damage) -> None:
-        self.contents.has_epochs = True  # batches inside the range have no rows
+        self._draft.has_epochs = True  # batches inside the range have no rows
         self._chain.is_after_damage = True
         self._is_joined = False
         head = with_right_header(self._behind, damage)
@@ -262,14 +247,14 @@ class _Scan:
                     first, last = self._compressed.offsets(position, end - position, head[ENTRY_MAGIC])
                 part = SalvagedBatches(position, end, first, last)
                 if self._fits(part):
-                    self.contents.parts.append(part, BATCH_WEIGHT, last - first + 1)
+                    self._draft.parts.append(part, BATCH_WEIGHT, last - first + 1)
                 else:
                     self._add_misplaced(part, 1, last - first + 1)
                 damage = Damage(damage.code, end, damage.end - end, damage.message)
-                self.contents.has_shared = True
+                self._draft.has_shared = True
                 break
         if damage.length:
-            self.contents.cuts.add(damage)
+            self._draft.cuts.add(damage)
 
     def _add_repaired(self, position: int, size: int, head: bytes, why: str) -> None:
         """Adds a batch whose checksum is right."""
@@ -280,19 +265,19 @@ class _Scan:
             head = with_first_offset(whole, first, last) + head[ENTRY_SIZE:]  # the offsets inside are checksummed
         part = SalvagedBatches(position, position + size, first, last, head, why)
         if self._fits(part):
-            self.contents.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)
+            self._draft.parts.append(part, _REPAIRED_WEIGHT, last - first + 1)
             self._chain.last_offset = max(self._chain.last_offset, last)
         else:
             self._add_misplaced(part, 1, last - first + 1)
         self._is_joined = False
 
     def _fits(self, part: SalvagedBatches) -> bool:
-        return self.contents.base <= part.first <= part.last <= self.contents.limit
+        return self._draft.base <= part.first <= part.last <= self._draft.limit
 
     def _add_misplaced(
         self, part: SalvagedBatches, batches: int, records: int, expected: int = -1, doubt: str = ""
     ) -> None:
-        misplaced = self.contents.misplaced
+        misplaced = self._draft.misplaced
         before = misplaced[-1] if misplaced and not (doubt or misplaced[-1].doubt) else None
         if before and expected < 0 <= part.first and before.expected < 0 and not (part.head or before.part.head):
             if before.part.end == part.start and before.part.last + 1 == part.first:
@@ -301,10 +286,11 @@ class _Scan:
                 before.records += records
                 return
         if len(misplaced) < MAX_MISPLACED:
-            misplaced.append(MisplacedRun(part._replace(path=self.contents.path), batches, expected, doubt, records))
+            own = self._draft
+            misplaced.append(MisplacedRun(own, part._replace(path=own.path), batches, expected, doubt, records))
         else:
             text = f"offsets {part.first} to {part.last} do not belong here"
-            self.contents.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
+            self._draft.cuts.add(Damage("batch-out-of-order", part.start, part.size, text))
 
     def headers(self, headers: HeaderRows, rejected: dict[int, Rejection]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
@@ -325,11 +311,11 @@ class _Scan:
         for kind, row, a, _, c in self._chain.written():
             if kind in _BREAKS:
                 breaks[row] = (kind, a, c)
-            self.contents.epochs_fall |= kind == chain.EPOCH_FALLS
+            self._draft.epochs_fall |= kind == chain.EPOCH_FALLS
         epochs = rows[BATCH_LEADER_EPOCH : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
         lowest, highest = min(epochs), max(epochs)
-        self.contents.epochs_fall |= lowest < _NO_EPOCH
-        self.contents.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
+        self._draft.epochs_fall |= lowest < _NO_EPOCH
+        self._draft.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
         self._epoch = lowest
         # The chain accepts a gap that another batch explains; a part has no gaps.
         firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
@@ -349,7 +335,7 @@ class _Scan:
         return breaks
 
     def _rows(self, rows: memoryview, count: int, breaks: "dict[int, tuple[int, int, int]]") -> None:
-        first, is_clean, kept = 0, True, self.contents
+        first, is_clean, kept = 0, True, self._draft
         fragments = Fragments(rows, count, breaks, kept.base, kept.limit) if len(breaks) >= MANY_BREAKS else None
         for row in sorted(breaks):
             if row < first:
@@ -400,15 +386,15 @@ class _Scan:
             return False
         at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
         claims = [(rows[k + BATCH_FIRST_OFFSET], rows[k + BATCH_LAST_OFFSET]) for k in beside]
-        if len(self.contents.parts):
-            claims.append(self.contents.parts[len(self.contents.parts) - 1][2:4])
+        if len(self._draft.parts):
+            claims.append(self._draft.parts[-1][2:4])
         return any(rows[at + BATCH_FIRST_OFFSET] <= b and a <= rows[at + BATCH_LAST_OFFSET] for a, b in claims)
 
     @property
     def _is_behind_damage(self) -> bool:
         """Whether a range was cut out after the last part."""
-        parts, cuts = self.contents.parts, self.contents.cuts.listed
-        return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[len(parts) - 1].end
+        parts, cuts = self._draft.parts, self._draft.cuts.listed
+        return len(parts) > 0 and len(cuts) > 0 and cuts[-1].position >= parts[-1].end
 
     def _is_explained(self, first: int) -> bool:
         """Whether a batch overlaps the previous one by the number of offsets missing before that one, or by fewer if
@@ -416,13 +402,13 @@ class _Scan:
 
         Then the previous one has a wrong offset, and is removed.
         """
-        parts = self.contents.parts
+        parts = self._draft.parts
         shift = self._shift
         if self._has_compacted_batches:  # the cleaner has left gaps
             return False
-        if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[len(parts) - 1].head:
+        if not shift or not len(parts) or parts.weights[-1] != BATCH_WEIGHT or parts[-1].head:
             return False
-        overlap = parts[len(parts) - 1].last - first + 1
+        overlap = parts[-1].last - first + 1
         if overlap > shift or (overlap < shift and not self._is_behind_damage):
             return False
         records = parts.records[-1]
@@ -442,7 +428,7 @@ class _Scan:
         )  # fmt: skip
         if not self._fits(part):
             lasts = rows[at + BATCH_LAST_OFFSET : end + BATCH_WIDTH : BATCH_WIDTH].tolist()
-            fit = next((i for i, found in enumerate(lasts) if found > self.contents.limit), len(lasts))
+            fit = next((i for i, found in enumerate(lasts) if found > self._draft.limit), len(lasts))
             if 0 < fit < len(lasts):  # the last ones are above the segment's limit
                 self._add_rows(rows, first, first + fit, is_clean)
                 self._add_rows(rows, first + fit, stop, is_clean)
@@ -450,8 +436,8 @@ class _Scan:
                 self._add_misplaced(part, stop - first, records_in(rows, first, stop))
             self._is_joined = False
             return
-        parts, records = self.contents.parts, records_in(rows, first, stop)
-        if self._is_joined and parts[len(parts) - 1].last + 1 == part.first:  # otherwise it was inside a broken one
+        parts, records = self._draft.parts, records_in(rows, first, stop)
+        if self._is_joined and parts[-1].last + 1 == part.first:  # otherwise it was inside a broken one
             parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
         else:
             is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
@@ -475,13 +461,13 @@ class _Scan:
                 length = (
                     size if self._is_contiguous(rows, row, expected) else self._find_inside(position, size, expected)
                 )
-                self.contents.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
+                self._draft.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
             else:
                 self._add_repaired(position, size, head, "bad-magic: its magic was repaired")
             return
         if kind == _REJECTED:
             why = self._rejected[position]
-            self.contents.cuts.add(Damage(why.code, position, size, why.message))
+            self._draft.cuts.add(Damage(why.code, position, size, why.message))
             return
         if kind == _REPAIRED:
             self._add_repaired(position, size, *self._heads[position])
@@ -516,13 +502,13 @@ class _Scan:
             if not is_cut or found[0].rows[BATCH_LAST_OFFSET] <= before:
                 return size
             tail = (accepted.position, end - accepted.position)
-            self.contents.cuts.add(Damage("truncated-batch", *tail, "the rest at the end"))
-        self.contents.has_epochs = True
+            self._draft.cuts.add(Damage("truncated-batch", *tail, "the rest at the end"))
+        self._draft.has_epochs = True
         for headers in found:
             self._compressed.open(headers.rows, headers.count, before)
             for row in range(headers.count):
-                parts, first = self.contents.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
-                self._is_joined = self._is_joined and len(parts) > 0 and parts[len(parts) - 1].last + 1 == first
+                parts, first = self._draft.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
+                self._is_joined = self._is_joined and len(parts) > 0 and parts[-1].last + 1 == first
                 self._add_rows(headers.rows, row, row + 1, True)
         return start - position
 
@@ -531,11 +517,11 @@ class _Scan:
         """Whether a batch has fewer records than offsets, which only the cleaner leaves."""
         return self._chain.sparse > 0 or self._compressed.has_holes
 
-    def finish(self) -> SegmentContents:
+    def finish(self) -> SegmentDraft:
         """Returns the parts in their places, the misplaced runs and the cuts."""
-        kept = self.contents
+        kept = self._draft
         kept.is_sparse = self._has_compacted_batches or self._plain_gaps > _PLAIN_GAPS
-        kept.has_repaired = kept.parts.special > 0
+        kept.has_repaired = kept.parts.repaired > 0
         if disproven := self._disproven():
             self._set_misplaced(disproven)
         chosen = longest_rising_run(kept.parts)
@@ -546,13 +532,13 @@ class _Scan:
             overlaps = OverlapResolution(self._source, kept.parts, kept.base, kept.limit, self._evidence, self._scratch)
             verdicts = overlaps.resolve(chosen, verdicts)
         self._set_misplaced(verdicts)
-        kept.has_repaired = kept.parts.special > 0
+        kept.has_repaired = kept.parts.repaired > 0
         return kept
 
     def _disproven(self) -> dict[int, OverlapResult]:
         """Returns the verdicts on single batches that have another offset by the producer snapshots, unless several
         match."""
-        parts, found = self.contents.parts, dict[int, list[int]]()
+        parts, found = self._draft.parts, dict[int, list[int]]()
         if self._evidence is None:
             return {}
         for position in self._known:
@@ -566,8 +552,8 @@ class _Scan:
 
     def _set_misplaced(self, verdicts: dict[int, OverlapResult]) -> None:
         """Moves parts to the misplaced runs, by number."""
-        parts = self.contents.parts
+        parts = self._draft.parts
         for number, verdict in sorted(verdicts.items()):
             batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]
             self._add_misplaced(parts[number], batches, records, verdict.expected, verdict.doubt)
-        self.contents.parts = parts.without(verdicts)
+        self._draft.parts = parts.without(verdicts)

@@ -8,17 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
-from kseg.recovery.salvage import parts
-from kseg.recovery.salvage.parts import (
-    Cuts,
-    MisplacedRun,
-    Parts,
-    SalvagedBatches,
-    SegmentContents,
-    batch_of,
-    batches_of,
-    without_batches,
-)
+from kseg.recovery.salvage import segment_draft
+from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of, batches_of
+from kseg.recovery.salvage.segment_draft import Cuts, MisplacedRun, SegmentDraft
 from kseg.segment.items import Damage
 from kseg.stores.source import open_source
 from recovery.damages import first_offset, last_offset
@@ -63,7 +55,7 @@ def assert_same(parts: Parts, found: list[Row]) -> None:
     assert list(parts.weights) == [min(row.weight, LARGEST) for row in found]
     assert list(parts.records) == [row.records for row in found]
     assert parts.size == sum(part.size for part in expected)
-    assert parts.special == sum(bool(part.head or part.path) for part in expected)
+    assert parts.repaired == sum(bool(part.head) for part in expected)
 
 
 @given(rows(), st.data())
@@ -78,10 +70,6 @@ def test_parts_are_those_of_a_list(found: list[Row], data: st.DataObject) -> Non
         assert parts.at_position(position) == sum(row.part.start <= position for row in found) - 1
     numbers = data.draw(st.sets(st.integers(0, len(found) - 1)))
     assert_same(parts.without(numbers), [row for i, row in enumerate(found) if i not in numbers])
-    i = data.draw(st.integers(0, len(found) - 1))
-    parts.repair(i, b"new", "mended")
-    found[i].part = found[i].part._replace(head=b"new", why="mended")
-    assert_same(parts, found)
     last, weight = found[-1].part, data.draw(st.sampled_from([0, 1, LARGEST]))
     parts.lengthen(last.end + 100, last.last + 5, weight, 4)
     found[-1] = Row(last._replace(end=last.end + 100, last=last.last + 5), found[-1].weight, found[-1].records + 4)
@@ -167,7 +155,7 @@ def test_what_is_left_without_some_batches(data: st.DataObject, tmp_path_factory
     path.write_bytes(b"junk" + b"".join(real_batches(0)))
     batches = expected_parts()
     gone = data.draw(st.sets(st.sampled_from([batch.first for batch in batches])))
-    taken, expected = list[SalvagedBatches](), list[SalvagedBatches]()
+    expected = list[SalvagedBatches]()
     for batch in batches:
         if batch.first in gone:
             continue
@@ -175,16 +163,33 @@ def test_what_is_left_without_some_batches(data: st.DataObject, tmp_path_factory
             expected[-1] = expected[-1]._replace(end=batch.end, last=batch.last)
         else:
             expected.append(batch)
-    assert list(without_batches([whole()], gone, str(path), taken)) == expected
-    assert taken == [batch for batch in batches if batch.first in gone]
-    contents = SegmentContents(str(path), 0, 1 << 31, True, Parts(0), Cuts(), [], False)
-    contents.parts.append(whole())
-    assert contents.leave_out(gone) == taken
-    assert list(contents.parts) == expected
+    draft = SegmentDraft(str(path), 0, None)
+    draft.parts.append(whole())
+    assert draft.leave_out(gone) == [batch for batch in batches if batch.first in gone]
+    assert list(draft.parts) == expected
+
+
+@given(data=st.data())
+def test_changed_batches_become_parts_of_their_own(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("edited") / f"{0:020d}.log"
+    path.write_bytes(b"junk" + b"".join(real_batches(0)))
+    changed = data.draw(st.sets(st.sampled_from([batch.first for batch in expected_parts()])))
+    draft = SegmentDraft(str(path), 0, None)
+    draft.parts.append(whole())
+    draft.edit(changed, lambda _, batch: batch._replace(head=b"new", why="mended"))
+    with open_source(str(path)) as source:
+        batches = [batch for part in draft for batch in batches_of(source, part)]
+    new = [batch._replace(head=b"new", why="mended") for batch in expected_parts()]
+    assert batches == [
+        mended if batch.first in changed else batch for batch, mended in zip(expected_parts(), new, strict=True)
+    ]
+    assert draft.repaired == len(changed)
 
 
 def test_the_listed_cuts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MAX_CUTS", 3)
+    monkeypatch.setattr(segment_draft, "MAX_CUTS", 3)
     cuts = Cuts()
     assert not cuts
     expected = [Damage("a", 10 * i, 2, "text") for i in range(5)]
@@ -201,16 +206,19 @@ def test_the_listed_cuts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (one.listed, one.more) == (expected[:3], 1)
 
 
-def test_any_change_makes_contents_not_intact() -> None:
-    def contents(**changes: object) -> SegmentContents:
-        return SegmentContents("a", 0, 9, True, Parts(0), Cuts(), [], False, **changes)  # type: ignore[arg-type]
+def test_any_damage_makes_a_changed_segment() -> None:
+    def draft(**changes: object) -> SegmentDraft:
+        found = SegmentDraft("a", 0, 10)
+        for name, value in changes.items():
+            setattr(found, name, value)
+        return found
 
-    assert contents().is_intact
-    assert contents(ambiguous=1, has_epochs=True, epochs_fall=True).is_intact
-    assert not contents(has_repaired=True).is_intact
-    assert not contents(has_shared=True).is_intact
-    with_cut, misplaced = contents(), contents()
+    assert not draft().is_changed
+    assert not draft(ambiguous=1, has_epochs=True, epochs_fall=True).is_changed
+    assert draft(has_repaired=True).is_changed
+    assert draft(has_shared=True).is_changed
+    with_cut, misplaced, filled = draft(), draft(), draft()
     with_cut.cuts.add(Damage("a", 0, 1, "text"))
-    misplaced.misplaced.append(MisplacedRun(whole(), 1))
-    assert not with_cut.is_intact
-    assert not misplaced.is_intact
+    misplaced.misplaced.append(MisplacedRun(misplaced, whole(), 1))
+    filled.put(whole())
+    assert all(each.is_changed for each in (with_cut, misplaced, filled))

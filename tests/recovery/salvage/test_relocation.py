@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from kseg.recovery.salvage import relocation
-from kseg.recovery.salvage.parts import Cuts, MisplacedRun, Parts, SalvagedBatches, SegmentContents
+from kseg.recovery.salvage import relocation, segment_draft
+from kseg.recovery.salvage.parts import SalvagedBatches
 from kseg.recovery.salvage.relocation import Relocation
-from kseg.recovery.salvage.segment_draft import SegmentDraft
+from kseg.recovery.salvage.segment_draft import MisplacedRun, SegmentDraft
 from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
 
@@ -23,17 +23,17 @@ class Draft:
     def __init__(self, path: Path, base: int, limit: int = FAR, is_named: bool = True) -> None:
         self.path = path
         path.touch()
-        kept = SegmentContents(str(path), base, limit, True, Parts(base), Cuts(), [], False)
-        self.draft = SegmentDraft(kept, path.name if is_named else "")
+        self.draft = SegmentDraft(str(path), base, None, path.name if is_named else "")
+        self.draft.limit = limit
 
     def keep(self, first: int, last: int) -> None:
         """A batch in its place."""
-        self.draft.contents.parts.append(self._write([(first, bytes(range(last - first + 1)))])._replace(path=""), 1, 1)
+        self.draft.parts.append(self._write([(first, bytes(range(last - first + 1)))])._replace(path=""), 1, 1)
 
     def run(self, *batches: tuple[int, bytes], expected: int = -1) -> SalvagedBatches:
         """Adjacent batches, each given by its first offset and its keys, one record each."""
         part = self._write(list(batches))
-        self.draft.contents.misplaced.append(MisplacedRun(part, len(batches), expected))
+        self.draft.misplaced.append(MisplacedRun(self.draft, part, len(batches), expected))
         return part
 
     def _write(self, batches: list[tuple[int, bytes]]) -> SalvagedBatches:
@@ -51,7 +51,7 @@ class Draft:
 
     @property
     def cuts(self) -> list[int]:
-        return [cut.position for cut in self.draft.contents.cuts.listed]
+        return [cut.position for cut in self.draft.cuts.listed]
 
 
 def placed(*drafts: Draft, others: tuple[Draft, ...] = ()) -> None:
@@ -134,7 +134,7 @@ def test_no_segment_grows_beyond_what_an_index_can_point_to(
     segment.keep(0, 9)
     segment.keep(11, 19)
     run = copy.run((10, b"x"))
-    monkeypatch.setattr(relocation, "LARGEST_POSITION", segment.draft.size + run.size - is_full)
+    monkeypatch.setattr(segment_draft, "LARGEST_POSITION", segment.draft.size + run.size - is_full)
     placed(segment, others=(copy,))
     assert segment.put == ([] if is_full else [(10, 10, run.start)])
     assert copy.cuts == ([run.start] if is_full else [])
@@ -168,7 +168,7 @@ def test_the_single_batches_of_misplaced_runs_are_limited(
     half = runs[0].size // 2
     free = [(4, 5, runs[0].start + half), (10, 11, runs[1].start + half)]
     assert segment.put == free[:runs_split]
-    cuts = {cut.position: (cut.length, cut.message) for cut in copy.draft.contents.cuts.listed}
+    cuts = {cut.position: (cut.length, cut.message) for cut in copy.draft.cuts.listed}
     expected = {}
     for i, run in enumerate(runs):
         if i < runs_split:

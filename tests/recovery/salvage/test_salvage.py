@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from examples import fewer
 from kseg.changes.apply import Keeping, apply
+from kseg.recovery.salvage import salvage as salvage_module
 from kseg.recovery.salvage import segment_draft
 from kseg.recovery.salvage.rejected_batches import Rejection
-from kseg.recovery.salvage.salvage import Rejected, Salvage, SalvageLoad, plan_salvage, run_salvage
+from kseg.recovery.salvage.salvage import Rejected, Salvage, plan_salvage
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.recovery import era_of
 from kseg.segment.survey import DEEP
@@ -465,25 +466,22 @@ def test_more_gaps_than_are_recorded_one_by_one(tmp_path: Path, monkeypatch: pyt
     shutil.rmtree(partition)
 
 
-def test_conflicts_of_transactions_in_every_load_are_an_error() -> None:
-    """No load is run twice: its state would be that of the first run."""
-    rejected = []
+def test_conflicts_of_transactions_in_every_attempt_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    rejected = list[Rejected]()
 
-    class Conflicting(SalvageLoad):
-        def __init__(self, found: Rejected) -> None:
-            rejected.append(found)
-            self.runs = 0
+    class Conflicting:
+        def __init__(self, *inputs: object) -> None:
+            rejected.extend(one for one in inputs if isinstance(one, Rejected))
 
-        def run(self) -> None:
-            self.runs += 1
-            assert self.runs == 1
+        def plan(self) -> Salvage:
             raise TransactionConflictError("another producer's transaction is open")
 
         def transaction_conflicts(self) -> dict[int, Rejection]:
             return {}
 
+    monkeypatch.setattr(salvage_module, "Attempt", Conflicting)
     with pytest.raises(TransactionConflictError):
-        run_salvage(Conflicting)
+        plan_salvage("a-0", START)
     assert [each.snapshots for each in rejected] == [False, True, True]
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage import segment_scan
-from kseg.recovery.salvage.parts import NO_OFFSET, SalvagedBatches, SegmentContents
+from kseg.recovery.salvage.parts import SalvagedBatches
+from kseg.recovery.salvage.segment_draft import NO_OFFSET, SegmentDraft
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
 from recovery.damages import KINDS, Damage, batches, first_offset, last_offset, read
@@ -26,7 +27,7 @@ _NUMBERS = st.integers(0, 1 << 16)
 DAMAGES = st.lists(st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), max_size=3)
 
 
-def scanned(path: Path, base: int | None, next_base: int | None = None) -> SegmentContents:
+def scanned(path: Path, base: int | None, next_base: int | None = None) -> SegmentDraft:
     with open_source(str(path)) as source:
         return segment_scan.scan_segment(source, base, next_base, Scratch())
 
@@ -44,10 +45,10 @@ def assert_intact(data: bytes, part: SalvagedBatches) -> list[bytes]:
     return found
 
 
-def ranges_of(contents: SegmentContents) -> Iterator[tuple[int, int]]:
-    yield from ((part.start, part.end) for part in contents.parts)
-    yield from ((cut.position, cut.position + cut.length) for cut in contents.cuts.listed)
-    yield from ((run.part.start, run.part.end) for run in contents.misplaced)
+def ranges_of(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
+    yield from ((part.start, part.end) for part in draft.parts)
+    yield from ((cut.position, cut.position + cut.length) for cut in draft.cuts.listed)
+    yield from ((run.part.start, run.part.end) for run in draft.misplaced)
 
 
 @pytest.mark.parametrize("name", SEGMENTS)
@@ -60,32 +61,32 @@ def test_each_byte_is_accounted_for(name: str, damages: list[Damage], tmp_path_f
     path = tmp_path_factory.mktemp("scan") / f"{base:020d}.log"
     data = b"".join(damaged[base])
     path.write_bytes(data)
-    contents = scanned(path, base, next_base)
-    assert (contents.base, contents.is_last) == (base, next_base is None)
-    assert contents.limit == (base + (1 << 31) - 1 if next_base is None else next_base - 1)
-    ranges = sorted(ranges_of(contents))
+    draft = scanned(path, base, next_base)
+    assert (draft.base, draft.is_last) == (base, next_base is None)
+    assert draft.limit == (base + (1 << 31) - 1 if next_base is None else next_base - 1)
+    ranges = sorted(ranges_of(draft))
     assert [0, *(end for _, end in ranges)] == [*(start for start, _ in ranges), len(data)]
     kept = []
-    for i, part in enumerate(contents.parts):
+    for i, part in enumerate(draft.parts):
         found = assert_intact(data, part)
-        assert base <= part.first <= part.last <= contents.limit
+        assert base <= part.first <= part.last <= draft.limit
         if not part.head:
-            assert contents.parts.records[i] == sum(map(count_of, found))
+            assert draft.parts.records[i] == sum(map(count_of, found))
         kept += found
-    assert contents.parts.is_rising
-    for run in contents.misplaced:
+    assert draft.parts.is_rising
+    for run in draft.misplaced:
         found = assert_intact(data, run.part)
         assert run.part.path == str(path)
         if not run.part.head:
             assert (run.batches, run.records) == (len(found), sum(map(count_of, found)))
-    assert contents.has_repaired == any(part.head for part in contents.parts)
+    assert draft.has_repaired == any(part.head for part in draft.parts)
     if not damages:
-        assert contents.is_intact
+        assert not draft.is_changed
         assert kept == read(folder)[base]
     epochs = [int.from_bytes(batch[12:16], "big", signed=True) for batch in kept]
-    assert contents.has_epochs or len({*epochs}) <= 1
-    is_repaired = contents.has_epochs and not contents.is_intact  # then all epochs are compared anyway
-    assert contents.epochs_fall or is_repaired or (epochs == sorted(epochs) and min(epochs, default=0) >= -1)
+    assert draft.has_epochs or len({*epochs}) <= 1
+    is_repaired = draft.has_epochs and draft.is_changed  # then all epochs are compared anyway
+    assert draft.epochs_fall or is_repaired or (epochs == sorted(epochs) and min(epochs, default=0) >= -1)
 
 
 @pytest.fixture
@@ -95,9 +96,9 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_file_without_a_base_has_misplaced_batches_only(path: Path) -> None:
     path.write_bytes(b"".join(real_batches(0)))
-    contents = scanned(path, None)
-    (run,) = contents.misplaced
-    assert (contents.base, contents.limit, contents.is_last) == (NO_OFFSET, NO_OFFSET, False)
+    draft = scanned(path, None)
+    (run,) = draft.misplaced
+    assert (draft.base, draft.limit, draft.is_last) == (NO_OFFSET, NO_OFFSET, False)
     last = last_offset(real_batches(0)[-1])
     assert run.part == SalvagedBatches(0, path.stat().st_size, 0, last, path=str(path))
     assert (run.batches, run.records, run.expected, run.doubt) == (len(real_batches(0)), last + 1, -1, "")
@@ -108,24 +109,22 @@ def test_the_misplaced_runs_of_a_file_are_limited(most: int, path: Path, monkeyp
     monkeypatch.setattr(segment_scan, "MAX_MISPLACED", most)
     found = [keyed_batch(10 * i, b"ab") for i in range(3)]
     path.write_bytes(b"".join(found))
-    contents, size = scanned(path, 1000), len(found[0])
+    draft, size = scanned(path, 1000), len(found[0])
     parts = [SalvagedBatches(i * size, (i + 1) * size, 10 * i, 10 * i + 1, path=str(path)) for i in range(3)]
-    assert [(run.part, run.batches, run.records) for run in contents.misplaced] == [
-        (part, 1, 2) for part in parts[:most]
-    ]
+    assert [(run.part, run.batches, run.records) for run in draft.misplaced] == [(part, 1, 2) for part in parts[:most]]
     texts = [f"offsets {10 * i} to {10 * i + 1} do not belong here" for i in range(3)]
     cuts = [Range("batch-out-of-order", i * size, size, texts[i]) for i in range(3)]
-    assert contents.cuts.listed == cuts[most:]
+    assert draft.cuts.listed == cuts[most:]
 
 
 @pytest.mark.parametrize(("next_base", "fitting"), [(1003, 1), (1004, 2), (1005, 2), (1006, 3), (None, 3)])
 def test_batches_above_the_limit_are_misplaced(next_base: int | None, fitting: int, path: Path) -> None:
     found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(3)]
     path.write_bytes(b"".join(found))
-    contents, size = scanned(path, 1000, next_base), len(found[0])
-    assert list(contents.parts) == [SalvagedBatches(0, fitting * size, 1000, 999 + 2 * fitting)]
+    draft, size = scanned(path, 1000, next_base), len(found[0])
+    assert list(draft.parts) == [SalvagedBatches(0, fitting * size, 1000, 999 + 2 * fitting)]
     rest = SalvagedBatches(fitting * size, 3 * size, 1000 + 2 * fitting, 1005, path=str(path))
-    assert [(run.part, run.batches, run.records) for run in contents.misplaced] == [
+    assert [(run.part, run.batches, run.records) for run in draft.misplaced] == [
         (rest, 3 - fitting, 6 - 2 * fitting)
     ] * (fitting < 3)
 
@@ -135,9 +134,9 @@ def test_batches_above_the_limit_are_misplaced(next_base: int | None, fitting: i
 def test_the_offsets_of_a_segment(first: int, is_kept: bool, delta: int, is_below: bool, path: Path) -> None:
     largest = 1000 + (1 << 31) - 1 + delta
     path.write_bytes(keyed_batch(first, b"a") + keyed_batch(largest, b"b"))
-    contents = scanned(path, 1000)
-    assert [part.first for part in contents.parts] == [first] * is_kept + [largest] * is_below
-    assert [run.part.first for run in contents.misplaced] == [first] * (not is_kept) + [largest] * (not is_below)
+    draft = scanned(path, 1000)
+    assert [part.first for part in draft.parts] == [first] * is_kept + [largest] * is_below
+    assert [run.part.first for run in draft.misplaced] == [first] * (not is_kept) + [largest] * (not is_below)
 
 
 @pytest.mark.parametrize("gaps", [0, 7, 8, 9])
@@ -168,8 +167,8 @@ def with_epoch(batch: bytes, epoch: int) -> bytes:
 def test_leader_epochs(epochs: tuple[int, ...], has_epochs: bool, falls: bool, path: Path) -> None:
     found = [with_epoch(keyed_batch(1000 + i, b"a"), epoch) for i, epoch in enumerate(epochs)]
     path.write_bytes(b"".join(found))
-    contents = scanned(path, 1000)
-    assert (contents.has_epochs, contents.epochs_fall) == (has_epochs, falls)
+    draft = scanned(path, 1000)
+    assert (draft.has_epochs, draft.epochs_fall) == (has_epochs, falls)
 
 
 def wide(batch: bytes, last_delta: int) -> bytes:
@@ -184,12 +183,12 @@ def test_a_batch_with_more_offsets_than_records_before_the_next_one(
 ) -> None:
     found = [keyed_batch(1000, b"ab"), wide(keyed_batch(1002, b"ab"), last_delta), keyed_batch(1004, b"ab")]
     path.write_bytes(b"".join(found))
-    contents, size = scanned(path, 1000), len(found[0])
-    assert [(run.part.start, run.part.end, run.part.first, run.part.last) for run in contents.misplaced] == [
+    draft, size = scanned(path, 1000), len(found[0])
+    assert [(run.part.start, run.part.end, run.part.first, run.part.last) for run in draft.misplaced] == [
         (size, 2 * size, 1002, 1002 + last_delta)
     ] * is_doubted
-    assert all(run.doubt for run in contents.misplaced)
-    firsts = [(part.first, part.last) for part in contents.parts]
+    assert all(run.doubt for run in draft.misplaced)
+    firsts = [(part.first, part.last) for part in draft.parts]
     assert firsts == ([(1000, 1001), (1004, 1005)] if is_doubted else [(1000, 1005)])
 
 
@@ -198,7 +197,7 @@ def test_a_batch_with_another_offset_is_expected_between_its_neighbours(place: i
     found = [keyed_batch(1000 + 2 * i, b"ab") for i in range(5)]
     found[place] = at_offset(found[place], 5)
     path.write_bytes(b"".join(found))
-    contents, size = scanned(path, 1000), len(found[0])
-    (run,) = contents.misplaced
+    draft, size = scanned(path, 1000), len(found[0])
+    (run,) = draft.misplaced
     assert run.part == SalvagedBatches(place * size, (place + 1) * size, 5, 6, path=str(path))
     assert (run.batches, run.records, run.expected) == (1, 2, expected)

@@ -30,7 +30,7 @@ from kseg.recovery.replica.agreement import (
 )
 from kseg.recovery.salvage.parts import SalvagedBatches, batches_of
 from kseg.recovery.salvage.rejected_batches import KEEP_ALL, Dropping, Rejection
-from kseg.recovery.salvage.salvage import Attempt, Salvage, plan_salvage
+from kseg.recovery.salvage.salvage import Attempt, Filling, Salvage, plan_salvage
 from kseg.recovery.salvage.segment_draft import SegmentDraft
 from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.workspace import leading_offset
@@ -70,8 +70,8 @@ def plan_from_replica(
     ``is_compacted``: whether gaps may come from the log cleaner. Raises ReplicasDivergeError if the two have different
     records at one offset, KsegError if they are no replicas of one partition, else as `plan_salvage`.
     """
-    filling = partial(Filling, _replica_files(directory, replica_directory), is_compacted)
-    return plan_salvage(directory, start, scratch, lambda: is_compacted, dropping, filling)
+    begin = partial(ReplicaFilling, _replica_files(directory, replica_directory), is_compacted)
+    return plan_salvage(directory, start, scratch, lambda: is_compacted, dropping, begin)
 
 
 def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
@@ -98,22 +98,20 @@ def _topic_id(directory: str) -> str | None:
     return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
 
 
-class Filling:
+class ReplicaFilling(Filling):
     """Fills gaps with batches of a replica's ``files`` in one attempt to salvage a partition. ``is_compacted``: gaps
-    may come from the log cleaner; ``offsets``: those that come from the replica, and those not taken."""
+    may come from the log cleaner."""
 
     def __init__(self, files: list[SegmentFile], is_compacted: bool, attempt: Attempt) -> None:
+        super().__init__()
         self._files, self._attempt, self._scratch = files, attempt, attempt.scratch
         self._bases = {os.path.abspath(file.path): file.base_offset or 0 for file in files}
         self._is_sparse = is_compacted
-        self.offsets: list[ReplicaOffsets] = []
 
     def has(self, path: str) -> bool:
-        """Whether a file is one of the replica."""
         return path in self._bases
 
     def offsets_of(self, prints: set[bytes]) -> dict[bytes, int]:
-        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
         return offsets_of(self._there(), prints)
 
     def fill(self, drafts: list[SegmentDraft]) -> None:

@@ -9,10 +9,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kseg.changes.accepted_gaps import accepted_gaps
-from kseg.changes.plan import Plan, Range, Removed
+from kseg.changes.plan import Plan, Range, Removed, ReplicaOffsets
 from kseg.errors import UnsupportedError
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, LOG_07, SEGMENT_SUFFIXES, SNAPSHOT
@@ -40,9 +39,6 @@ from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees
 from kseg.stores.source import open_source
-
-if TYPE_CHECKING:
-    from kseg.recovery.replica.replica import Filling
 
 _MAX_ATTEMPTS = 3
 _FOREIGN = "its batches belong to another partition"
@@ -88,10 +84,11 @@ def plan_salvage(
     scratch: Scratch | None = None,
     is_compacted: Callable[[], bool] = lambda: False,
     dropping: Dropping = KEEP_ALL,
-    filling: "Callable[[Attempt], Filling] | None" = None,
+    begin_filling: "Callable[[Attempt], Filling] | None" = None,
 ) -> Salvage:
     """Plans the salvage. ``is_compacted``: whether gaps may come from the log cleaner, called if the log does not show
-    it; ``dropping``: the intact batches to drop; ``filling``: begins to fill gaps from another replica.
+    it; ``dropping``: the intact batches to drop; ``begin_filling``: for gaps, from another
+    replica.
 
     Batches that a broker's loader rejects are left out of a further attempt. Raises TransactionConflictError if it
     would reject the last one, too, and BrokerRefusesError if a broker would not start for another reason than damage of
@@ -99,7 +96,8 @@ def plan_salvage(
     """
     rejected, left = Rejected(), _MAX_ATTEMPTS
     while True:
-        attempt = Attempt(directory, start, scratch or Scratch(), is_compacted, dropping, rejected, filling)
+        attempt = Attempt(directory, start, scratch or Scratch(), is_compacted, dropping, rejected)
+        attempt.filling = begin_filling(attempt) if begin_filling else Filling()
         left -= 1
         try:
             return attempt.plan()
@@ -143,6 +141,25 @@ class SalvagedSegment(BrokerSegment):
         return super().read(position, length) if self._draft is None else self._draft.read(position, length)
 
 
+class Filling:
+    """Fills gaps with batches from elsewhere: none, without another replica."""
+
+    def __init__(self) -> None:
+        self.offsets: list[ReplicaOffsets] = []
+        """Those that come from the replica, and those not taken."""
+
+    def has(self, path: str) -> bool:
+        """Whether a file is one of the replica."""
+        return False
+
+    def offsets_of(self, prints: set[bytes]) -> dict[bytes, int]:
+        """Returns the first offsets that batches have in the replica, by `fingerprint`."""
+        return {}
+
+    def fill(self, drafts: list[SegmentDraft]) -> None:
+        """Puts batches that only the replica has into the segments."""
+
+
 class Attempt:
     """One attempt to salvage a partition; call `plan` or `forecast` once."""
 
@@ -154,7 +171,6 @@ class Attempt:
         is_compacted: Callable[[], bool],
         dropping: Dropping,
         rejected: Rejected,
-        filling: "Callable[[Attempt], Filling] | None" = None,
     ) -> None:
         self.workspace = start.workspace(directory)
         self.scratch = scratch
@@ -184,7 +200,7 @@ class Attempt:
         self._removed: dict[SegmentDraft, list[Removed]] = {}
         """The removed ranges of its file, for each segment: a new one may have the name of another's file."""
         self._result = Salvage(directory, Plan(directory), 0)
-        self._filling = filling(self) if filling else None
+        self.filling = Filling()
 
     def plan(self) -> Salvage:
         """Returns the result. Raises TransactionConflictError if a broker's loader rejects batches."""
@@ -192,8 +208,7 @@ class Attempt:
         self._assemble()
         self._relocate()
         self._repair_epochs()
-        if self._filling:
-            self._filling.fill(self.drafts)
+        self.filling.fill(self.drafts)
         self.leave_out(self._rejected)
         self._lower_log_start()
         segments = self._without_stranded_end()
@@ -248,8 +263,7 @@ class Attempt:
 
     def _relocate(self) -> None:
         """Decides which batches each segment gets."""
-        known = self._filling.offsets_of if self._filling else lambda _: {}
-        Relocation(self.drafts, self.others, self.load_parts, known, self._evidence).run()
+        Relocation(self.drafts, self.others, self.load_parts, self.filling.offsets_of, self._evidence).run()
 
     def _repair_epochs(self) -> None:
         for draft in self.drafts:  # damage to a batch may have hit its epoch, too
@@ -377,7 +391,7 @@ class Attempt:
         self._written[draft.base] = draft
 
     def _reason(self, draft: SegmentDraft) -> str:
-        if self._filling and any(self._filling.has(part.path) for part in draft.extra):
+        if any(self.filling.has(part.path) for part in draft.extra):
             return "filled from the replica" if draft.path else "copied from the replica"
         if draft.file in self._foreign:
             return _FOREIGN
@@ -399,7 +413,7 @@ class Attempt:
         }
         found.more_cuts += cuts.more
         found.ambiguous += draft.ambiguous
-        found.moved += sum(not (part.head or (self._filling and self._filling.has(part.path))) for part in draft.extra)
+        found.moved += sum(not (part.head or self.filling.has(part.path)) for part in draft.extra)
         found.repaired += draft.repaired if draft.name else 0
         self._removed[draft] = [
             Removed(cut.position, cut.length, f"{cut.code}: {cut.message}", *loss.offsets, loss.records or None)
@@ -442,7 +456,7 @@ class Attempt:
         found.plan, found.next_offset = self.workspace.plan(), load.next_offset
         accepted = accepted_gaps(directory).among(gaps, min(load.segments, default=0))
         found.plan.gaps = [gap for gap in gaps if gap not in accepted]
-        found.plan.from_replica = self._filling.offsets if self._filling else []
+        found.plan.from_replica = self.filling.offsets
         found.remains = [one for one in remaining(directory, load.segments, load.remains) if not one.missing]
         found.unrepaired = "; ".join(filter(None, (load.unrepaired, topic_problem)))
         found.not_dropped = sorted(self._filter.dropping.offsets - self._filter.dropped_offsets)

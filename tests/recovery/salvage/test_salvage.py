@@ -470,6 +470,8 @@ def test_conflicts_of_transactions_in_every_attempt_are_an_error(monkeypatch: py
     rejected = list[Rejected]()
 
     class Conflicting:
+        filling: object = None
+
         def __init__(self, *inputs: object) -> None:
             rejected.extend(one for one in inputs if isinstance(one, Rejected))
 

@@ -359,8 +359,8 @@ def compact(
     **change: Unpack[CompactArguments],
 ) -> Plan:
     """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default."""
-    from kseg.cleaner.options import CompactOptions
     from kseg.cleaner.planner import CompactionPlanner
+    from kseg.cleaner.settings import CompactOptions
     from kseg.output.changes.partitions import CompactionPrinter
 
     _check(change, CompactArguments)

@@ -19,7 +19,7 @@ from kseg.changes.disk import Disk
 from kseg.changes.quarantine import folder_of
 from kseg.errors import KsegError
 from kseg.limits import MAX_ACCEPTED_BYTES, MAX_OFFSET
-from kseg.sidefiles.lines import integer
+from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
 from kseg.stores.no_follow import check_owner, read_file
 

@@ -1,17 +1,20 @@
-"""A partition's segments during cleaning: existing ones, and new ones that are not yet in the partition."""
+"""A partition's segments during cleaning: existing ones, and new ones that are not yet in the partition; their
+groups."""
 
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import PathError, UnsupportedError
-from kseg.formats.suffixes import LEFTOVER_SUFFIXES, LOG, SEGMENT_SUFFIXES, TIME_INDEX, TRANSACTION_INDEX
+from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, LOG, SEGMENT_SUFFIXES, TIME_INDEX, TRANSACTION_INDEX
+from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
+from kseg.segment.writer import LARGEST_DELTA
+from kseg.sidefiles.indexes import AbortedTxn, last_time_entry, read_transaction_index
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.time_index import last_time_entry
-from kseg.sidefiles.transaction_index import AbortedTxn, read_transaction_index
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
 
@@ -122,3 +125,37 @@ def aborted_between(segments: Sequence[CleanerSegment], start: int, upper: int) 
             if entry.last_stable_offset >= upper:
                 return found
     return found
+
+
+def group_segments(
+    segments: Sequence[CleanerSegment], end: int, settings: CleanerSettings
+) -> list[list[CleanerSegment]]:
+    """Groups adjacent segments, oldest first, as long as they fit in one (Cleaner.groupSegmentsBySize).
+
+    ``end`` is the end of the dirty range.
+    """
+    groups: list[list[CleanerSegment]] = []
+    for i, segment in enumerate(segments):
+        last_offset = (segments[i + 1].base_offset if i + 1 < len(segments) else end) - 1
+        if groups and _fits(groups[-1], segment, last_offset, settings):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _fits(
+    group: Sequence[CleanerSegment], segment: CleanerSegment, last_offset: int, settings: CleanerSettings
+) -> bool:
+    together = [*group, segment]
+    return (
+        sum(part.size for part in together) <= settings.segment_bytes
+        and _entry_bytes(together, INDEX, OFFSET_ENTRY_BYTES) <= settings.index_bytes
+        and _entry_bytes(together, TIME_INDEX, TIME_ENTRY_BYTES) <= settings.index_bytes
+        and (segment.size == 0 or last_offset - group[0].base_offset <= LARGEST_DELTA)
+    )
+
+
+def _entry_bytes(group: Sequence[CleanerSegment], suffix: str, width: int) -> int:
+    """Returns the size of all whole entries, of ``width`` bytes each, in an index of the segments."""
+    return sum(part.side_bytes(suffix) // width * width for part in group)

@@ -3,10 +3,21 @@
 import math
 import mmap
 import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
+from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
+from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, open_message, open_records, refuse, windows
+from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.formats.rows import int64s
+from kseg.formats.suffixes import TRANSACTION_INDEX
+from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_hash import SECRET_BYTES, Secret
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap
+from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
+from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, ROWS_FULL
+from kseg.stores.buffers import Buffers
 
 ENTRY_BYTES = 24
 LOAD_FACTOR = 0.9
@@ -47,7 +58,7 @@ class OffsetMap:
 
     @property
     def latest_offset(self) -> int:
-        """The log is in the map up to this offset; -1 at first (see `kseg.cleaner.mapping`)."""
+        """The log is in the map up to this offset; -1 at first (see `kseg.cleaner.offset_map`)."""
         return int(self.keys.latest_offset)
 
     @latest_offset.setter
@@ -120,3 +131,167 @@ class OffsetMap:
         self.keys.clear()
         self._table.release()
         self._memory.close()
+
+
+# The keys of a window, hashed by any thread.
+
+
+class Hashes(NamedTuple):
+    """Hashes of ``keys`` keys in record order; the window's first ``batches`` batches are complete with them."""
+
+    hashes: memoryview
+    offsets: memoryview
+    keys: int
+    batches: int
+
+    def copy(self) -> "Hashes":
+        """Returns a copy in its own memory."""
+        hashes, offsets = int64s(2 * self.keys), int64s(self.keys)
+        hashes[:], offsets[:] = self.hashes[: 2 * self.keys], self.offsets[: self.keys]
+        return Hashes(hashes, offsets, self.keys, self.batches)
+
+
+def read_keys(
+    window: Window,
+    verdicts: memoryview,
+    least: int,
+    secret: Secret,
+    buffers: RecordBuffers,
+    put: Callable[[Hashes], bool],
+) -> bool:
+    """Passes the keys of offsets ``least`` and above to ``put``; returns False as soon as ``put`` does.
+
+    The hashes are valid only during the call of ``put``. Raises DamagedError.
+    """
+    reader = keys.KeyReader(secret, least)
+    opened: bytes | memoryview | None = None
+    while True:
+        status = reader.read(
+            window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
+            buffers.expansion, opened,
+        )  # fmt: skip
+        opened, i = None, reader.batch
+        if status == MALFORMED:
+            refuse(window, i, reader.reason)
+        if not put(Hashes(buffers.hashes, buffers.offsets, reader.keys, i)):
+            return False
+        reader.keys = 0
+        if status == DONE:
+            return True
+        if status == ROWS_FULL:
+            buffers.widen(reader.needed)
+        elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
+            if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
+                if not _read_message(window, i, reader, buffers, put):
+                    return False
+                reader.batch = i + 1
+            else:
+                opened = open_records(window, i, buffers)
+
+
+def _read_message(
+    window: Window, i: int, reader: keys.KeyReader, buffers: RecordBuffers, put: Callable[[Hashes], bool]
+) -> bool:
+    """Like `read_keys`, for one v0 or v1 message that the kernel does not decompress."""
+    for rows in open_message(window, i, buffers).rows():
+        if rows.count > len(buffers.offsets):
+            buffers.widen(rows.count)
+        count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
+        if not put(Hashes(buffers.hashes, buffers.offsets, count, i)):
+            return False
+    return True
+
+
+# The map of the dirty part of a log (Cleaner.buildOffsetMap).
+
+_Found = tuple[Window, list[Hashes]]
+
+
+class MapBuilder:
+    """Adds the keys of offsets [start, end) to ``offset_map``; ``end`` is a segment's base offset or the log end."""
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        start: int,
+        workers: CleaningThreads,
+        advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
+    ) -> None:
+        """``advance`` receives the number of bytes read; ``transactions``: their state at ``start``."""
+        self._advance = advance
+        self._map, self._start, self._workers = offset_map, start, workers
+        self._transactions = transactions or CleanedTransactions()
+
+    def build(self, segments: Sequence[CleanerSegment], end: int, buffers: Buffers) -> int:
+        """Returns the first offset that is not in the map. Raises DamagedError."""
+        dirty = segments_between(segments, self._start, end)
+        with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
+        self._transactions.add(aborted_between(with_aborted, self._start, end))
+        for i, segment in enumerate(dirty):
+            if not self.take(segment, buffers):
+                return self._map.latest_offset + 1
+            behind = dirty[i + 1].base_offset if i + 1 < len(dirty) else end
+            self._map.latest_offset = max(behind - 1, self._map.latest_offset)
+        return self._map.latest_offset + 1
+
+    def take(self, segment: CleanerSegment, buffers: Buffers) -> bool:
+        """Adds a segment; returns False if the map is full. Raises DamagedError."""
+        for window in windows(segment.path, buffers):
+            if not self._take(window):
+                self._discard_rest()
+                return False
+            self._advance(window.size)
+        if not self._put_all(self._workers.drain()):
+            self._discard_rest()
+            return False
+        return True
+
+    def _take(self, window: Window) -> bool:
+        """Submits a window and adds the results that are ready; returns False if the map is full."""
+        workers, start, secret = self._workers, self._start, self._map.keys.secret
+        verdicts = as_verdicts(self._transactions.discardable(window.rows, window.count), window.count)
+        if workers.is_alone:
+            return read_keys(
+                window, verdicts, start, secret, workers.buffers[0], lambda hashes: self._put(window, hashes)
+            )
+
+        def work(buffers: RecordBuffers, kept: Window) -> _Found:
+            found: list[Hashes] = []
+
+            def put(hashes: Hashes) -> bool:
+                found.append(hashes.copy())
+                return True
+
+            read_keys(kept, verdicts, start, secret, buffers, put)
+            return kept, found
+
+        return self._put_all(workers.submit(window, work))
+
+    def _put_all(self, ready: Iterator[_Found]) -> bool:
+        return all(self._put(window, hashes) for window, found in ready for hashes in found)
+
+    def _discard_rest(self) -> None:
+        """Discards windows read after the map became full."""
+        for _ in self._workers.drain():
+            pass
+
+    def _put(self, window: Window, found: Hashes) -> bool:
+        """Adds the keys of a window; returns False if the map is full."""
+        taken = self._map.put(found.hashes, found.offsets, found.keys)
+        if taken < found.keys:
+            self._end_before(window, found.offsets[taken])
+            if taken:
+                self._map.latest_offset = max(self._map.latest_offset, found.offsets[taken - 1])
+            return False
+        self._end_before(window, None, found.batches)
+        return True
+
+    def _end_before(self, window: Window, offset: int | None, batches: int | None = None) -> None:
+        """Records the map's end: the last batch that ends before ``offset``, or batch number ``batches``."""
+        count = window.count if batches is None else batches
+        ends = window.rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist() if count else []
+        if offset is not None:
+            ends = [end for end in ends if end < offset]
+        if ends and ends[-1] >= self._start:
+            self._map.latest_offset = max(self._map.latest_offset, ends[-1])

@@ -11,17 +11,19 @@ from kseg.changes.driver.reporter import Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.changes.staging import staging
-from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker
-from kseg.cleaner.disk_space import SpaceNeeded
-from kseg.cleaner.memory import default_memory_bytes
-from kseg.cleaner.options import CompactOptions
+from kseg.cleaner.compaction import Compaction, Compactor, RoundMaker, partition_row, segment_rows
+from kseg.cleaner.disk_space import SpaceCheck, SpaceNeeded
 from kseg.cleaner.ranges import Checkpoints
 from kseg.cleaner.reading import DamagedError
 from kseg.cleaner.rounds import Round
-from kseg.cleaner.rows import partition_row, segment_rows
-from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.space_check import SpaceCheck
-from kseg.cleaner.topic_settings import TOPIC_NAMES, settings_for, shown_settings
+from kseg.cleaner.settings import (
+    TOPIC_NAMES,
+    CleanerSettings,
+    CompactOptions,
+    default_memory_bytes,
+    settings_for,
+    shown_settings,
+)
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError, text_of
 from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
 from kseg.logdir.server_properties import with_server

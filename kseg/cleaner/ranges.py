@@ -1,20 +1,39 @@
-"""Determines the clean, cleanable and uncleanable ranges of a log (LogCleanerManager, LogToClean).
+"""The clean, cleanable and uncleanable ranges of a log, and what a cleaner has still to do (LogCleanerManager,
+LogToClean).
 
 Offsets below the checkpoint are clean. Whole segments are cleaned, up to the one that holds the first uncleanable
 offset.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.log import CleanerSegment, segments_between
-from kseg.cleaner.settings import FOREVER_MS, CleanerSettings
+from kseg.cleaner.active_producers import Producers, read_producers
+from kseg.cleaner.log import CleanerSegment, aborted_between, read_segments, segments_between
+from kseg.cleaner.reading import DamagedError, RecordBuffers, Window, open_message, open_records, windows
+from kseg.cleaner.settings import FOREVER_MS, CleanerSettings, settings_for
+from kseg.cleaner.transactions import CleanedTransactions
+from kseg.errors import KsegError, text_of
 from kseg.formats import message_set, record_batch
-from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
+from kseg.formats.suffixes import TRANSACTION_INDEX
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, MAGIC_V2
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_WIDTH,
+    ROW_KEY_SIZE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+    VARINT_LENGTH_MASK,
+    VARINT_VALUE_SHIFT,
+    varint,
+)
+from kseg.logdir.log_directory import BrokerState
 from kseg.releases.release import HIGH_WATERMARK, RANGE_END
 from kseg.segment.times import show_span
+from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import open_regular
 
 ACTIVE, TRANSACTION, WATERMARK, LAG, RATIO, DAMAGE, RECORD_SIZE = (
@@ -170,3 +189,151 @@ def _first_timestamp(segment: CleanerSegment) -> int:
     if head[ENTRY_MAGIC] >= MAGIC_V2:
         return record_batch.parse_header(head).max_timestamp if len(head) == record_batch.HEADER_BYTES else -1
     return message_set.parse_header(head).timestamp
+
+
+# Records above max.decompressed.message.bytes, at which a broker gives up cleaning a partition.
+#
+# Only records of compressed batches count. Source: DefaultRecord.readFrom, AbstractLegacyRecordBatch and Cleaner of
+# 4.4.
+
+_MESSAGE_BYTES = (14, 22)
+"""Bytes of a message of v0 and v1 besides its key and value, after its offset and size."""
+
+
+class LargeRecord(NamedTuple):
+    """A record above the limit. ``segment``: the base offset of its segment; ``last_offset``: that of its batch;
+    ``is_dirty``: it is read before anything is cleaned."""
+
+    segment: int
+    last_offset: int
+    size: int
+    is_dirty: bool
+
+    def stop(self, limit_bytes: int) -> Stop:
+        """Returns the reason why the partition is not cleaned."""
+        text = (
+            f"a record of {self.size} bytes in the batch that ends at offset {self.last_offset} is above "
+            f"max.decompressed.message.bytes {limit_bytes}: brokers give up cleaning this partition"
+        )
+        return Stop(RECORD_SIZE, f"record above {limit_bytes} bytes", text)
+
+
+def large_record(
+    segments: Sequence[CleanerSegment], found: CleanableRange, limit_bytes: int, buffers: Buffers
+) -> LargeRecord | None:
+    """Returns the record that ends a round: the first of the dirty part, else the first of all that is cleaned.
+
+    Raises DamagedError, OSError.
+    """
+    transactions, first, opened = CleanedTransactions(), None, RecordBuffers(0)
+    with_aborted = [segment for segment in segments if TRANSACTION_INDEX in segment.paths]
+    transactions.add(aborted_between(with_aborted, 0, found.end))
+    for segment in segments_between(segments, 0, found.end):
+        for window in windows(segment.path, buffers):
+            skipped = transactions.discardable(window.rows, window.count)
+            for i in range(window.count):
+                last_offset = window.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+                is_dirty = last_offset >= found.start
+                if (skipped and skipped[i]) or (first and not is_dirty):
+                    continue
+                size = next((size for size in _record_sizes(window, i, limit_bytes, opened) if size > limit_bytes), 0)
+                if size:
+                    first = LargeRecord(segment.base_offset, last_offset, size, is_dirty)
+                    if is_dirty:
+                        return first
+    return first
+
+
+def _record_sizes(window: Window, i: int, limit_bytes: int, buffers: RecordBuffers) -> Iterator[int]:
+    """Yields the sizes of the records in batch i; none if it is not compressed or too small for a large record."""
+    row = i * BATCH_WIDTH
+    if not window.rows[row + BATCH_ATTRIBUTES] & CODEC:
+        return
+    magic = window.rows[row + BATCH_MAGIC]
+    if magic < MAGIC_V2:
+        for found in open_message(window, i, buffers).rows():
+            for at in range(0, found.count * ROW_WIDTH, ROW_WIDTH):
+                sizes = found.rows[at + ROW_KEY_SIZE], found.rows[at + ROW_VALUE_SIZE]
+                yield _MESSAGE_BYTES[magic] + sum(max(size, 0) for size in sizes)
+        return
+    payload = open_records(window, i, buffers)
+    at, end = 0, len(payload)
+    while end > limit_bytes and at < end and (found := varint(payload, at, end)):
+        size = found >> VARINT_VALUE_SHIFT
+        yield size
+        at += (found & VARINT_LENGTH_MASK) + max(size, 0)
+
+
+# The backlog of the cleaner in a partition, and why the partition is not cleaned (LogCleanerManager).
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """``ratio``: the dirty share of the bytes that a round would read; ``is_due``: whether a round would begin now.
+
+    ``stops``: the reasons why the partition, or its last part, is not cleaned. The first four fields are None if the
+    log cannot be read.
+    """
+
+    clean_bytes: int | None
+    dirty_bytes: int | None
+    ratio: float | None
+    is_due: bool | None
+    stops: tuple[Stop, ...] = ()
+
+    @property
+    def short(self) -> str:
+        """A short text for a table."""
+        waits = [stop.short for stop in self.stops if stop.code != ACTIVE]
+        if self.is_due:
+            waits.insert(0, f"due, dirty {self.ratio:.0%}")
+        if not waits:
+            waits = [stop.short for stop in self.stops] or ["clean"]
+        return "; ".join(waits)
+
+    def as_object(self) -> dict[str, Any]:
+        """Returns the backlog as JSON."""
+        return {
+            "state": self.short,
+            "cleanBytes": self.clean_bytes,
+            "dirtyBytes": self.dirty_bytes,
+            "dirtyRatio": None if self.ratio is None else round(self.ratio, 4),
+            "isDue": self.is_due,
+            "waitsFor": [{"code": stop.code, "message": stop.text} for stop in self.stops],
+        }
+
+
+def backlog_of(
+    directory: str, broker: BrokerState, now_ms: int, damaged: str = "", producers: Producers | None = None
+) -> Backlog | None:
+    """Returns None unless the partition is known to be compacted.
+
+    ``damaged``: the damage that stops the cleaner, "" if none is known; ``producers``: their state at the end of the
+    log, if known.
+    """
+    if not broker.is_compacted and broker.cleaner_offset is None:
+        return None
+    try:
+        segments = read_segments(directory)
+        if not segments:
+            return Backlog(0, 0, 0.0, False)
+        settings = settings_for(CleanerSettings(now_ms), {}, (broker.cleaner_settings or {}).get)
+        expiration_ms = settings.producer_expiration_ms
+        producers = producers or read_producers(directory, segments, now_ms, expiration_ms, Buffers())
+        known = Checkpoints(broker.cleaner_offset, broker.log_start_offset, broker.high_watermark)
+        limits = log_limits(known, segments[0].base_offset, producers, settings.heeds_high_watermark)
+        found = cleanable_range(segments, known.cleaner, limits, settings)
+    except DamagedError as error:
+        return _unreadable(Stop(DAMAGE, "damaged", str(error)))
+    except (KsegError, OSError) as error:
+        return _unreadable(Stop(UNKNOWN, UNKNOWN, text_of(error)))
+    if damaged:
+        stop = Stop(DAMAGE, f"uncleanable: {damaged}", f"brokers give up cleaning this partition: {damaged}")
+        return Backlog(found.clean_bytes, found.dirty_bytes, found.ratio, False, (stop,))
+    return Backlog(found.clean_bytes, found.dirty_bytes, found.ratio, found.is_due, tuple(found.stops))
+
+
+def _unreadable(stop: Stop) -> Backlog:
+    return Backlog(None, None, None, None, (stop,))

@@ -1,10 +1,19 @@
-"""Reads a segment in windows of checked batches for cleaning; the first damage ends the cleaning with an error."""
+"""Reads a segment for cleaning: windows of checked batches, decompressed, processed in several threads.
 
-from collections.abc import Iterator
+The first damage ends the cleaning with an error.
+"""
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import NoReturn, TypeVar
 
 from kseg.errors import KsegError, PathError
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats import record_batch
+from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.kernel import COMPILED
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, V2_FLAGS
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
@@ -16,10 +25,16 @@ from kseg.kernel.layout.rows import (
     FRAME_SIZE,
     FRAME_STATE,
     FRAME_WIDTH,
+    ROW_WIDTH,
 )
+from kseg.kernel.records import opening
+from kseg.kernel.records.record_fields import REASONS
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
-from kseg.limits import FRAMES_PER_CALL
+from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL
+from kseg.runtime.threads import TASK_BYTES, Pipeline
+from kseg.segment.batches import Message
+from kseg.segment.items import HARMLESS_CODES
 from kseg.segment.reader import SegmentReader
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source
@@ -124,3 +139,109 @@ def _large_batch(source: Source, position: int) -> Window:
     frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = batch.size, batch.magic, CRC_RIGHT
     headers.read(batch.data, frame, 1, False, 0, rows)
     return Window(memoryview(batch.data), rows, 1, position, source.path)
+
+
+# Batches that the kernel leaves to Python: gzip, snappy, and all that it fails to decompress.
+
+
+class RecordBuffers:
+    """Reused buffers of one thread: rows, key hashes, key offsets and survivor flags of a batch, and its output."""
+
+    def __init__(self, out_bytes: int, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
+        self.scratch = Scratch(max_batch_bytes)
+        self.expansion = expansion_buffer(max_batch_bytes)
+        self.out = bytearray(out_bytes)
+        self.widen(2 * ROWS_PER_CALL)
+
+    def widen(self, records: int) -> None:
+        """Enlarges the buffers for a batch of ``records`` records."""
+        self.rows = int64s(records * ROW_WIDTH)
+        self.hashes, self.offsets = int64s(2 * records), int64s(records)
+        self.keep = bytearray(records)
+
+    def expand(self, window: Window, i: int) -> bool:
+        """Enlarges the decompression buffer for batch i; returns False if the kernel cannot decompress it at all."""
+        position = window.rows[i * BATCH_WIDTH + BATCH_POSITION]
+        return bool(self.expansion.extend(window.data[position + V2_FLAGS] & CODEC))
+
+
+def batch_bytes(window: Window, i: int) -> memoryview:
+    at = i * BATCH_WIDTH
+    return window.data[window.rows[at + BATCH_POSITION] :][: window.rows[at + BATCH_SIZE]]
+
+
+def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview:
+    """Returns the decompressed records of v2 batch i. Raises DamagedError."""
+    data = batch_bytes(window, i)
+    try:
+        payload, start = record_batch.open_records(
+            data, record_batch.parse_header(data), buffers.scratch.max_batch_bytes
+        )
+    except UndecodableError as error:
+        raise window.damage(i, str(error)) from error
+    return memoryview(payload)[start:]
+
+
+def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
+    """Returns message i (v0 or v1). Raises DamagedError if an inner message is not intact."""
+    data = batch_bytes(window, i)
+    message = Message(data, 0, len(data), data[ENTRY_MAGIC], True, buffers.scratch)
+    if problems := [problem for problem in message.check() if problem.code not in HARMLESS_CODES]:
+        raise window.damage(i, problems[0].message)
+    return message
+
+
+def refuse(window: Window, i: int, reason: int) -> NoReturn:
+    """Raises DamagedError for malformed records (a REASON of the kernel)."""
+    raise window.damage(i, opening.REASONS.get(reason) or REASONS.get(reason, "its records make no sense"))
+
+
+# Windows in several threads, with results in order; kernel and codecs release the GIL.
+
+OUT_BYTES = 2 << 20
+LARGE_BYTES = 4 << 20
+"""A window of at least this size, such as one large batch, is processed alone to bound memory."""
+
+T = TypeVar("T")
+
+
+class CleaningThreads:
+    """``buffers``: the buffers of the only thread if `is_alone`; otherwise each thread has its own."""
+
+    def __init__(self, jobs: int) -> None:
+        jobs = jobs if COMPILED else 1
+        self.buffers = [RecordBuffers(OUT_BYTES) for _ in range(jobs)]
+        self._idle: SimpleQueue[RecordBuffers] = SimpleQueue()
+        for buffers in self.buffers:
+            self._idle.put(buffers)
+        self._pipeline = Pipeline(jobs)
+
+    @property
+    def is_alone(self) -> bool:
+        return len(self.buffers) == 1
+
+    def submit(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> Iterator[T]:
+        """Yields results that are ready, in window order. The caller may overwrite the window afterwards."""
+        if window.size >= LARGE_BYTES:
+            yield from self.drain()
+            yield self._done(window, work)
+            return
+        kept = window.copy()
+        for results in self._pipeline.submit(lambda: self._done(kept, work), TASK_BYTES):
+            yield from results
+
+    def drain(self) -> Iterator[T]:
+        """Yields all remaining results."""
+        for results in self._pipeline.drain():
+            yield from results
+
+    def _done(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> T:
+        buffers = self._idle.get()
+        try:
+            return work(buffers, window)
+        finally:
+            self._idle.put(buffers)
+
+    def close(self) -> None:
+        """Waits for running work; cancels the rest."""
+        self._pipeline.__exit__()

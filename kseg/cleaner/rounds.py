@@ -7,21 +7,18 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.copying import GroupCopier
-from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
-from kseg.cleaner.mapping import MapBuilder
-from kseg.cleaner.offset_map import OffsetMap
+from kseg.cleaner.log import CleanerSegment, aborted_between, group_segments, segments_between
+from kseg.cleaner.offset_map import MapBuilder, OffsetMap
 from kseg.cleaner.ranges import CleanableRange
-from kseg.cleaner.reading import windows
+from kseg.cleaner.reading import CleaningThreads, windows
 from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.survivors import GroupCopier
 from kseg.cleaner.transactions import CleanedTransactions
-from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import UnsupportedError
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
 from kseg.segment.survey import RecordCounter
 from kseg.segment.writer import SegmentWriter
-from kseg.sidefiles.transaction_index import AbortedTxn
+from kseg.sidefiles.indexes import AbortedTxn
 from kseg.stores.buffers import Buffers
 
 COUNT_BYTES = 4 << 30

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cleaner.options import CompactOptions
 from kseg.cleaner.planner import CompactionPlanner
+from kseg.cleaner.settings import CompactOptions
 from kseg.cli.changing import run_change
 from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.engine import Engine, engine_options, spark_session

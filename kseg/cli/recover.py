@@ -33,7 +33,7 @@ from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition, Remo
 from kseg.recovery.remote.selection import UnusedSegment
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.runtime.threads import usable_cores
-from kseg.sidefiles.identifiers import ZERO, is_uuid
+from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
 from kseg.stores.remote.keys import private_keys
@@ -181,7 +181,7 @@ _SALVAGE_OPTIONS = {
 
 
 def _topic_id(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is not None and (not is_uuid(value) or value == ZERO):
+    if value is not None and (not is_uuid(value) or value == ZERO_UUID_TEXT):
         raise click.BadParameter(
             f"{value!r} is not a topic id: 22 characters of base64url, as kafka-topics.sh shows it"
         )

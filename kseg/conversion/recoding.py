@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kseg.errors import DamageError
 from kseg.formats.areas import build_batch
+from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.compressing import Target, compressor, packer
-from kseg.formats.expansion import expansion_buffer
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer

@@ -32,7 +32,7 @@ from kseg.decoders.schemas.coordinators import (
     SUBSCRIPTION,
     TRANSACTION_STATE,
 )
-from kseg.formats import utf8
+from kseg.formats import java_text
 from kseg.formats.json_values import bytes_value
 from kseg.formats.program import Program, Switch, coordinator_program
 from kseg.formats.schema import MessageError, MessageSchema, json_text
@@ -224,7 +224,7 @@ def _filling(message: MessageSchema, data: bytes | None, start: int = 0) -> dict
 
 
 def _text(data: bytes | None) -> str | None:
-    return None if data is None else utf8.decode(data)
+    return None if data is None else java_text.decode(data)
 
 
 def decoder(name: str) -> CoordinatorDecoder | MirrorMakerDecoder:

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kseg.decoders.decoded import Decoded, Headers, undecodable_json
-from kseg.formats import utf8
-from kseg.formats.java_decimal import double_text, float_text
+from kseg.formats import java_text
+from kseg.formats.java_text import double_text, float_text
 
 KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER = b"__key_schema_id", b"__value_schema_id"
 
@@ -134,7 +134,7 @@ def _auto(data: bytes) -> Shown:
 
 
 def _utf8(data: bytes) -> Shown:
-    return _utf8_or(data, utf8.decode)
+    return _utf8_or(data, java_text.decode)
 
 
 def _base64(data: bytes) -> Shown:
@@ -147,7 +147,7 @@ def _hex(data: bytes) -> Shown:
 
 
 def _string(data: bytes) -> Shown:
-    text = utf8.decode(data)
+    text = java_text.decode(data)
     return Shown(text, text)
 
 

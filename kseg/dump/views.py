@@ -105,7 +105,7 @@ class Backlogs:
 
     def __call__(self, partition: str, damaged: str) -> dict[str, Any] | None:
         """Returns the backlog as JSON, None if no cleaner cleans the partition. ``damaged``: see `backlog_of`."""
-        from kseg.cleaner.backlog import backlog_of
+        from kseg.cleaner.ranges import backlog_of
         from kseg.logdir.log_directory import directory_around, state_by_name
 
         path = os.path.abspath(partition)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.formats.expansion import expansion_buffer
+from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH

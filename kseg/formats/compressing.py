@@ -151,15 +151,15 @@ def _none_packer(_level: int | None) -> "Packer":
 
 
 def _lz4_packer(level: int | None) -> "Packer | None":
-    from kseg.formats import liblz4
+    from kseg.formats import codec_libraries
 
-    return liblz4.packer(_lz4_level(level))
+    return codec_libraries.lz4_packer(_lz4_level(level))
 
 
 def _zstd_packer(level: int | None) -> "Packer | None":
-    from kseg.formats import libzstd
+    from kseg.formats import codec_libraries
 
-    return libzstd.packer(_zstd_level(level))
+    return codec_libraries.zstd_packer(_zstd_level(level))
 
 
 def _zstd(level: int | None) -> Callable[[BytesLike], bytes]:

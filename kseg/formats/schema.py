@@ -36,8 +36,8 @@ from functools import cached_property, lru_cache
 from struct import Struct
 from typing import Any, NamedTuple
 
-from kseg.formats import utf8
-from kseg.formats.java_decimal import double_text
+from kseg.formats import java_text
+from kseg.formats.java_text import double_text
 
 INT16_MAX = 0x7FFF
 MAX_ITEMS = 1 << 20
@@ -355,7 +355,7 @@ class _MessageReader(Wire):
             return None
         if length > INT16_MAX:
             raise MessageError(f"string field {name} had invalid length {length}")
-        return utf8.decode(self.array(length))
+        return java_text.decode(self.array(length))
 
     def binary(self, name: str, is_nullable: bool) -> str | None:
         length = self.length(_INT32)

@@ -51,13 +51,10 @@ from kseg.segment.files import (
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
-from kseg.sidefiles.entries import EntryFile
+from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
-from kseg.sidefiles.offset_index import OffsetIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
-from kseg.sidefiles.time_index import TimeIndex
-from kseg.sidefiles.transaction_index import TransactionIndex
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 

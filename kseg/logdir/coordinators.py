@@ -26,8 +26,8 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source
 

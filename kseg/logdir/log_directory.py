@@ -25,9 +25,9 @@ from kseg.sidefiles.checkpoints import (
     OffsetCheckpoint,
     read_offset_checkpoint,
 )
-from kseg.sidefiles.lines import MAX_TEXT_BYTES, integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 

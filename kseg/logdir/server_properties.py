@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.sidefiles.java_properties import properties
-from kseg.sidefiles.lines import MAX_TEXT_BYTES, integer
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES, integer, properties
 from kseg.stores.regular_files import open_regular
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from kseg.formats import utf8
+from kseg.formats import java_text
 from kseg.formats.message_set import COMPRESSED_TWICE, MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
@@ -194,7 +194,7 @@ class KafkaTextPrinter(Printer):
         check = rows.rows[at + ROW_CHECK]
         content = b""
         if self.style.contents:
-            shown = utf8.decode(bytes(rows.payload[value : value + size]))
+            shown = java_text.decode(bytes(rows.payload[value : value + size]))
             content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
         if self.style.skip_metadata:
             return b"", content

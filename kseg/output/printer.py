@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kseg.formats.expansion import expansion_buffer
+from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, int64s
 from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.codecs.expand import ExpansionBuffer

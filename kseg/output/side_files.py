@@ -25,12 +25,10 @@ from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.kafka_text import as_java_writes, printable
 from kseg.output.sink import Sink
 from kseg.sidefiles.index_checks import IndexedLog, OffsetMismatch, TimeMismatch, check_offset_index, check_time_index
+from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, TransactionIndex
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, read_items
-from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
-from kseg.sidefiles.transaction_index import TransactionIndex
 from kseg.stores.source import Source, open_source
 from kseg.stores.unreadable import named
 

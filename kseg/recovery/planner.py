@@ -28,10 +28,10 @@ from kseg.runtime.threads import usable_cores
 from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, own_partitions
 from kseg.segment.paths import segment_bytes
 from kseg.sidefiles.checkpoints import LOG_STARTS, RECOVERY_POINTS
-from kseg.sidefiles.lines import MAX_TEXT_BYTES
+from kseg.sidefiles.json_files import read_quorum_state
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft, read_meta_properties
 from kseg.sidefiles.problems import problems_of
-from kseg.sidefiles.quorum_state import read_quorum_state
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
-from kseg.sidefiles.entry_windows import EntryWindows
+from kseg.sidefiles.indexes import EntryWindows
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.unreadable import is_disk_error

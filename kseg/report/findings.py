@@ -30,8 +30,8 @@ from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory
 from kseg.segment.seek import index_path
 from kseg.segment.writer import OFFSET_ENTRY
+from kseg.sidefiles.indexes import read_transaction_index
 from kseg.sidefiles.problems import entries_of
-from kseg.sidefiles.transaction_index import read_transaction_index
 from kseg.stores.regular_files import open_regular
 from kseg.verification.report import Finding, Report
 

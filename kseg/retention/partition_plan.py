@@ -20,9 +20,9 @@ from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.times import show_span
+from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
-from kseg.sidefiles.time_index import last_time_entry
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.source import open_source

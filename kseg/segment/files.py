@@ -3,6 +3,7 @@
 Source: Kafka's LogFileUtils, LocalLog and Snapshots. A stem is any run of digits when read, 20 digits when written.
 """
 
+import binascii
 import os
 import re
 from collections.abc import Iterable
@@ -256,3 +257,54 @@ def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile
         if (file.base_offset or 0) > last or (end is not None and end <= first)
     }
     return [file for file in files if file.path not in left_out]
+
+
+# Kafka's Uuid as text: 16 bytes in base64url without padding, 22 characters.
+
+ZERO_UUID_TEXT = "A" * 22
+_FROM_URL = str.maketrans("-_", "+/")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether Uuid.fromString accepts the text."""
+    if not text.isascii() or not 22 <= len(text) <= 24 or set("+/") & set(text):
+        return False
+    try:
+        return len(binascii.a2b_base64(text.translate(_FROM_URL).rstrip("=").ljust(24, "="))) == 16
+    except binascii.Error:
+        return False
+
+
+# Locally cached indexes of remote segments: ``<start offset>_<segment id>.index`` (RemoteIndexCache).
+#
+# The contents are those of the remote segment's indexes; the base offset is the number in the name. The name ends in
+# ``.tmp`` while the file is fetched, and in ``.deleted`` before it is removed.
+
+REMOTE_INDEX_CACHE = "remote-log-index-cache"
+# An id may itself contain "_" and "-".
+_CACHED_INDEX = r"([0-9]{1,19})_([A-Za-z0-9_-]{22})(\.index|\.timeindex|\.txnindex)(\.tmp|\.deleted)?"
+# LocalTieredStorage keeps the files of all remote segments of a partition in one directory.
+_REMOTE_SEGMENT = r"[0-9]{20}-([A-Za-z0-9_-]{22})\.(log|index|timeindex|txnindex|snapshot|leader_epoch_checkpoint)"
+
+
+class RemoteIndexName(NamedTuple):
+    """``segment_id`` is the remote segment's id as text; ``leftover`` is ".tmp", ".deleted" or ""."""
+
+    start_offset: int
+    segment_id: str
+    suffix: str
+    leftover: str
+
+
+def parse_remote_index_name(name: str) -> RemoteIndexName | None:
+    """Parses a file name; returns None if it has another form."""
+    found = re.fullmatch(_CACHED_INDEX, name)
+    if not found or not is_uuid(found[2]):
+        return None
+    return RemoteIndexName(int(found[1]), found[2], found[3], found[4] or "")
+
+
+def is_remote_segment_name(name: str) -> bool:
+    """Whether LocalTieredStorage gives a file of a remote segment such a name."""
+    found = re.fullmatch(_REMOTE_SEGMENT, name)
+    return found is not None and is_uuid(found[1])

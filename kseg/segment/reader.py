@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property, partial
 from typing import Any
 
-from kseg.formats.expansion import expansion_buffer
+from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import UNKNOWN_OFFSET
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s

@@ -170,7 +170,7 @@ class SegmentWriter:
         self.next_offset = rows[last + BATCH_LAST_OFFSET] + 1
 
     def add_aborted(self, entries: bytes) -> None:
-        """Appends entries, in the format of the file, to the .txnindex (`kseg.sidefiles.transaction_index`)."""
+        """Appends entries, in the format of the file, to the .txnindex (`kseg.sidefiles.indexes`)."""
         self._transactions += entries
 
     def finish(self, mtime_ns: int | None = None) -> WrittenSegment:

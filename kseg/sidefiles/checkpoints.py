@@ -14,8 +14,8 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from kseg.formats.rows import Sliceable
-from kseg.sidefiles.lines import Line, integer, lines, text_bytes
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import Line, integer, lines, text_bytes
 
 # The text layout shared by all of Kafka's checkpoint files (CheckpointFile; unchanged since 0.8.0).
 #

@@ -23,8 +23,7 @@ from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH, be32, be64
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.limits import MAX_MESSAGE_BYTES
 from kseg.segment.batches import Batch, Message, RecordBatch
-from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry
 
 NONE_FOUND = -1
 _MIN_V1_BYTES = message_set.MIN_BYTES + V1_TIMESTAMP_BYTES

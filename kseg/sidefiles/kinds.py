@@ -9,18 +9,22 @@ from typing import Any
 from kseg.errors import PathError
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import INDEX, LEFTOVER_SUFFIXES, SIDE_SUFFIXES, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
-from kseg.segment.files import CLEAN_SHUTDOWN, LAST_OFFSET, QUORUM_STATE, is_regular_file, unpacked_name
+from kseg.segment.files import (
+    CLEAN_SHUTDOWN,
+    LAST_OFFSET,
+    QUORUM_STATE,
+    REMOTE_INDEX_CACHE,
+    is_regular_file,
+    parse_remote_index_name,
+    unpacked_name,
+)
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
-from kseg.sidefiles.clean_shutdown import read_clean_shutdown
+from kseg.sidefiles.indexes import read_offset_index, read_time_index, read_transaction_index
+from kseg.sidefiles.json_files import read_clean_shutdown, read_quorum_state
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
-from kseg.sidefiles.offset_index import read_offset_index
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kseg.sidefiles.producer_state import read_producer_snapshot
-from kseg.sidefiles.quorum_state import read_quorum_state
-from kseg.sidefiles.remote_index_names import DIRECTORY, parse_remote_index_name
-from kseg.sidefiles.time_index import read_time_index
-from kseg.sidefiles.transaction_index import read_transaction_index
 from kseg.stores import trees
 
 LEFTOVERS = (*LEFTOVER_SUFFIXES, ".tmp")
@@ -71,7 +75,7 @@ class SideFile:
         """Whether the file is a local copy of a remote segment's index; there is no .log next to it."""
         name = os.path.basename(self.path)
         directory = os.path.basename(os.path.dirname(os.path.abspath(self.path)))
-        return directory == DIRECTORY or parse_remote_index_name(name) is not None
+        return directory == REMOTE_INDEX_CACHE or parse_remote_index_name(name) is not None
 
     def beside(self, suffix: str) -> str:
         """Path of the same segment's file with another suffix, with the same leftover suffix if such a file exists."""
@@ -106,7 +110,7 @@ def list_side_files(directory: str) -> list[SideFile]:
         raise PathError(f"{directory}: {error.strerror}") from error
     files = [file for name in names if (file := side_file(os.path.join(directory, name)))]
     found = sorted(files, key=lambda file: (file.base_offset, os.path.basename(file.path)))
-    cache = os.path.join(directory, DIRECTORY)
+    cache = os.path.join(directory, REMOTE_INDEX_CACHE)
     return found + (list_side_files(cache) if trees.isdir(cache) else [])
 
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kseg.formats.rows import Sliceable
 from kseg.sidefiles.checkpoints import build_checkpoint_file, read_checkpoint_file
-from kseg.sidefiles.lines import integer
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import integer
 
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 

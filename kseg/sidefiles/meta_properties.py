@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Sliceable
-from kseg.sidefiles.identifiers import is_uuid
-from kseg.sidefiles.java_properties import Property, properties
-from kseg.sidefiles.lines import integer, text_bytes
+from kseg.segment.files import is_uuid
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import Property, integer, properties, text_bytes
 
 META_PROPERTIES = "meta.properties"
 VERSIONS = (0, 1)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Sliceable
-from kseg.sidefiles.identifiers import ZERO, is_uuid
-from kseg.sidefiles.lines import Line, integer, lines, text_bytes
+from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import Line, integer, lines, text_bytes
 
 PARTITION_METADATA = "partition.metadata"
 _SEPARATOR = re.compile(r":[ \t\n\x0b\f\r]+")
@@ -43,7 +43,7 @@ def read_partition_metadata(buffer: Sliceable) -> Iterator[PartitionMetadata | S
         yield SideFileProblem("unknown-version", found[0].position, found[0].length, f"version {values[0]!r}")
     if values[1] is None:
         return
-    if not is_uuid(values[1]) or values[1] == ZERO:
+    if not is_uuid(values[1]) or values[1] == ZERO_UUID_TEXT:
         yield SideFileProblem("bad-value", found[1].position, found[1].length, f"topic id {values[1][:80]!r}")
     else:
         yield PartitionMetadata(0 if version is None else version, values[1])

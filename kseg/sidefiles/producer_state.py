@@ -18,8 +18,8 @@ from kseg.kernel.state.producers import replay
 from kseg.limits import WINDOW_BYTES
 from kseg.segment.times import DAY_MS
 from kseg.sidefiles.hash_order import FIRST_CAPACITY, hash_map_order
+from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
 from kseg.sidefiles.problems import SideFileProblem
-from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
 # ``.snapshot``: the producer state of a partition below the offset in the name (ProducerStateManager; since 0.11).
 #
@@ -220,7 +220,9 @@ class Abort(NamedTuple):
         """The entry of a rebuilt .txnindex; None where 2.8 and later write no entry."""
         if self.first_offset < 0:
             return None
-        return AbortedTxn(VERSION, self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset)
+        return AbortedTxn(
+            TRANSACTION_VERSION, self.producer_id, self.first_offset, self.last_offset, self.last_stable_offset
+        )
 
 
 class OngoingTransaction(NamedTuple):

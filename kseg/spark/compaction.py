@@ -22,14 +22,12 @@ from kseg import __version__
 from kseg.changes.disk import Disk
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
-from kseg.cleaner.mapping import MapBuilder
-from kseg.cleaner.offset_map import OffsetMap, new_secret
+from kseg.cleaner.offset_map import MapBuilder, OffsetMap, new_secret
 from kseg.cleaner.ranges import CleanableRange
+from kseg.cleaner.reading import CleaningThreads
 from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.traces import Trace, read_trace
-from kseg.cleaner.transactions import CleanedTransactions
-from kseg.cleaner.workers import CleaningThreads
+from kseg.cleaner.transactions import CleanedTransactions, Trace, read_trace
 from kseg.errors import KsegError
 from kseg.kernel.compact import key_hash
 from kseg.spark.jobs import Failure, collected, failure_of, run

@@ -6,7 +6,7 @@ earlier. The frames of a window are checked while it is in the processor's cache
 
 from collections.abc import Callable, Iterator
 
-from kseg.formats.expansion import expansion_buffer
+from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer

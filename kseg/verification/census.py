@@ -4,7 +4,7 @@ cleaner."""
 from typing import Any
 
 from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.backlog import backlog_of
+from kseg.cleaner.ranges import backlog_of
 from kseg.formats.compression import codec_name
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import int64s

@@ -19,8 +19,8 @@ from kseg.formats.suffixes import LOG
 from kseg.kernel.state import epochs as kernel
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
-from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
 from kseg.stores.no_follow import resolved
 from kseg.stores.regular_files import first_bytes

@@ -37,8 +37,10 @@ from kseg.segment.file_types import (
 from kseg.segment.files import (
     LOG_DIRECTORY_FILES,
     OWN_PREFIX,
+    REMOTE_INDEX_CACHE,
     SegmentFile,
     holds_segments,
+    is_remote_segment_name,
     own_partitions,
     parse_partition_name,
     regular_and_other_names,
@@ -47,8 +49,6 @@ from kseg.segment.files import (
 )
 from kseg.segment.paths import DEPTH
 from kseg.sidefiles.kinds import side_file
-from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
-from kseg.sidefiles.remote_index_names import is_remote_segment_name
 from kseg.stores import trees
 from kseg.stores.archives.mounting import packed_segment_at
 from kseg.stores.buffers import Buffers

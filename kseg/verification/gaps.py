@@ -22,11 +22,10 @@ from kseg.kernel.layout.rows import (
     NULL_KEYS,
 )
 from kseg.segment.batches import Batch
-from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, BatchProblem, HeaderRows
+from kseg.segment.survey import DEEP, BatchProblem, HeaderRows, cleaner_reach
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import open_source

@@ -15,7 +15,7 @@ from kseg.kernel.state import index_entries as kernel
 from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
-from kseg.sidefiles.entry_windows import EntryWindows
+from kseg.sidefiles.indexes import EntryWindows
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import NO_DETAILS, Details
 

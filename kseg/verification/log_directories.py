@@ -25,16 +25,16 @@ from kseg.segment.files import (
     METADATA_TOPIC,
     OFFSETS_TOPIC,
     OWN_PREFIX,
+    REMOTE_INDEX_CACHE,
+    is_uuid,
     parse_partition_name,
 )
 from kseg.segment.paths import some
 from kseg.segment.survey import DEEP, QUICK
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, OFFSET_CHECKPOINTS
-from kseg.sidefiles.identifiers import is_uuid
-from kseg.sidefiles.lines import integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, missing_in_kraft
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
-from kseg.sidefiles.remote_index_names import DIRECTORY as REMOTE_INDEX_CACHE
+from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
 from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_topic_id
 from kseg.verification.partition import CheckSettings

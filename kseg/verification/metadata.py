@@ -21,15 +21,14 @@ from kseg.logdir.log_directory import BrokerState, is_moved
 from kseg.logdir.remote_partitions import REMOTE_METADATA_TOPIC, record_values
 from kseg.quantities import plural
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import BOOTSTRAP, METADATA_TOPIC, QUORUM_STATE, SegmentFile, segments_among
+from kseg.segment.files import BOOTSTRAP, METADATA_TOPIC, QUORUM_STATE, ZERO_UUID_TEXT, SegmentFile, segments_among
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP
-from kseg.sidefiles.identifiers import ZERO
-from kseg.sidefiles.lines import MAX_TEXT_BYTES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, problems_of
+from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.stores.source import open_source
@@ -208,7 +207,9 @@ class TopicIdRule(Rule):
             for found in read_partition_metadata(first_bytes(path, _MAX_BYTES)):
                 if isinstance(found, SideFileProblem):
                     # Kafka's reader foresees malformed lines, but neither missing ones nor ids that are no UUID.
-                    stops = found.code == "missing-field" or (found.code == "bad-value" and ZERO not in found.message)
+                    stops = found.code == "missing-field" or (
+                        found.code == "bad-value" and ZERO_UUID_TEXT not in found.message
+                    )
                     details = {"reason": REFUSED if stops else OFFLINE}
                     place = found.position, found.length
                     self.report.add("bad-partition-metadata", path, found.message, *place, details=details)
@@ -252,7 +253,7 @@ class MetadataLogRule(Rule):
     def _quorum_state(self) -> None:
         if QUORUM_STATE not in self.partition.names:
             return
-        from kseg.sidefiles.quorum_state import read_quorum_state
+        from kseg.sidefiles.json_files import read_quorum_state
 
         path = os.path.join(self.partition.name, QUORUM_STATE)
         try:

@@ -26,10 +26,10 @@ from kseg.segment.survey import FULL, QUICK, HeaderRows, SegmentSurvey
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import SideFile, read_items, side_file
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
-from kseg.sidefiles.lines import integer
 from kseg.sidefiles.meta_properties import META_PROPERTIES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.problems import SideFileProblem
+from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
 from kseg.stores.source import open_source
 from kseg.stores.unreadable import named

@@ -26,6 +26,7 @@ from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.segment.times import show_span
+from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn, TransactionIndex
 from kseg.sidefiles.producer_state import (
     ENTRY,
     HEADER_BYTES,
@@ -39,7 +40,6 @@ from kseg.sidefiles.producer_state import (
     ProducerStateEntry,
     ProducerStates,
 )
-from kseg.sidefiles.transaction_index import VERSION, AbortedTxn, TransactionIndex
 from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, Partition, Rule
@@ -354,7 +354,7 @@ class _File:
     def _misfit(self, entry: AbortedTxn, before: AbortedTxn | None, abort: Abort | None, position: int) -> None:
         if entry.version:
             brokers = "no broker starts" if entry.version_as_kafka_reads_it > 0 else "Kafka 4.4 does not start"
-            text = f"version {entry.version} is not {VERSION}: {brokers} on it"
+            text = f"version {entry.version} is not {TRANSACTION_VERSION}: {brokers} on it"
             self._add("transaction-index-damaged", text, position, ERROR)
         elif problem := TransactionIndex(b"", self._segment.base_offset or 0).problem_of(entry, before):
             self._add("transaction-index-damaged", problem, position, self._severity)

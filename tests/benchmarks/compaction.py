@@ -21,7 +21,7 @@ from benchmarks.peers import Peers
 from benchmarks.process import POLL_SECONDS, largest_bytes
 from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.opening import RecordBuffers
+from kseg.cleaner.reading import RecordBuffers
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s

@@ -27,7 +27,7 @@ from broker.test_compacted import PAIR_OF, TOPIC, CleaningNode
 from broker.test_dump_log_segments import told_by_kafka
 from cleaner.partitions import checkpoint
 from cli.command import TESTDATA, truths
-from kseg.sidefiles.transaction_index import TransactionIndex, build_transaction_index
+from kseg.sidefiles.indexes import TransactionIndex, build_transaction_index
 from kseg.symptoms.matching import symptom_of
 
 TOOLS = ("org.apache.kafka", "kafka-tools")

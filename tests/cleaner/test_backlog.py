@@ -7,9 +7,8 @@ import pytest
 
 from cleaner.partitions import PAIRS, Pair
 from kseg.cleaner.active_producers import Producers
-from kseg.cleaner.backlog import Backlog, backlog_of
 from kseg.cleaner.log import read_segments
-from kseg.cleaner.ranges import ACTIVE, DAMAGE, LAG, RATIO, TRANSACTION, WATERMARK
+from kseg.cleaner.ranges import ACTIVE, DAMAGE, LAG, RATIO, TRANSACTION, WATERMARK, Backlog, backlog_of
 from kseg.logdir.log_directory import BrokerState
 
 IDEMPOTENT = PAIRS[0]

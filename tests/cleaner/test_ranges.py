@@ -2,8 +2,7 @@
 
 import pytest
 
-from kseg.cleaner.grouping import group_segments
-from kseg.cleaner.log import CleanerSegment, segments_between
+from kseg.cleaner.log import CleanerSegment, group_segments, segments_between
 from kseg.cleaner.ranges import TRANSACTION, LogLimits, cleanable_range
 from kseg.cleaner.settings import CleanerSettings
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from cleaner.partitions import transactional_log, write_log
 from kseg.cleaner.log import aborted_between, read_segments
 from kseg.cleaner.reading import windows
-from kseg.cleaner.traces import read_trace
-from kseg.cleaner.transactions import CleanedTransactions
+from kseg.cleaner.transactions import CleanedTransactions, read_trace
 from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.stores.buffers import Buffers
 

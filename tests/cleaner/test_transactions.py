@@ -10,7 +10,7 @@ from kseg.kernel.layout.rows import (
     BATCH_PRODUCER_ID,
     BATCH_WIDTH,
 )
-from kseg.sidefiles.transaction_index import AbortedTxn
+from kseg.sidefiles.indexes import AbortedTxn
 
 ABORT, COMMIT, DATA, PLAIN, EMPTY = 0, 1, -1, -2, -3
 

@@ -11,11 +11,10 @@ from cleaner.partitions import new_records, write_log
 from kseg.changes.staging import staging
 from kseg.cleaner.compaction import Compactor
 from kseg.cleaner.log import read_segments
-from kseg.cleaner.mapping import MapBuilder
-from kseg.cleaner.offset_map import OffsetMap, memory_for
+from kseg.cleaner.offset_map import MapBuilder, OffsetMap, memory_for
 from kseg.cleaner.ranges import Checkpoints
+from kseg.cleaner.reading import CleaningThreads
 from kseg.cleaner.settings import CleanerSettings
-from kseg.cleaner.workers import CleaningThreads
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target

@@ -14,7 +14,7 @@ from cli.command import Kseg
 
 ABORTED = PAIRS[3]
 SMALL = ("--segment-bytes", "16384")
-FREE = "kseg.cleaner.space_check.free_bytes"
+FREE = "kseg.cleaner.disk_space.free_bytes"
 
 
 def everything(directory: Path) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.formats.java_decimal import double_text, float_text
+from kseg.formats.java_text import double_text, float_text
 
 DOUBLES = {
     0.0: "0.0",

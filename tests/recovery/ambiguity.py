@@ -8,9 +8,8 @@ from pathlib import Path
 
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.segment.batches import Message
-from kseg.sidefiles.offset_index import OffsetIndex
+from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
 from kseg.sidefiles.producer_state import ProducerSnapshot
-from kseg.sidefiles.time_index import TimeIndex
 from recovery.damages import Segments, covered, first_offset, last_offset
 from recovery.partitions import at_offset
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry
 
 
 def offset_index_bytes(entries: Iterable[OffsetIndexEntry], base_offset: int) -> bytes:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kseg.sidefiles import entry_windows
-from kseg.sidefiles.entry_windows import FIRST_BYTES, WINDOW_BYTES, EntryWindows
+from kseg.sidefiles import indexes
+from kseg.sidefiles.indexes import FIRST_BYTES, READ_BYTES, EntryWindows
 
 
 def used_of(path: Path, width: int = 8) -> int:
@@ -19,11 +19,11 @@ def used_of(path: Path, width: int = 8) -> int:
         windows.close()
 
 
-@pytest.mark.parametrize("size", [0, 7, 8, 24, FIRST_BYTES - 8, FIRST_BYTES, FIRST_BYTES + 8, 3 * WINDOW_BYTES + 16])
+@pytest.mark.parametrize("size", [0, 7, 8, 24, FIRST_BYTES - 8, FIRST_BYTES, FIRST_BYTES + 8, 3 * READ_BYTES + 16])
 @pytest.mark.parametrize("is_sparse", [True, False])
 def test_zeros_at_the_end_are_not_in_use(size: int, is_sparse: bool, tmp_path: Path) -> None:
     path = tmp_path / "0.index"
-    for last in {-1, 0, 9, FIRST_BYTES - 1, FIRST_BYTES, FIRST_BYTES + 3, WINDOW_BYTES, size - 1}:
+    for last in {-1, 0, 9, FIRST_BYTES - 1, FIRST_BYTES, FIRST_BYTES + 3, READ_BYTES, size - 1}:
         if last >= size:
             continue
         with path.open("wb") as stream:
@@ -43,7 +43,7 @@ def test_the_room_of_a_sparse_file_is_not_read(tmp_path: Path, monkeypatch: pyte
     read = []
     monkeypatch.setattr(os, "pread", lambda fd, n, at, pread=os.pread: read.append(n) or pread(fd, n, at))
     assert used_of(path) == 5
-    assert sum(read) <= FIRST_BYTES + 2 * WINDOW_BYTES
+    assert sum(read) <= FIRST_BYTES + 2 * READ_BYTES
 
 
 @given(used=st.binary(max_size=400), unused=st.integers(0, 200), width=st.sampled_from([8, 12]))
@@ -55,9 +55,9 @@ def test_windows_hold_all_entries(
     data = used + bytes(unused)
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry_windows, "FIRST_BYTES", 16)
-        patch.setattr(entry_windows, "WINDOW_BYTES", 48)
-        patch.setattr(entry_windows, "_ZEROS", bytes(48))
+        patch.setattr(indexes, "FIRST_BYTES", 16)
+        patch.setattr(indexes, "READ_BYTES", 48)
+        patch.setattr(indexes, "_ZEROS", bytes(48))
         windows = EntryWindows(str(path), width)
         read = b""
         while len(read) < windows.used * width:

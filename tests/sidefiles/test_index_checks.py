@@ -14,9 +14,8 @@ from kseg.sidefiles.index_checks import (
     check_offset_index,
     check_time_index,
 )
+from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry
 from kseg.sidefiles.kinds import SideFile
-from kseg.sidefiles.offset_index import OffsetIndex, OffsetIndexEntry
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
 from sidefiles.index_bytes import time_index_bytes
 from sidefiles.real_files import DAMAGED, TESTDATA, healthy, name_of
 

@@ -31,6 +31,7 @@ from kseg.segment.files import list_segments
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.sidefiles import producer_state
+from kseg.sidefiles.indexes import build_transaction_index
 from kseg.sidefiles.producer_state import (
     MARKER_IGNORED,
     MARKER_SETS_OFFSET,
@@ -42,7 +43,6 @@ from kseg.sidefiles.producer_state import (
     build_producer_snapshot,
     order_as_broker,
 )
-from kseg.sidefiles.transaction_index import build_transaction_index
 from kseg.stores.source import open_source
 from sidefiles.real_files import TESTDATA
 

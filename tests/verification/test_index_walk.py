@@ -21,7 +21,7 @@ from kseg.kernel.layout.rows import (
 )
 from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.kernel.state import index_entries as kernel
-from kseg.sidefiles import entry_windows
+from kseg.sidefiles import indexes
 from kseg.verification.indexes import IndexWalk
 
 SIZE = 100
@@ -55,9 +55,9 @@ def walk_of(width: int, data: bytes, log: Log, cut: int, window: int, path: Path
     path.write_bytes(data)
     walk = IndexWalk(width, 1000)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry_windows, "FIRST_BYTES", min(16 << 10, window * width))
-        patch.setattr(entry_windows, "WINDOW_BYTES", window * width)
-        patch.setattr(entry_windows, "_ZEROS", bytes(window * width))
+        patch.setattr(indexes, "FIRST_BYTES", min(16 << 10, window * width))
+        patch.setattr(indexes, "READ_BYTES", window * width)
+        patch.setattr(indexes, "_ZEROS", bytes(window * width))
         assert walk.open(str(path), 0)
         for part in (log[:cut], log[cut:]):
             rows = rows_of(log)[log.index(part[0]) * BATCH_WIDTH :] if part else rows_of([])

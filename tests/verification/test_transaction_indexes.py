@@ -10,7 +10,7 @@ import pytest
 from kseg.findings.table import ERROR, INFO, WARNING
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import QUICK
-from kseg.sidefiles.transaction_index import AbortedTxn, TransactionIndex, build_transaction_index
+from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, build_transaction_index
 from verification.producer_cases import (
     ABORT,
     COMMIT,

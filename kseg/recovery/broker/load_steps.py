@@ -33,7 +33,7 @@ from kseg.segment.files import segment_stem
 from kseg.segment.survey import HeaderRows
 from kseg.segment.times import show_time
 from kseg.segment.writer import LARGEST_DELTA, OFFSET_ENTRY, TIME_ENTRY
-from kseg.sidefiles.transaction_index import TransactionIndex
+from kseg.sidefiles.indexes import TransactionIndex
 
 # Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and
 # TransactionIndex). Since 2.3 only the transaction index is checked.

@@ -36,6 +36,7 @@ from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, records_of
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.hash_order import hash_map_order, scala_2_12_order, scala_2_13_order
+from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import (
     ENTRY,
@@ -48,7 +49,6 @@ from kseg.sidefiles.producer_state import (
     build_producer_snapshot,
     read_producer_snapshot,
 )
-from kseg.sidefiles.transaction_index import VERSION, AbortedTxn
 
 # Reads transaction markers as a broker's producer replay does, including malformed ones with a right checksum.
 #
@@ -244,7 +244,7 @@ class ProducerStateManager:
                 yield abort.entry
             elif self._era.indexes_empty_aborts:
                 at = abort.last_offset
-                yield AbortedTxn(VERSION, abort.producer_id, at, at, abort.last_stable_offset)
+                yield AbortedTxn(TRANSACTION_VERSION, abort.producer_id, at, at, abort.last_stable_offset)
 
     def delete_snapshots_below(self, offset: int) -> None:
         """Removes the snapshots below an offset."""

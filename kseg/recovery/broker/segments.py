@@ -49,7 +49,7 @@ from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows
 from kseg.segment.writer import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
-from kseg.sidefiles.transaction_index import AbortedTxn, build_transaction_index
+from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.unreadable import unreadable_error

@@ -20,10 +20,9 @@ from kseg.kernel.records.plain import sequence_after
 from kseg.recovery.salvage.header_repair import offsets_of
 from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, leading_bytes
 from kseg.recovery.workspace import MAX_SIDE_FILE_BYTES, Workspace, leading_offset
-from kseg.sidefiles.offset_index import OffsetIndex
+from kseg.sidefiles.indexes import OffsetIndex, TimeIndex
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import read_producer_snapshot
-from kseg.sidefiles.time_index import TimeIndex
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
 

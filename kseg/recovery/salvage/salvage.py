@@ -31,10 +31,9 @@ from kseg.recovery.salvage.segment_scan import scan_segment
 from kseg.recovery.salvage.segment_sources import remove_broker_leftovers, segment_sources
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
-from kseg.segment.cleaner_reach import cleaner_reach
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import HeaderRows
+from kseg.segment.survey import HeaderRows, cleaner_reach
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.stores import trees

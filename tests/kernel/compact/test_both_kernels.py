@@ -7,7 +7,7 @@ import pytest
 from kernel.both import assert_agreement, times, tried
 from kernel.random_segments import segment
 from kernel.rendering import frames, int64s
-from kseg.formats.expansion import expansion_buffer
+from kseg.formats.codec_libraries import expansion_buffer
 from kseg.kernel.compact import judging, rewriting, survivors
 from kseg.kernel.compact.key_hash import Secret
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap

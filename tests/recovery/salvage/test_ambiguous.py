@@ -10,7 +10,7 @@ from kseg.recovery.options import BrokerStart
 from kseg.recovery.reindexing import reindex
 from kseg.recovery.salvage.salvage import Salvage
 from kseg.recovery.workspace import Workspace
-from kseg.sidefiles.time_index import TimeIndex, TimeIndexEntry
+from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry
 from recovery.ambiguity import told_offsets
 from recovery.damages import Segments, first_offset, read, write
 from recovery.partitions import at_offset, copy_of

@@ -1,12 +1,39 @@
-"""Formats floating point numbers as Java does since JDK 19: Float.toString and Double.toString.
+"""Text as Java writes it: strings from malformed UTF-8, and floating point numbers.
 
-The result is the shortest decimal that reads back as the number, and the nearest of these. If one digit is enough, the
-nearest decimal of two digits is used (4.9E-324, not 5E-324). From 10^-3 up to 10^7 the notation is plain, otherwise
-scientific.
+Malformed UTF-8 becomes as many U+FFFD as `new String(bytes, UTF_8)` makes. Python's ``replace`` differs in one case:
+Java replaces the two or three bytes of an encoded surrogate (ED A0..BF ..) by one character, Python replaces each byte.
 """
 
+import codecs
 import struct
 from fractions import Fraction
+
+REPLACEMENT = "\ufffd"
+
+
+def decode(data: bytes) -> str:
+    """Returns the text of `data`; never raises."""
+    return data.decode("utf-8", "kseg-java")
+
+
+def _replace_like_java(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    data, start = error.object, error.start
+    if data[start] == 0xED and start + 1 < len(data) and 0xA0 <= data[start + 1] <= 0xBF:
+        whole = start + 2 < len(data) and data[start + 2] & 0xC0 == 0x80
+        return REPLACEMENT, start + (3 if whole else 2)
+    return REPLACEMENT, error.end
+
+
+codecs.register_error("kseg-java", _replace_like_java)
+
+
+# Floating point numbers as Java formats them since JDK 19: Float.toString and Double.toString.
+#
+# The result is the shortest decimal that reads back as the number, and the nearest of these. If one digit is enough,
+# the nearest decimal of two digits is used (4.9E-324, not 5E-324). From 10^-3 up to 10^7 the notation is plain,
+# otherwise scientific.
 
 _FLOAT = struct.Struct(">f")
 _FLOAT_BITS = struct.Struct(">I")

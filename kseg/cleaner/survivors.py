@@ -1,0 +1,345 @@
+"""Copies the surviving records of a group of segments into one new segment (Cleaner.cleanSegments, cleanInto)."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kseg.cleaner.active_producers import Producers
+from kseg.cleaner.log import CleanerSegment
+from kseg.cleaner.offset_map import OffsetMap
+from kseg.cleaner.reading import (
+    CleaningThreads,
+    RecordBuffers,
+    Window,
+    batch_bytes,
+    open_message,
+    open_records,
+    refuse,
+    windows,
+)
+from kseg.cleaner.settings import CleanerSettings
+from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
+from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
+from kseg.formats.compressing import compress, target_of
+from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
+from kseg.formats.rows import BytesLike, Rows
+from kseg.kernel.compact import survivors as kernel
+from kseg.kernel.compact.judging import Counts, judge_rows
+from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_TIMESTAMP,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_WIDTH,
+    ROW_OFFSET,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
+from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, OUTPUT_FULL, ROWS_FULL
+from kseg.segment.batches import Message
+from kseg.segment.writer import SegmentWriter
+from kseg.sidefiles.indexes import build_transaction_index
+from kseg.stores.buffers import Buffers
+
+# v0 and v1 messages: survivors become v2 batches (KIP-724), or, up to 3.9, keep their format.
+
+
+def rebuilt(
+    message: Message, keeps: Callable[[Rows], bytes], horizon_ms: int, keeps_format: bool, ends_log: bool = False
+) -> tuple[bytes, int]:
+    """Returns the survivors of an intact message (b"" if there are none), and their number.
+
+    ``horizon_ms``: the delete horizon of a batch with a tombstone, which a new v2 batch gets at once. ``ends_log``: the
+    last offset must be preserved; v0 and v1 can do this only by keeping the whole message.
+    """
+    marks = [keeps(rows) for rows in message.rows()]
+    kept = b"".join(marks)
+    if ends_log and keeps_format:
+        kept = b"\1" * len(kept)
+    count = sum(kept)
+    if not count:
+        return (_emptied(message), 0) if ends_log else (b"", 0)
+    if keeps_format and count == len(kept):
+        return bytes(message.data), count
+    if keeps_format:
+        return _set_of(message, kept), count
+    return _batch_of(message, kept, horizon_ms, ends_log), count
+
+
+def _emptied(message: Message) -> bytes:
+    """Returns the header of a batch without records (DefaultRecordBatch.writeEmptyHeader)."""
+    header = message.header
+    attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
+    first = next((_offset_of(rows, 0) for rows in message.rows() if rows.count), header.offset)
+    fields = first, 0, -1, 2, 0, attributes, header.offset - first, -1, header.timestamp, -1, -1, -1, 0
+    return build_batch(RecordBatchHeader(*fields), b"", NONE)
+
+
+def _set_of(message: Message, kept: bytes) -> bytes:
+    """Returns a compressed message with the survivors. An uncompressed message survives as a whole or not at all."""
+    header, area = message.header, Area(message.magic, is_relative=True)
+    _gather(area, message, kept, None)
+    timestamp = header.timestamp if header.is_log_append_time else area.max_timestamp
+    attributes = header.attributes & ~header.codec
+    return build_wrapper(message.magic, area.last_offset, timestamp, attributes, area.take(), target_of(header.codec))
+
+
+def _batch_of(message: Message, kept: bytes, horizon_ms: int, ends_log: bool) -> bytes:
+    header, area = message.header, Area(2)
+    has_tombstone = _has_tombstone(message, kept)
+    _gather(area, message, kept, horizon_ms if has_tombstone else None)
+    attributes = LOG_APPEND_TIME if header.is_log_append_time else 0
+    if has_tombstone:
+        attributes |= DELETE_HORIZON
+    last = header.offset if ends_log else area.last_offset
+    largest = header.timestamp if header.is_log_append_time else area.max_timestamp
+    fields = (
+        area.base_offset, 0, -1, 2, 0, attributes, last - area.base_offset, area.base_timestamp, largest, -1, -1, -1,
+        area.count,
+    )  # fmt: skip
+    return build_batch(RecordBatchHeader(*fields), area.take(), target_of(header.codec) if header.codec else NONE)
+
+
+def _has_tombstone(message: Message, kept: bytes) -> bool:
+    first = 0
+    for rows in message.rows():
+        sizes = rows.rows[ROW_VALUE_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
+        if any(size < 0 and kept[first + row] for row, size in enumerate(sizes)):
+            return True
+        first += rows.count
+    return False
+
+
+def _gather(area: Area, message: Message, kept: bytes, base_timestamp: int | None) -> None:
+    """Copies the surviving records to the area, runs of adjacent records at once."""
+    first = 0
+    for rows in message.rows():
+        row = kept.find(1, first, first + rows.count) - first
+        while row >= 0:
+            end = kept.find(0, first + row, first + rows.count)
+            stop = rows.count if end < 0 else end - first
+            if not area.count:
+                area.begin(_offset_of(rows, row), base_timestamp=base_timestamp)
+            area.add(rows, row, stop)
+            row = kept.find(1, first + stop, first + rows.count) - first
+        first += rows.count
+
+
+def _offset_of(rows: Rows, row: int) -> int:
+    return int(rows.rows[row * ROW_WIDTH + ROW_OFFSET])
+
+
+# The batches of one window, filtered to the records that survive cleaning (Cleaner.cleanInto); thread-safe.
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFilter:
+    """``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept."""
+
+    offset_map: OffsetMap
+    settings: CleanerSettings
+    keeps_tombstones: bool
+
+    def filter(
+        self, window: Window, verdicts: memoryview, buffers: RecordBuffers, put: Callable[[BytesLike], None]
+    ) -> Counts:
+        """Passes new batches to ``put`` and returns the counts of the window.
+
+        The batches are views, valid only during the call of ``put``. Raises DamagedError, and any error of ``put``.
+        """
+        return _Filtering(self, window, verdicts, buffers, put).run()
+
+
+class _Filtering:
+    def __init__(
+        self,
+        window_filter: WindowFilter,
+        window: Window,
+        verdicts: memoryview,
+        buffers: RecordBuffers,
+        put: Callable[[BytesLike], None],
+    ) -> None:
+        self._map, self._settings = window_filter.offset_map, window_filter.settings
+        self._keeps_tombstones = window_filter.keeps_tombstones
+        self._window, self._verdicts, self._buffers, self._put = window, verdicts, buffers, put
+        settings = self._settings
+        self._survivors = survivors = kernel.Survivors(self._map.keys, Counts())
+        survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
+        survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons
+        survivors.keeps_tombstones = self._keeps_tombstones
+
+    def run(self) -> Counts:
+        window, buffers, survivors = self._window, self._buffers, self._survivors
+        opened: bytes | memoryview | None = None
+        while True:
+            status = survivors.write(
+                window.data, window.rows, window.count, self._verdicts, buffers.rows, buffers.keep, buffers.out,
+                buffers.expansion, opened,
+            )  # fmt: skip
+            opened, i = None, survivors.batch
+            if status == MALFORMED:
+                refuse(window, i, survivors.reason)
+            if status == kernel.NEEDS_PACKING:
+                self._pack(i)
+            elif status == OUTPUT_FULL:
+                self._flush()
+                if survivors.needed > len(buffers.out):
+                    buffers.out = bytearray(2 * survivors.needed)
+            elif status == ROWS_FULL:
+                buffers.widen(survivors.needed)
+            elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
+                if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
+                    self._flush()
+                    self._filter_message(i)
+                    survivors.batch = i + 1
+                else:
+                    opened = open_records(window, i, buffers)
+            elif status == DONE:
+                break
+        self._flush()
+        return survivors.counts
+
+    def _pack(self, i: int) -> None:
+        """Compresses the records written by the kernel, and completes their batch header."""
+        out, survivors = self._buffers.out, self._survivors
+        start, attributes = survivors.size + HEADER_BYTES, survivors.attributes
+        with memoryview(out) as whole:
+            area = compress(target_of(attributes & CODEC), whole[start : start + survivors.area_size])
+        end = start + len(area)
+        if end > len(out):
+            out.extend(bytes(end - len(out)))
+        out[start:end] = area
+        seal(
+            out, survivors.size, end, batch_bytes(self._window, i), attributes, survivors.base_timestamp,
+            survivors.max_timestamp, survivors.records,
+        )  # fmt: skip
+        survivors.size, survivors.batch = end, i + 1
+
+    def _flush(self) -> None:
+        if self._survivors.size:
+            with memoryview(self._buffers.out) as out:
+                self._put(out[: self._survivors.size])
+            self._survivors.size = 0
+
+    def _filter_message(self, i: int) -> None:
+        settings = self._settings
+        message = open_message(self._window, i, self._buffers)
+        ends_log = settings.includes_active and bool(self._verdicts[i] & kernel.KEEP_EMPTY)
+        horizon_ms = settings.now_ms + settings.delete_retention_ms
+        data, kept = rebuilt(message, self._keeps, horizon_ms, settings.keeps_format, ends_log)
+        counts = self._survivors.counts
+        counts.kept += kept
+        if data == message.data:
+            counts.copied += 1
+        elif data:
+            counts.rewritten += 1
+        else:
+            counts.dropped += 1
+        if data:
+            self._put(data)
+
+    def _keeps(self, rows: Rows) -> bytes:
+        """Returns a byte per v0 or v1 record, 1 if it survives, else 0 (Cleaner.shouldRetainRecord)."""
+        buffers = self._buffers
+        if rows.count > len(buffers.keep):
+            buffers.widen(rows.count)
+        judge_rows(
+            self._map.keys, rows.payload, rows.rows, rows.count, self._keeps_tombstones, buffers.keep,
+            self._survivors.counts,
+        )  # fmt: skip
+        return bytes(memoryview(buffers.keep)[: rows.count])
+
+
+_Filtered = tuple[list[bytes], Counts]
+
+
+class GroupCopier:
+    """Copies the groups of a round, one after another. ``counts``: those of all groups so far.
+
+    ``kept_end``: see `CleanableRange`. ``legacy_horizon_ms``: v0 and v1 tombstones in segments written after this time
+    are kept.
+    """
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        producers: Producers,
+        settings: CleanerSettings,
+        kept_end: int | None,
+        legacy_horizon_ms: int,
+        workers: CleaningThreads,
+        advance: Callable[[int], None] = lambda _: None,
+        transactions: CleanedTransactions | None = None,
+    ) -> None:
+        """``advance`` receives the number of bytes read; ``transactions``: their state at the first group."""
+        self._advance = advance
+        self._map, self._producers, self._settings = offset_map, producers, settings
+        self._kept_end, self._legacy_horizon_ms, self._workers = kept_end, legacy_horizon_ms, workers
+        self._transactions = transactions or CleanedTransactions()
+        self._counts = Counts()
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(self._counts.as_dict())
+
+    @property
+    def transactions(self) -> CleanedTransactions:
+        return self._transactions
+
+    def copy(self, segment: CleanerSegment, writer: SegmentWriter, buffers: Buffers) -> None:
+        """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
+        window_filter = WindowFilter(self._map, self._settings, segment.mtime_ms > self._legacy_horizon_ms)
+        for window in windows(segment.path, buffers):
+            self._filter(window_filter, window, writer)
+            self._advance(window.size)
+        self._append(self._workers.drain(), writer)
+        if self._transactions.kept:
+            writer.add_aborted(build_transaction_index(self._transactions.kept))
+            self._transactions.kept = []
+
+    def _filter(self, window_filter: WindowFilter, window: Window, writer: SegmentWriter) -> None:
+        """Filters a window, and appends those survivors of this and earlier windows that are ready."""
+        verdicts, workers = self._verdicts(window, window_filter.keeps_tombstones), self._workers
+        if workers.is_alone:
+            self._counts.add(window_filter.filter(window, verdicts, workers.buffers[0], writer.append))
+            return
+
+        def work(buffers: RecordBuffers, kept: Window) -> _Filtered:
+            pieces: list[bytes] = []
+            return pieces, window_filter.filter(kept, verdicts, buffers, lambda piece: pieces.append(bytes(piece)))
+
+        self._append(workers.submit(window, work), writer)
+
+    def _append(self, ready: Iterable[_Filtered], writer: SegmentWriter) -> None:
+        for pieces, counts in ready:
+            self._counts.add(counts)
+            for piece in pieces:
+                writer.append(piece)
+
+    def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
+        """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
+        rows, count = window.rows, window.count
+        numbers = self._transactions.discardable(rows, count)
+        found = as_verdicts(numbers, count)
+        for i in range(count if numbers else 0):
+            at = i * BATCH_WIDTH
+            if not rows[at + BATCH_ATTRIBUTES] & CONTROL:
+                continue
+            found[i] = kernel.ALL
+            if numbers[i] and self._settings.has_horizons:
+                found[i] |= kernel.EMPTY_TXN
+                has_horizon = rows[at + BATCH_ATTRIBUTES] & DELETE_HORIZON
+                if has_horizon and rows[at + BATCH_BASE_TIMESTAMP] <= self._settings.now_ms:
+                    found[i] |= kernel.DISCARD
+            elif numbers[i] and not keeps_markers:
+                found[i] |= kernel.DISCARD
+        for i in self._producers.last_batches(rows, count):
+            found[i] |= kernel.KEEP_EMPTY
+        end = self._kept_end
+        if end is not None and rows[(count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1 >= end:
+            ends = rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            if end - 1 in ends:
+                found[ends.index(end - 1)] |= kernel.KEEP_EMPTY
+        return found

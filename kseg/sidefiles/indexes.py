@@ -1,0 +1,401 @@
+"""Files of fixed-size entries: the offset, time and transaction indexes.
+
+A broker preallocates the offset index and time index of the active segment, and truncates them when the segment is
+closed (AbstractIndex). After a crash most of such a file is therefore zeros.
+"""
+
+import errno
+import stat
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from kseg.errors import KsegError, PathError
+from kseg.formats.rows import Sliceable
+from kseg.kernel.layout.headers import TIME_ENTRY_BYTES
+from kseg.limits import WINDOW_BYTES
+from kseg.sidefiles.problems import SideFileProblem
+from kseg.stores import trees
+from kseg.stores.extent import end_of_data
+from kseg.stores.regular_files import open_at_once
+from kseg.stores.source import open_source
+
+E = TypeVar("E")
+
+
+class EntryFile(ABC, Generic[E]):
+    """The entries of ``buffer`` (bytes, or the buffer of a source), parsed on access.
+
+    ``base_offset`` is the number in the file name. ``capacity`` is the number of entries that fit in the file size;
+    `len` is the number in use, without the zeros at the end. All bytes after the first ``written`` are known to be
+    zeros and are not read.
+    """
+
+    LAYOUT: struct.Struct
+    IS_PREALLOCATED = True
+    """Whether brokers preallocate this kind of file."""
+
+    def __init__(self, buffer: Sliceable, base_offset: int = 0, written: int | None = None) -> None:
+        self.buffer = buffer
+        self.base_offset = base_offset
+        self.size = len(buffer)
+        self.capacity = self.size // self.LAYOUT.size
+        end = self.size if written is None else written
+        self._used = self._count_used(end) if self.IS_PREALLOCATED or end < self.size else self.capacity
+
+    @abstractmethod
+    def _entry(self, fields: tuple[int, ...]) -> E:
+        """Returns an entry, given its fields as stored in the file."""
+
+    @abstractmethod
+    def _problem(self, entry: E, before: E | None) -> tuple[str, str] | None:
+        """Returns the code and message of an entry's problem, given the previous entry, or None."""
+
+    def __len__(self) -> int:
+        return self._used
+
+    def __getitem__(self, i: int) -> E:
+        """Entry i, in use or not. Raises IndexError if it is beyond the end of the file."""
+        if not 0 <= i < self.capacity:
+            raise IndexError(i)
+        start = i * self.LAYOUT.size
+        return self._entry(self.LAYOUT.unpack(bytes(self.buffer[start : start + self.LAYOUT.size])))
+
+    def __iter__(self) -> Iterator[E]:
+        """Yields the entries in use."""
+        return self._range(self._used)
+
+    def as_kafka_lists(self) -> Iterator[E]:
+        """Yields the entries that kafka-dump-log prints (DumpLogSegments.dumpIndex).
+
+        Preallocated zeros count as entries. Stops before the first entry at the base offset, except entry 0.
+        """
+        for i, entry in enumerate(self._range(self.capacity)):
+            if i and self.is_at_base(entry):
+                return
+            yield entry
+
+    def is_at_base(self, entry: E) -> bool:
+        return getattr(entry, "offset", None) == self.base_offset
+
+    def items(self) -> Iterator[E | SideFileProblem]:
+        """Yields the entries in use, each followed by its problem if it has one, then the problems of the size."""
+        before: E | None = None
+        size = self.LAYOUT.size
+        for i, entry in enumerate(self):
+            yield entry
+            if problem := self._problem(entry, before):
+                yield SideFileProblem(problem[0], i * size, size, problem[1])
+            before = entry
+        yield from self.size_problems()
+
+    def size_problems(self) -> Iterator[SideFileProblem]:
+        """Yields problems that follow from the size: unused preallocated bytes, a partial entry at the end."""
+        used, end = self._used * self.LAYOUT.size, self.capacity * self.LAYOUT.size
+        if used < end:
+            yield SideFileProblem("zero-tail", used, end - used, f"{self.capacity - self._used} entries not in use")
+        if end < self.size:
+            left = self.size - end
+            message = f"{left} trailing bytes, less than an entry of {self.LAYOUT.size}"
+            yield SideFileProblem("bad-size", end, left, message)
+
+    def _range(self, stop: int) -> Iterator[E]:
+        size = self.LAYOUT.size
+        step = WINDOW_BYTES // size * size
+        for start in range(0, stop * size, step):
+            window = bytes(self.buffer[start : min(start + step, stop * size)])
+            yield from map(self._entry, self.LAYOUT.iter_unpack(window))
+
+    def _count_used(self, end: int) -> int:
+        while end:
+            start = max(0, end - WINDOW_BYTES)
+            window = bytes(self.buffer[start:end]).rstrip(b"\0")
+            if window:
+                return min(-(-(start + len(window)) // self.LAYOUT.size), self.capacity)
+            end = start
+        return 0
+
+
+# ``.index``: maps offsets to byte positions in the .log (Kafka's OffsetIndex).
+#
+#     0   relativeOffset   int32   offset - base offset of the segment
+#     4   position         int32   byte position in the .log where a batch begins
+#
+# Since 2.0 the offset is the batch's last offset; up to 1.1 it is the first. A log upgraded in place has both. Up to
+# 3.9.0 an entry may also cover all batches of one append: then its offset is the largest of them and its position
+# that of the first batch.
+
+
+class OffsetIndexEntry(NamedTuple):
+    """``offset`` is absolute; ``position`` is a byte position in the .log."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(EntryFile[OffsetIndexEntry]):
+    """The entries of a .index file."""
+
+    LAYOUT = struct.Struct(">ii")
+
+    def _entry(self, fields: tuple[int, ...]) -> OffsetIndexEntry:
+        return OffsetIndexEntry(self.base_offset + fields[0], fields[1])
+
+    def _problem(self, entry: OffsetIndexEntry, before: OffsetIndexEntry | None) -> tuple[str, str] | None:
+        if entry.offset < self.base_offset:
+            return "offset-below-base", f"offset {entry.offset} is below the base offset {self.base_offset}"
+        if entry.position < 0:
+            return "bad-value", f"position {entry.position} is negative"
+        if before and (entry.offset <= before.offset or entry.position <= before.position):
+            return "unsorted", f"offset {entry.offset} at {entry.position} follows {before.offset} at {before.position}"
+        return None
+
+    def lookup(self, offset: int) -> OffsetIndexEntry:
+        """Returns the last entry in use with an offset of at most ``offset``, or (base offset, 0)."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self[middle].offset <= offset:
+                low = middle + 1
+            else:
+                high = middle
+        return self[low - 1] if low else OffsetIndexEntry(self.base_offset, 0)
+
+    def sanity_problem(self) -> str | None:
+        """Why OffsetIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It accepts trailing zeros."""
+        if self.capacity and (last := self[self.capacity - 1].offset) < self.base_offset:
+            return f"the last offset {last} is below the base offset {self.base_offset}"
+        if self.size % self.LAYOUT.size:
+            return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
+        return None
+
+
+def read_offset_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[OffsetIndexEntry | SideFileProblem]:
+    """Yields the entries and problems of a .index file; ``base_offset`` is the number in its name."""
+    return OffsetIndex(buffer, base_offset).items()
+
+
+# ``.timeindex``: maps timestamps to offsets (Kafka's TimeIndex; since 0.10.1).
+#
+#     0   timestamp        int64   ms
+#     8   relativeOffset   int32   offset - base offset of the segment
+#
+# No record of the segment up to that offset has a larger timestamp than the entry.
+
+_LARGEST_BYTES = (1 << 31) - 1
+"""Largest size of an index; brokers map it with an int size."""
+
+
+class TimeIndexEntry(NamedTuple):
+    """``timestamp`` in ms since the epoch; ``offset`` is absolute."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(EntryFile[TimeIndexEntry]):
+    """The entries of a .timeindex file."""
+
+    LAYOUT = struct.Struct(">qi")
+
+    def _entry(self, fields: tuple[int, ...]) -> TimeIndexEntry:
+        return TimeIndexEntry(fields[0], self.base_offset + fields[1])
+
+    def _problem(self, entry: TimeIndexEntry, before: TimeIndexEntry | None) -> tuple[str, str] | None:
+        if entry.offset < self.base_offset:
+            return "offset-below-base", f"offset {entry.offset} is below the base offset {self.base_offset}"
+        if before and (entry.timestamp <= before.timestamp or entry.offset < before.offset):
+            message = f"timestamp {entry.timestamp} of offset {entry.offset} follows {before.timestamp} of"
+            return "unsorted", f"{message} {before.offset}"
+        return None
+
+    def _count_used(self, end: int) -> int:
+        # A single entry of zeros may be real: timestamp 0 at the base offset. Zeros in a larger file are unused.
+        return super()._count_used(end) or int(self.capacity == 1)
+
+    def lookup(self, timestamp: int) -> TimeIndexEntry:
+        """Returns the last entry in use with a timestamp of at most ``timestamp``, or (-1, base offset)."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self[middle].timestamp <= timestamp:
+                low = middle + 1
+            else:
+                high = middle
+        return self[low - 1] if low else TimeIndexEntry(-1, self.base_offset)
+
+    def sanity_problem(self) -> str | None:
+        """Why TimeIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It rejects most trailing
+        zeros."""
+        if self.capacity:
+            first, last = self[0], self[self.capacity - 1]
+            if last.timestamp < first.timestamp:
+                return f"the last timestamp {last.timestamp} is below the first, {first.timestamp}"
+            if last.offset < self.base_offset:
+                return f"the last offset {last.offset} is below the base offset {self.base_offset}"
+        if self.size % self.LAYOUT.size:
+            return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
+        return None
+
+
+def read_time_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
+    """Yields the entries and problems of a .timeindex file; ``base_offset`` is the number in its name."""
+    return TimeIndex(buffer, base_offset).items()
+
+
+def last_time_entry(path: str, base_offset: int) -> TimeIndexEntry | None:
+    """Returns the last entry of a file before preallocated zeros; None if there is none. Raises KsegError."""
+    try:
+        status = trees.status(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise PathError(f"{path}: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise PathError(f"{path}: not a regular file")
+    if status.st_size > _LARGEST_BYTES:
+        raise KsegError(f"{path}: {status.st_size} bytes are too many for a time index; rebuild it with kseg reindex")
+    with open_source(path) as source:
+        index = TimeIndex(source.buffer, base_offset)
+        return index[len(index) - 1] if len(index) else None
+
+
+# ``.txnindex``: the aborted transactions whose markers are in a segment (TransactionIndex, AbortedTxn; since 0.11).
+#
+#     0    version            int16   0
+#     2    producerId         int64
+#     10   firstOffset        int64   may be in an earlier segment
+#     18   lastOffset         int64   of the ABORT marker
+#     26   lastStableOffset   int64
+#
+# A segment without aborted transactions has no such file. The file is never preallocated.
+
+TRANSACTION_VERSION = 0
+
+
+class AbortedTxn(NamedTuple):
+    """One aborted transaction."""
+
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+    @property
+    def version_as_kafka_reads_it(self) -> int:
+        """AbortedTxn.version() up to 4.3 reads only the first byte; readers reject entries with a value above 0. 4.4
+        rejects every version but 0."""
+        return self.version >> 8
+
+
+class TransactionIndex(EntryFile[AbortedTxn]):
+    """The entries of a .txnindex file."""
+
+    LAYOUT = struct.Struct(">hqqqq")
+    IS_PREALLOCATED = False
+
+    def _entry(self, fields: tuple[int, ...]) -> AbortedTxn:
+        return AbortedTxn(*fields)
+
+    def with_right_versions(self) -> bytes | None:
+        """Returns the file with version 0 in all entries; None if another problem remains."""
+        right, before = [entry._replace(version=TRANSACTION_VERSION) for entry in self], None
+        for entry in right:
+            if self._problem(entry, before):
+                return None
+            before = entry
+        return build_transaction_index(right) if len(right) * self.LAYOUT.size == self.size else None
+
+    def problem_of(self, entry: AbortedTxn, before: AbortedTxn | None) -> str | None:
+        """Returns the message of an entry's problem, given the previous entry, or None."""
+        found = self._problem(entry, before)
+        return found[1] if found else None
+
+    def _problem(self, entry: AbortedTxn, before: AbortedTxn | None) -> tuple[str, str] | None:
+        if entry.version != TRANSACTION_VERSION:
+            return "unknown-version", f"version {entry.version} is not {TRANSACTION_VERSION}"
+        if entry.last_offset < self.base_offset:
+            return "offset-below-base", f"last offset {entry.last_offset} is below the base offset {self.base_offset}"
+        if entry.first_offset > entry.last_offset or min(entry.producer_id, entry.first_offset) < 0:
+            return "bad-value", f"producer {entry.producer_id}: offsets {entry.first_offset} to {entry.last_offset}"
+        if before and entry.last_offset <= before.last_offset:
+            return "unsorted", f"last offset {entry.last_offset} follows {before.last_offset}"
+        return None
+
+
+def read_transaction_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[AbortedTxn | SideFileProblem]:
+    """Yields the entries and problems of a .txnindex file; ``base_offset`` is the number in its name."""
+    return TransactionIndex(buffer, base_offset).items()
+
+
+def build_transaction_index(entries: Iterable[AbortedTxn]) -> bytes:
+    """Returns the bytes of a .txnindex file."""
+    return b"".join(TransactionIndex.LAYOUT.pack(*entry) for entry in entries)
+
+
+# The entries in use, read in windows: most of an active segment's 10 MiB index is unused zeros.
+
+READ_BYTES: Final = 1 << 20
+FIRST_BYTES: Final = 16 << 10
+"""Size of the first read: the index of a closed segment of 8 MiB has 16 KiB."""
+_ZEROS = bytes(READ_BYTES)
+
+
+class EntryWindows:
+    """An open file of entries of ``width`` bytes each; ``used_bytes`` of ``size`` come before the trailing zeros.
+
+    Raises OSError if the file cannot be opened or read, or is not a regular file. Call `close` after use.
+    """
+
+    def __init__(self, path: str, width: int) -> None:
+        self.width = width
+        self._extent = open_at_once(path)
+        try:
+            self._first = self._extent.pread(FIRST_BYTES, 0)
+            self.size = len(self._first)
+            if self.size == FIRST_BYTES:
+                if not self._extent.is_regular():
+                    raise OSError(errno.EINVAL, "not a regular file")
+                self.size = self._extent.current_size()
+            if self.size <= FIRST_BYTES:
+                self.close()
+            self.used_bytes = self._end_of_use()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def used(self) -> int:
+        """Number of whole entries in use."""
+        capacity = self.size // self.width
+        if not self.used_bytes:
+            # A closed time index may have a single entry of zeros: timestamp 0 at the base offset.
+            return int(capacity == 1 and self.width == TIME_ENTRY_BYTES)
+        return min(-(-self.used_bytes // self.width), capacity)
+
+    def window(self, entry: int) -> bytes:
+        """Returns bytes from number ``entry`` on, perhaps beyond the used entries.
+
+        Shorter than one entry if the file has been truncated meanwhile.
+        """
+        start = entry * self.width
+        if self.used_bytes <= len(self._first) and start + self.width <= len(self._first):
+            return self._first[start:]
+        wanted = min(READ_BYTES // self.width, self.used - entry) * self.width
+        return self._extent.pread(wanted, entry * self.width)
+
+    def close(self) -> None:
+        self._extent.close()
+
+    def _end_of_use(self) -> int:
+        first = len(self._first)
+        end = end_of_data(self._extent, first, self.size) if self.size > first else first
+        while end > first:
+            start = max(first, end - READ_BYTES)
+            block = self._extent.pread(end - start, start)
+            if block != _ZEROS[: len(block)]:
+                return start + len(block.rstrip(b"\0"))
+            end = start
+        return len(self._first.rstrip(b"\0"))

@@ -1,0 +1,143 @@
+"""Changing commands, and their undo, ended at any system call by a kill or a failing disk: a second run completes
+them, and undo restores every byte."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from changes.failing import CountingDisk, FailingDisk, KillingDisk
+from cleaner.partitions import PAIRS
+from cli.command import TESTDATA, Kseg
+from cli.dying import everything, on, outcome, points
+from recovery.damages import read, write
+from retention.partitions import RETENTION
+
+pytestmark = pytest.mark.slow
+
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+TRANSACTIONS = PAIRS[2]
+MAX_POINTS = 30
+SPARE = "SPARE"
+"""In arguments: a directory on another file system."""
+
+
+def damaged(target: Path) -> Path:
+    """In each segment a batch is broken, and one lies in another segment."""
+    partition = Path(shutil.copytree(PLAIN, target / PLAIN.name))
+    segments = read(partition)
+    for chunks in segments.values():
+        chunks[1] = chunks[1][:80] + bytes([chunks[1][80] ^ 1]) + chunks[1][81:]
+    segments[0].insert(3, segments[46].pop(3))
+    write(partition, segments)
+    return partition
+
+
+def cleanable(target: Path) -> Path:
+    TRANSACTIONS.copy(target)
+    return target / TRANSACTIONS.name
+
+
+def expired(target: Path) -> Path:
+    (target / "log-start-offset-checkpoint").write_text("0\n1\nother 0 1\n")
+    return Path(shutil.copytree(RETENTION / "before" / "r-delrec-0", target / "r-delrec-0"))
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """``is_dense``: each call of the last half is struck, where files are rewritten one by one. ``expected``: a file
+    beside the partition, and its lines afterwards."""
+
+    make: Callable[[Path], Path]
+    arguments: tuple[object, ...]
+    is_dense: bool = False
+    expected: tuple[str, str] = ("", "")
+
+    @property
+    def keeps(self) -> bool:
+        return "--no-quarantine" not in self.arguments
+
+    def made(self, folder: Path) -> Path:
+        folder.mkdir()
+        return self.make(folder)
+
+    def enders(self, calls: list[str]) -> Iterator[CountingDisk]:
+        """Disks that kill the command, or fail once or for good, at some of its calls."""
+        assert len(calls) > 30
+        dense = range(len(calls) // 2, len(calls)) if self.is_dense else ()
+        for at in sorted({*points(len(calls), MAX_POINTS), *dense}):
+            yield KillingDisk(at)
+            yield FailingDisk(at, (errno.ENOSPC, errno.EIO)[at % 2], stays=at % 3 == 0)
+
+
+SALVAGE = ("recover", "--quiet", "--mode", "salvage")
+FILL = ("recover", "--quiet", "--from-replica", PLAIN)
+COMPACT = ("compact", "--quiet", *TRANSACTIONS.options_with("--segment-bytes", "4096"))
+"""Each new segment is a change of its own if replaced ones are kept elsewhere or not at all."""
+RETAIN = ("retain", "--quiet", "--log-start-offset", "60")
+CLEANED = ("cleaner-offset-checkpoint", f"0\n1\ne-txn 0 {TRANSACTIONS.checkpoint_after}\n")
+STARTS = ("log-start-offset-checkpoint", "0\n2\nother 0 1\nr-delrec 0 60\n")
+SWEEPS = {
+    "salvage": Sweep(damaged, SALVAGE, is_dense=True),
+    "salvage without a quarantine": Sweep(damaged, (*SALVAGE, "--no-quarantine"), is_dense=True),
+    "fill": Sweep(damaged, FILL, is_dense=True),
+    "compact": Sweep(cleanable, ("compact", "--quiet", *TRANSACTIONS.options_with()), expected=CLEANED),
+    "compact without a quarantine": Sweep(cleanable, (*COMPACT, "--no-quarantine"), expected=CLEANED),
+    "compact with a quarantine elsewhere": Sweep(cleanable, (*COMPACT, "--quarantine", SPARE), expected=CLEANED),
+    "retain": Sweep(expired, RETAIN, expected=STARTS),
+}
+
+
+@pytest.fixture
+def spare(tmp_path: Path) -> Iterator[Path]:
+    """A directory on another file system."""
+    shm = Path("/dev/shm")
+    if not shm.is_dir() or os.stat(shm).st_dev == os.stat(tmp_path).st_dev:
+        pytest.skip("there is no second file system")
+    with tempfile.TemporaryDirectory(dir=shm) as found:
+        yield Path(found)
+
+
+@pytest.mark.parametrize("sweep", SWEEPS.values(), ids=SWEEPS)
+def test_it_is_completed_or_taken_back(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sweep: Sweep, request: pytest.FixtureRequest
+) -> None:
+    arguments = [request.getfixturevalue("spare") if word == SPARE else word for word in sweep.arguments]
+    whole, disk = sweep.made(tmp_path / "whole"), CountingDisk()
+    before = everything(whole.parent)
+    on(disk, monkeypatch, *arguments, whole)
+    after = outcome(whole.parent)
+    name, lines = sweep.expected
+    assert after != before
+    assert not name or after[name].decode() == lines
+    for ender in sweep.enders(disk.calls):
+        partition = sweep.made(tmp_path / "struck")
+        on(ender, monkeypatch, *arguments, partition)
+        kseg(*arguments, partition)
+        assert outcome(partition.parent) == after, ender.at
+        if sweep.keeps:
+            assert kseg("undo", "-q", partition).status == 0, ender.at
+            assert everything(partition.parent) == before, ender.at
+        shutil.rmtree(partition.parent)
+
+
+@pytest.mark.parametrize("sweep", [SWEEPS["salvage"], SWEEPS["retain"]], ids=["salvage", "retain"])
+def test_the_way_back_is_completed(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sweep: Sweep) -> None:
+    whole, disk = sweep.made(tmp_path / "whole"), CountingDisk()
+    before = everything(whole.parent)
+    kseg(*sweep.arguments, whole)
+    on(disk, monkeypatch, "undo", "-q", whole)
+    assert everything(whole.parent) == before
+    for ender in sweep.enders(disk.calls):
+        partition = sweep.made(tmp_path / "struck")
+        kseg(*sweep.arguments, partition)
+        on(ender, monkeypatch, "undo", "-q", partition)
+        for path in (partition, partition.parent):  # the log directory keeps a record of the change of both
+            kseg("undo", "-q", path)
+        assert everything(partition.parent) == before, ender.at
+        shutil.rmtree(partition.parent)

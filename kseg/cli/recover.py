@@ -37,7 +37,7 @@ from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
 from kseg.stores.remote.keys import private_keys
-from kseg.stores.remote.segment import is_topic
+from kseg.stores.remote.recognition import is_topic
 from kseg.stores.remote.storage import open_storage
 from kseg.stores.stored_object import is_url, shown
 from kseg.verification.repairs import recovery_checks

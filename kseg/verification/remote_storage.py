@@ -21,7 +21,8 @@ from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import KeyMissingError
-from kseg.stores.remote.segment import AIVEN, EPOCHS, INDEXES, MANIFEST, ChunkError, RemoteSegment
+from kseg.stores.remote.recognition import AIVEN, INDEXES, MANIFEST
+from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment
 from kseg.stores.remote.source import RemoteSource
 from kseg.stores.remote.storage import RemotePartition, open_storage
 from kseg.stores.virtual_files import VirtualLog, VirtualSideFile

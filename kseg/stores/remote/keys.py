@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from hashlib import sha3_512
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -152,7 +151,7 @@ def decrypted(numbers: "RSAPrivateNumbers", ciphertext: bytes) -> bytes:
     seed = _xor(seed_mask, _mask(block_mask, _HASH_BYTES))
     block = _xor(block_mask, _mask(seed, len(block_mask)))
     label, padding, message = block[:_HASH_BYTES], *_split(block[_HASH_BYTES:])
-    if padded[0] or label != sha3_512(b"").digest() or padding.strip(b"\0"):
+    if padded[0] or label != _sha3_512(b"") or padding.strip(b"\0"):
         raise ValueError("the padding is not that of OAEP with SHA3-512")
     return message
 
@@ -166,8 +165,14 @@ def _split(padded: bytes) -> tuple[bytes, bytes]:
 
 def _mask(seed: bytes, size: int) -> bytes:
     """MGF1 (RFC 8017, B.2.1)."""
-    blocks = (sha3_512(seed + i.to_bytes(4, "big")).digest() for i in range(-(-size // _HASH_BYTES)))
+    blocks = (_sha3_512(seed + i.to_bytes(4, "big")) for i in range(-(-size // _HASH_BYTES)))
     return b"".join(blocks)[:size]
+
+
+def _sha3_512(data: bytes) -> bytes:
+    from hashlib import sha3_512  # only encrypted segments need OpenSSL
+
+    return sha3_512(data).digest()
 
 
 def _xor(one: bytes, other: bytes) -> bytes:

@@ -7,7 +7,8 @@ from kseg.errors import PathError
 from kseg.stores.objects import Objects, open_objects
 from kseg.stores.remote.chunk_index import ManifestError
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.segment import RemoteSegment, is_topic, parse_object_name
+from kseg.stores.remote.recognition import is_topic, parse_object_name
+from kseg.stores.remote.segment import RemoteSegment
 from kseg.stores.stored_object import StoredObject
 
 

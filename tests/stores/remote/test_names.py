@@ -2,7 +2,7 @@
 
 import pytest
 
-from kseg.stores.remote.segment import AIVEN, LOCAL, is_topic, may_hold_segments, parse_object_name
+from kseg.stores.remote.recognition import AIVEN, LOCAL, is_topic, may_hold_segments, parse_object_name
 
 ID, OTHER = "A-_bcdefghijklmnopqrst", "----------------------"
 STEM = f"{7:020}-{OTHER}"

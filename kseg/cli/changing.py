@@ -15,7 +15,7 @@ from kseg.changes.plan import Plan
 from kseg.cli.archives import report_problems
 from kseg.errors import PathError, RequestError
 from kseg.logdir.topics import unknown_topics
-from kseg.output.changes.plans import ChangeReporter, ChangeSummaryPrinter, plan_printer
+from kseg.output.changes.plans import ChangeSummaryPrinter, plan_printer
 from kseg.output.notices import Notices, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
@@ -81,23 +81,21 @@ def _run_change(
     notices = presentation.notices()
     _check_topics(paths, notices)
     with open_plans(presentation, change.is_dry, notices.error, is_explained=counts_only) as sink:
-        keeps, is_quiet = change.keeping.keeps, presentation.quiet
-        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, keeps, is_quiet)
+        printer = plan_printer(presentation, sink, notices, change.is_dry, change.keeping.keeps)
         printer.is_summary = counts_only
-        summary_printer = None if summaries is None else summaries(sink, notices)
-        reporter = ChangeReporter(printer, notices, presentation.quiet, summary_printer)
+        printer.summaries = None if summaries is None else summaries(sink, notices)
         try:
-            outcome = run(paths, make_planner, change, reporter)
+            outcome = run(paths, make_planner, change, printer)
         except RequestError as error:
             raise click.UsageError(str(error)) from error
         except KeyboardInterrupt:
-            printer.finish(notices, ENDED_BY_SIGNAL)
+            printer.finish(ENDED_BY_SIGNAL)
             raise
-        reporter.finish(outcome)
+        printer.conclude(outcome)
     for line in outcome.conclusion:
         notices.warning(line)
-    if summary_printer is not None:
-        summary_printer.total()
+    if printer.summaries is not None:
+        printer.summaries.total()
     return outcome
 
 
@@ -120,12 +118,11 @@ def write_new(
     """Calls ``write``, which creates only new partitions, and prints its plans. Returns the exit status."""
     notices = presentation.notices()
     with open_plans(presentation, change.is_dry, notices.error) as sink:
-        is_quiet = presentation.quiet
-        printer = plan_printer(presentation.form, sink, presentation.color, change.is_dry, False, is_quiet)
+        printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
         plans = write(change, notices)
         printer.begin(1, len(plans))
         for plan in plans:
-            printer.show(plan)
-        printer.done()
-        printer.finish(notices)
+            printer.plan(plan)
+        printer.applied()
+        printer.finish()
     return int(change.is_dry and bool(plans))

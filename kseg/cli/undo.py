@@ -13,7 +13,7 @@ from kseg.cli.changing_options import common_options, paths_argument
 from kseg.cli.help import Command
 from kseg.cli.options import topic_option
 from kseg.output.changes.changes_list import show_changes, show_purged
-from kseg.output.changes.plans import ChangeReporter, plan_printer
+from kseg.output.changes.plans import plan_printer
 from kseg.output.notices import Presentation
 from kseg.stores.no_follow import resolved
 
@@ -70,11 +70,10 @@ def command(
 def _change(run: Callable[[Reporter], Outcome], options: UndoOptions, presentation: Presentation) -> int:
     notices = presentation.notices()
     with open_plans(presentation, options.is_dry, notices.error) as sink:
-        is_quiet = presentation.quiet
-        printer = plan_printer(presentation.form, sink, presentation.color, options.is_dry, False, is_quiet)
-        outcome = run(ChangeReporter(printer, notices, presentation.quiet))
+        printer = plan_printer(presentation, sink, notices, options.is_dry, keeps=False)
+        outcome = run(printer)
         printer.totals.has_changed |= outcome.has_changed
-        printer.finish(notices, outcome.exit_status)
+        printer.finish(outcome.exit_status)
     return outcome.exit_status
 
 

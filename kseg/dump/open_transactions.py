@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kseg.dump.options import JSON, DumpOptions
 from kseg.errors import UnsupportedError
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.logdir.coordinators import (
@@ -52,22 +52,62 @@ class StableOffset(NamedTuple):
         return None if self.log_end is None else max(0, self.log_end - self.offset)
 
 
-def text_line(judged: Judged) -> str:
-    """Returns one line similar to kafka-dump-log's."""
+Row = dict[str, Any]
+
+
+def open_row(judged: Judged, stable: StableOffset, path: str, place: Place) -> Row:
+    """Returns the object of an open transaction. ``path``: the path given by the user."""
     transaction, state = judged.transaction, judged.state
-    fields = {
+    return {
+        "type": "openTransaction",
+        "file": name_value(path),
+        "topic": name_value(place[0]),
+        "partition": place[1],
+        "transactionalId": None if state is None else name_value(state.name),
         "producerId": transaction.producer_id,
         "producerEpoch": transaction.producer_epoch,
-        "transactionalId": None if state is None else on_one_line(state.name),
         "state": None if state is None else state.state,
-        "timeout": None if state is None or state.timeout_ms is None else show_span(state.timeout_ms),
+        "timeoutMs": None if state is None else state.timeout_ms,
         "firstOffset": transaction.first_offset,
         "firstTimestamp": transaction.first_timestamp,
-        "age": None if judged.age_ms is None else show_span(judged.age_ms),
+        "ageMs": judged.age_ms,
         "batches": transaction.batches,
         "verdict": judged.verdict,
+        "lastStableOffset": stable.offset,
+        "waitingOffsets": stable.waiting,
+        "waitingGroups": None if stable.groups is None else [group.as_object() for group in stable.groups],
+        "abort": abort_command(*place, transaction.first_offset),
     }
-    return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())
+
+
+def prepared_row(prepared: Prepared, path: str, place: Place) -> Row:
+    """Returns the object of a transaction whose marker is there. ``path``: the path given by the user."""
+    state = prepared.state
+    return {
+        "type": "preparedTransaction", "file": name_value(path), "topic": name_value(place[0]), "partition": place[1],
+        "transactionalId": name_value(state.name), "producerId": prepared.producer_id,
+        "producerEpoch": state.producer_epoch, "state": state.state, "timeoutMs": state.timeout_ms,
+        "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms, "ageMs": prepared.age_ms,
+        "markerOffset": prepared.marker.offset,
+    }  # fmt: skip
+
+
+_OPEN_FIELDS = (
+    "producerId", "producerEpoch", "transactionalId", "state", "timeout", "firstOffset", "firstTimestamp", "age",
+    "batches", "verdict",
+)  # fmt: skip
+_PREPARED_FIELDS = (
+    "transactionalId", "producerId", "producerEpoch", "state", "startTimestamp", "updateTimestamp", "markerOffset",
+    "timeout", "age",
+)  # fmt: skip
+
+
+def text_line(row: Row, name: str | None, fields: Sequence[str]) -> str:
+    """Returns fields of a row as a line similar to kafka-dump-log's. ``name``: the transactional id."""
+    spans = {"timeout": row["timeoutMs"], "age": row["ageMs"]}
+    shown = row | {key: None if ms is None else show_span(ms) for key, ms in spans.items()}
+    shown["transactionalId"] = None if name is None else on_one_line(name)
+    return " ".join(f"{key}: {'none' if shown[key] is None else shown[key]}" for key in fields)
 
 
 def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> Iterator[str]:
@@ -88,57 +128,6 @@ def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> 
             yield f"producer {each.transaction.producer_id}: {why_hanging(each.state, each.age_ms)}"
             yield "abort it, on a live cluster, with"
             yield COPIED_INDENT + shell_line(abort_command(*place, each.transaction.first_offset))
-
-
-def prepared_text(prepared: Prepared) -> str:
-    """Returns one line similar to `text_line`."""
-    fields = prepared_fields(prepared)
-    fields["transactionalId"] = on_one_line(prepared.state.name)
-    for name, span in (("timeout", fields.pop("timeoutMs")), ("age", fields.pop("ageMs"))):
-        fields[name] = None if span is None else show_span(span)
-    return " ".join(f"{name}: {'none' if value is None else value}" for name, value in fields.items())
-
-
-def prepared_fields(prepared: Prepared) -> dict[str, Any]:
-    state = prepared.state
-    return {
-        "transactionalId": name_value(state.name), "producerId": prepared.producer_id,
-        "producerEpoch": state.producer_epoch, "state": state.state, "timeoutMs": state.timeout_ms,
-        "startTimestamp": state.start_ms, "updateTimestamp": state.update_ms, "ageMs": prepared.age_ms,
-        "markerOffset": prepared.marker.offset,
-    }  # fmt: skip
-
-
-def prepared_json(prepared: Prepared, path: str, place: Place) -> bytes:
-    """Returns one object. ``path``: the path given by the user."""
-    at = {"file": name_value(path), "topic": name_value(place[0]), "partition": place[1]}
-    return encode({"type": "preparedTransaction", **at, **prepared_fields(prepared)}) + b"\n"
-
-
-def json_line(judged: Judged, stable: StableOffset, path: str, place: Place) -> bytes:
-    """Returns one object. ``path``: the path given by the user."""
-    transaction, state = judged.transaction, judged.state
-    found: dict[str, Any] = {
-        "type": "openTransaction",
-        "file": name_value(path),
-        "topic": name_value(place[0]),
-        "partition": place[1],
-        "transactionalId": None if state is None else name_value(state.name),
-        "producerId": transaction.producer_id,
-        "producerEpoch": transaction.producer_epoch,
-        "state": None if state is None else state.state,
-        "timeoutMs": None if state is None else state.timeout_ms,
-        "firstOffset": transaction.first_offset,
-        "firstTimestamp": transaction.first_timestamp,
-        "ageMs": judged.age_ms,
-        "batches": transaction.batches,
-        "verdict": judged.verdict,
-        "lastStableOffset": stable.offset,
-        "waitingOffsets": stable.waiting,
-        "waitingGroups": None if stable.groups is None else [group.as_object() for group in stable.groups],
-        "abort": abort_command(*place, transaction.first_offset),
-    }
-    return encode(found) + b"\n"
 
 
 def list_open(
@@ -184,25 +173,28 @@ def list_open(
     first = found[0].first_offset
     groups = waiting_groups(groups_in(around), place, first, topic_id_at(partition))
     stable = StableOffset(first, end_offset(logs, scratch), groups)
-    if options.form == JSON:
-        for each in judged:
-            sink.write(json_line(each, stable, path, place))
-        return len(found) + len(marked)
-    sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
+    if options.form != JSON:
+        sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
     for each in judged:
-        sink.write(text_line(each).encode() + b"\n")
-    for line in conclusion(judged, stable, place):
-        sink.write(line.encode() + b"\n")
+        row = open_row(each, stable, path, place)
+        if options.form == JSON:
+            sink.put_row(row)
+        else:
+            sink.put(text_line(row, None if each.state is None else each.state.name, _OPEN_FIELDS))
+    if options.form != JSON:
+        for line in conclusion(judged, stable, place):
+            sink.put(line)
     return len(found) + len(marked)
 
 
 def _show_prepared(sink: Sink, path: str, place: Place, marked: list[Prepared], options: DumpOptions) -> None:
+    rows = [prepared_row(each, path, place) for each in marked]
     if options.form == JSON:
-        for each in marked:
-            sink.write(prepared_json(each, path, place))
+        for row in rows:
+            sink.put_row(row)
         return
     head = b"Prepared transactions whose marker is here already: "
     sink.write(head + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
-    for each in marked:
-        sink.write(prepared_text(each).encode() + b"\n")
-    sink.write(b"their coordinator has not completed them: until it does, their producers cannot begin another one\n")
+    for each, row in zip(marked, rows, strict=True):
+        sink.put(text_line(row, each.state.name, _PREPARED_FIELDS))
+    sink.put("their coordinator has not completed them: until it does, their producers cannot begin another one")

@@ -4,11 +4,13 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kseg.decoders import FOR_TOPIC
+from kseg.errors import KsegError
 from kseg.limits import MAX_BATCH_BYTES, MAX_MESSAGE_BYTES
 from kseg.output.notices import Color
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
@@ -142,13 +144,26 @@ def decoder_by_topic(options: DumpOptions) -> Callable[[SegmentFile], Any] | Non
     return choose
 
 
-def offsets_partitions(path: str) -> list[str]:
-    """As `expand_path`, but for a log directory only the partitions of __consumer_offsets. Raises PathError."""
+def parts_of(options: DumpOptions, path: str) -> list[str]:
+    """As `expand_path`, but for a log directory only the partitions that are wanted. Raises PathError."""
+    if options.remote.topics and not options.committed_offsets:
+        from kseg.logdir.topics import of_topics
+
+        return of_topics([path], options.remote.topics)
     parts = expand_path(path)
-    if parts == [path]:
+    if parts == [path] or not options.committed_offsets:
         return parts
     places = ((part, parse_partition_name(os.path.basename(part))) for part in parts)
     return [part for part, place in places if place is not None and place[0] == OFFSETS_TOPIC]
+
+
+def partitions_in(options: DumpOptions) -> int:
+    """Returns the number of partitions and files; paths that cannot be read are reported when they are dumped."""
+    count = 0
+    for path in options.paths:
+        with suppress(KsegError):
+            count += len(parts_of(options, path))
+    return count
 
 
 class Rendered(NamedTuple):

@@ -4,36 +4,33 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kseg.dump.filters import Filters, without_snapshots
 from kseg.dump.options import (
-    JSON,
     TEXT,
     DumpOptions,
     Rendered,
     RendererOf,
     decoder_by_topic,
     decoder_of,
-    offsets_partitions,
+    parts_of,
     rendered_text,
 )
-from kseg.dump.views import side_printer, view_printer
+from kseg.dump.views import printers_of, side_printer
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
-from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import Style
 from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
-from kseg.runtime.threads import usable_cores
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.file_types import refuse_empty_pack
-from kseg.segment.files import SegmentFile, list_segments, segment_file
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
-from kseg.segment.paths import expand_path, segments_at, warn_of_skipped_files
+from kseg.segment.paths import segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.selection import RowSpan
 from kseg.stores import trees
@@ -69,8 +66,9 @@ class Dump:
         self.filters = Filters(options, self.scratch, self.notices)
         self.is_selective = self.filters.are_set or options.limit is not None or options.read_committed
         self.sink = sink
-        self.printer = self._make_printer(sink, style)
-        self.parts_of = offsets_partitions if options.committed_offsets else partial(_expanded, options)
+        self.printers = printers_of(options, sink, style, self.scratch, self.notices, self.is_selective)
+        self.printer = self.printers[0]
+        self.parts_of = partial(parts_of, options)
         # Output on the terminal replaces progress.
         is_watched = sink.is_terminal and not (options.summary or options.committed_offsets)
         self.progress = progress_over(options.paths, options.quiet or is_watched, options.everything, self.parts_of)
@@ -100,22 +98,6 @@ class Dump:
         live = self.options.live
         return [(file, live and (file is written_to or len(files) == 1)) for file in files]
 
-    def _make_printer(self, sink: Sink, style: Style) -> Any:
-        """Returns a printer; one with several threads if batches can be rendered independently."""
-        partitions = partial(_partitions, self.options)
-        if view := view_printer(self.options, sink, style, self.scratch, self.notices.warning, partitions):
-            return view
-        if self.options.form == JSON:
-            from kseg.output.jsonl import JsonLinesPrinter as Form
-        else:
-            from kseg.output.kafka_text import KafkaTextPrinter as Form  # type: ignore[assignment]
-        jobs = self.options.jobs or usable_cores()
-        if jobs == 1 or self.is_selective or self.options.stop_on_damage or not COMPILED:
-            return Form(sink, style, self.scratch)
-        from kseg.output.parallel import ParallelPrinter
-
-        return ParallelPrinter(sink, lambda turn: Form(turn, style, Scratch(self.scratch.max_batch_bytes)), jobs)
-
     def run(self) -> int:
         """Prints every path. Returns the highest exit status."""
         with self.progress:
@@ -127,20 +109,30 @@ class Dump:
             self.progress.erase()
             if self.options.committed_offsets and not self.printer.files and not self.status:
                 self._failed("no PATH holds a partition of __consumer_offsets", 3)
-            self.printer.close()
+            self._close()
         self._summarize()
-        errors = self.printer.errors + self._errors
+        errors = self._count_errors()
         if self._side is not None:
             errors += self._side.errors
             for line in self._side.report():
                 put_line(on_one_line(line))
         return max(self.status, int(errors > 0))
 
+    def _close(self) -> None:
+        """Ends the outputs that have files, or the first one if none has."""
+        for number, printer in enumerate([each for each in self.printers if each.files] or self.printers[:1]):
+            if number:
+                self.sink.write(b"\n")
+            printer.close()
+
+    def _count_errors(self) -> int:
+        return sum(printer.errors for printer in self.printers) + self._errors
+
     def _summarize(self) -> None:
         self.filters.summarize()
         if self.options.open_transactions and not self.open_transactions and not self.status:
             self.notices.warning("there are no open transactions")
-        errors = self.printer.errors + self._errors
+        errors = self._count_errors()
         if errors and self.options.form == TEXT and not self.options.summary:
             self.notices.warning(
                 f"damaged ranges: {self.damaged_ranges}, bytes in them: {self.damaged_bytes}, "
@@ -286,6 +278,9 @@ class Dump:
                 self.transactions.read(self.reader(file, source, live))
             if self.left == 0:
                 raise EndOfDumpError
+            # Leftover files repeat records of the segments, in another order.
+            is_other = file.topic == OFFSETS_TOPIC and not file.leftover
+            self.printer = self.printers[-1 if is_other else 0]
             try:
                 self.printer.begin(file)
                 if self.options.fetch_response:
@@ -439,24 +434,6 @@ class Dump:
                 kept.append((first, stop))
                 self.left -= stop - first
         return kept
-
-
-def _partitions(options: DumpOptions) -> int:
-    """Number of partitions and files; paths that cannot be read are reported when they are dumped."""
-    count = 0
-    for path in options.paths:
-        with suppress(KsegError):
-            count += len(_expanded(options, path))
-    return count
-
-
-def _expanded(options: DumpOptions, path: str) -> list[str]:
-    """Like `expand_path`; of a log directory only the partitions of topics that --topic names. Raises PathError."""
-    if not options.remote.topics:
-        return expand_path(path)
-    from kseg.logdir.topics import of_topics
-
-    return of_topics([path], options.remote.topics)
 
 
 def shrank(path: str, source: Source) -> str:

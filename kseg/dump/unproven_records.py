@@ -1,17 +1,16 @@
 """The file of ``kseg recover --records``: the readable records of broken batches, as JSON Lines."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 
 from kseg.changes.driver.reporter import Messages
 from kseg.errors import RequestError
 from kseg.formats.rows import BytesLike, Rows, Scratch
 from kseg.output.jsonl import JsonLinesPrinter
-from kseg.output.printer import Style
+from kseg.output.printer import Spans, Style
 from kseg.output.sink import STANDARD_OUTPUT, Sink, open_sink
 from kseg.segment.batches import Batch
-from kseg.segment.selection import RowSpan
 
 
 class UnprovenRecords(JsonLinesPrinter):
@@ -28,10 +27,10 @@ class UnprovenRecords(JsonLinesPrinter):
     def count(self) -> int:
         return self._lines.count
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         self.unproven(batch, spans)
 
-    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
+    def _print_rows(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
         # A damaged batch may have the control flag set by mistake.
         self._render_rows(batch, rows, first, stop)
 

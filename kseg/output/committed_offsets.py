@@ -7,22 +7,20 @@ one.
 import os
 from collections.abc import Callable, Iterator
 from operator import attrgetter
+from typing import Any
 
 from kseg.decoders.committed_offsets import CommittedOffset, CommittedOffsets
 from kseg.errors import KsegError
-from kseg.formats.json_values import encode
-from kseg.formats.rows import Rows, Scratch
+from kseg.formats.rows import Scratch
 from kseg.logdir.coordinators import Partitions
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Style
+from kseg.output.printer import Printer, Spans, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import plural, shown_time
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.selection import RowSpan
 from kseg.segment.times import show_span
 
 COLUMNS = (
@@ -43,9 +41,7 @@ MIN_METADATA_WIDTH = 12
 Key = tuple[str, str, int]
 
 
-def lag_of(offset: int, start: int, end: int) -> int:
-    """Returns the number of offsets of a log, from its start to its end, that a group has not read."""
-    return max(0, end - max(offset, start))
+Row = dict[str, Any]
 
 
 class CommittedOffsetsPrinter(Printer):
@@ -81,7 +77,6 @@ class CommittedOffsetsPrinter(Printer):
         self._found: dict[Key, CommittedOffset] = {}
         self._pending = self._undecodable = self._wrong_batches = 0
         self._damaged_ranges = self._damaged_bytes = 0
-        self.files = 0
 
     def add_directory(self, directory: str) -> None:
         """Adds a log directory whose partitions are used for log ends."""
@@ -103,11 +98,7 @@ class CommittedOffsetsPrinter(Printer):
         if file.topic is not None:
             self.add_directory(os.path.dirname(place))
 
-    def run(self, reader: SegmentReader, run: Run) -> None:
-        for i in range(run.count):
-            self.batch(reader.batch(run, i, keep=False))
-
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         if not batch.is_valid:
             self._wrong_batches += 1  # its contents cannot be trusted
             self.errors += 1
@@ -129,14 +120,15 @@ class CommittedOffsetsPrinter(Printer):
         """Writes the list."""
         self._end_partition()
         found = sorted(self._found.values(), key=attrgetter("group", "topic", "partition"))
+        rows = [self._row(offset) for offset in found]
         if self._as_json:
-            for offset in found:
-                self.sink.write(self._json_line(offset))
+            for row in rows:
+                self.sink.put_row(row)
             for line in self._doubts():
                 self._warn(line)
         else:
-            for line in [*self._table(found), *self._footer(found)]:
-                self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            for line in [*self._table(rows), *self._footer(rows)]:
+                self.sink.put(line)
         self.sink.flush()
 
     def _end_partition(self) -> None:
@@ -165,18 +157,15 @@ class CommittedOffsetsPrinter(Printer):
             self._warn(f"{error}; the log end is not known")
             return None
 
-    def _is_outside(self, found: CommittedOffset) -> bool:
-        extent = self._extent(found)
-        return extent is not None and found.offset is not None and not extent[0] <= found.offset <= extent[1]
-
     def _age(self, found: CommittedOffset) -> int | None:
         now = self._newest if self._now is None else self._now
         return None if found.commit_timestamp is None or found.commit_timestamp < 0 else now - found.commit_timestamp
 
-    def _json_line(self, found: CommittedOffset) -> bytes:
+    def _row(self, found: CommittedOffset) -> Row:
         extent = self._extent(found)
         start, end = extent or (None, None)
-        shown = {
+        is_known = extent is not None and found.offset is not None
+        row: Row = {
             "type": "committedOffset",
             "group": found.group,
             "topic": found.topic,
@@ -190,40 +179,18 @@ class CommittedOffsetsPrinter(Printer):
             "recordOffset": found.record_offset,
             "logStartOffset": start,
             "logEndOffset": end,
-            "lag": None if extent is None or found.offset is None else lag_of(found.offset, *extent),
+            "lag": max(0, (end or 0) - max(found.offset or 0, start or 0)) if is_known else None,
             "ageMs": self._age(found),
         }
-        if found.error is not None:
-            shown["error"] = found.error
-        return encode(shown) + b"\n"
+        return row if found.error is None else row | {"error": found.error}
 
-    def _cells(self, found: CommittedOffset) -> dict[str, str]:
-        shown = {
-            "GROUP": on_one_line(found.group),
-            "TOPIC": on_one_line(found.topic),
-            "PARTITION": str(found.partition),
-        }
-        if found.offset is None:
-            return shown | {"OFFSET": "?", "METADATA": on_one_line(found.error or "")}
-        shown |= {"OFFSET": str(found.offset), "METADATA": on_one_line(found.metadata or "")}
-        extent, age = self._extent(found), self._age(found)
-        if extent is not None:
-            shown |= {"LOG END": str(extent[1]), "LAG": str(lag_of(found.offset, *extent))}
-        if age is not None and found.commit_timestamp is not None:
-            shown |= {"COMMITTED": shown_time(found.commit_timestamp), "AGE": show_span(age) if age >= 0 else "-"}
-        if found.expire_timestamp is not None:
-            shown["EXPIRES"] = shown_time(found.expire_timestamp)
-        if found.leader_epoch is not None:
-            shown["EPOCH"] = str(found.leader_epoch)
-        return shown
-
-    def _table(self, found: list[CommittedOffset]) -> Iterator[str]:
+    def _table(self, found: list[Row]) -> Iterator[str]:
         if not found:
             return
         widths = {column.title: len(column.title) for column in COLUMNS}
         used = set()
-        for offset in found:
-            for title, text in self._cells(offset).items():
+        for row in found:
+            for title, text in _cells(row).items():
                 widths[title] = max(widths[title], display_width(text))
                 used |= {title} if text else set()
         used |= {"LAG"}
@@ -232,21 +199,21 @@ class CommittedOffsetsPrinter(Printer):
         columns = Columns([column for column in COLUMNS if column.title in used], widths, self._width)
         width = max(columns.width_of("METADATA", self._width), widths["METADATA"])
         yield columns.heading(self._paint)
-        for offset in found:
-            shown = self._cells(offset)
+        for row in found:
+            shown = _cells(row)
             shown["METADATA"] = clipped(shown["METADATA"], width)
-            is_odd = offset.offset is None or self._is_outside(offset)
+            is_odd = row["offset"] is None or _is_outside(row)
             yield columns.line(shown, self._paint, "red" if is_odd else None)
 
-    def _footer(self, found: list[CommittedOffset]) -> Iterator[str]:
-        groups = len({offset.group for offset in found})
-        partitions = len({(offset.topic, offset.partition) for offset in found})
+    def _footer(self, found: list[Row]) -> Iterator[str]:
+        groups = len({row["group"] for row in found})
+        partitions = len({(row["topic"], row["partition"]) for row in found})
         offsets = plural(len(found), "committed offset", "committed offsets", ",")
         of_groups, of_partitions = (
             plural(groups, "group", "groups", ","), plural(partitions, "partition", "partitions", ",")
         )  # fmt: skip
         yield self._paint(f"{offsets}: {of_groups}, {of_partitions}", bold=True)
-        if outside := sum(map(self._is_outside, found)):
+        if outside := sum(map(_is_outside, found)):
             yield self._paint(f"outside of the log: {outside:,}", "red")
         if self._pending:
             yield f"in open transactions, not counted: {self._pending:,}"
@@ -262,3 +229,26 @@ class CommittedOffsetsPrinter(Printer):
             )
         if self._undecodable:
             yield f"commits that could not be decoded: {self._undecodable:,}"
+
+
+def _is_outside(row: Row) -> bool:
+    return row["lag"] is not None and not row["logStartOffset"] <= row["offset"] <= row["logEndOffset"]
+
+
+def _cells(row: Row) -> dict[str, str]:
+    """Returns the texts of a row by column."""
+    shown = {
+        "GROUP": on_one_line(row["group"]), "TOPIC": on_one_line(row["topic"]), "PARTITION": str(row["partition"]),
+    }  # fmt: skip
+    if row["offset"] is None:
+        return shown | {"OFFSET": "?", "METADATA": on_one_line(row.get("error") or "")}
+    shown |= {"OFFSET": str(row["offset"]), "METADATA": on_one_line(row["metadata"] or "")}
+    if row["lag"] is not None:
+        shown |= {"LOG END": str(row["logEndOffset"]), "LAG": str(row["lag"])}
+    if (age := row["ageMs"]) is not None:
+        shown |= {"COMMITTED": shown_time(row["commitTimestamp"]), "AGE": show_span(age) if age >= 0 else "-"}
+    if row["expireTimestamp"] is not None:
+        shown["EXPIRES"] = shown_time(row["expireTimestamp"])
+    if row["leaderEpoch"] is not None:
+        shown["EPOCH"] = str(row["leaderEpoch"])
+    return shown

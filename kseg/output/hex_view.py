@@ -18,7 +18,7 @@ from kseg.formats.compression import KAFKA_0_7, codec_name, decompress
 from kseg.formats.control import control_text, parse_control
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header
-from kseg.formats.rows import BytesFrom, BytesLike, Rows, Scratch, Sliceable, UndecodableError
+from kseg.formats.rows import BytesFrom, BytesLike, Scratch, Sliceable, UndecodableError
 from kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,
@@ -31,7 +31,7 @@ from kseg.kernel.layout.headers import (
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.limits import MAX_NESTING, WINDOW_BYTES
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Style
+from kseg.output.printer import Printer, Spans, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shown_time
@@ -39,7 +39,6 @@ from kseg.segment.batches import Batch, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.selection import RowSpan
 
 FIELD_BYTES = 8
 ROW_BYTES = 16
@@ -235,7 +234,7 @@ class HexPrinter(Printer):
     ) -> None:
         super().__init__(sink, Style(), scratch)
         first, last = positions or (0, None)
-        self._lines = HexLines(self._write, paint or Paint(), width, first, last, is_limited=positions is not None)
+        self._lines = HexLines(sink.put, paint or Paint(), width, first, last, is_limited=positions is not None)
         self._unpacked = unpacked
         self._buffer: Any = b""
         self._is_07 = False
@@ -247,17 +246,13 @@ class HexPrinter(Printer):
         """Selects the reader of the following items."""
         self._buffer, self._is_07 = reader.buffer, reader.is_07
 
-    def finish(self) -> None:
-        self.sink.flush()
-
     def run(self, reader: SegmentReader, run: Run) -> None:
         self.attend(reader)
         if not self._lines.shows(run.position, run.end):
             return
-        for i in range(run.count):
-            self.batch(reader.batch(run, i, keep=False))
+        super().run(reader, run)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         """Prints the whole batch; ``spans`` is ignored."""
         if not self._lines.shows(batch.position, batch.end):
             return
@@ -389,9 +384,6 @@ class HexPrinter(Printer):
             self._entry(lines, payload[at : at + size], at, size, is_07, budget, depth + 1)
             at += size
         lines.note(f"end of the {len(payload)} bytes", "green")
-
-    def _write(self, line: str) -> None:
-        self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def _slices(data: BytesLike) -> Callable[[int, int], Any]:

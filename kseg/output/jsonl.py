@@ -4,29 +4,25 @@ Bytes are a string if they are UTF-8, otherwise ``{"base64": …}``; null is nul
 fields that exist but are unset are null.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from kseg.formats.json_values import bytes_value, encode, name_value, unset
 from kseg.formats.rows import Rows, UndecodableError
-from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.render.lines import CONTENTS, DEEP
-from kseg.output.printer import Printer, all_rows
+from kseg.output.printer import Record07, RenderingPrinter, Spans, all_rows
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
-from kseg.segment.selection import RowSpan
+from kseg.segment.items import Damage, Problem, Record
 
 
-class JsonLinesPrinter(Printer):
+class JsonLinesPrinter(RenderingPrinter):
     """Prints a dump as JSON Lines."""
 
     _line_end = b"}\n"
 
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
-        self._file = file
         self._name, self._topic = name_value(file.path), name_value(file.topic)
         name = encode(self._name)
         place = b',"topic":' + encode(self._topic) + b',"partition":' + encode(file.partition)
@@ -43,7 +39,7 @@ class JsonLinesPrinter(Printer):
         flags = DEEP * (self.style.deep or self._program is not None) | CONTENTS * self.style.contents
         self._renderer.show(flags, texts, self._program)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._put(encode(self._batch_object(batch, problems)) + b"\n")
@@ -54,20 +50,21 @@ class JsonLinesPrinter(Printer):
             return
         self._print_records(batch, spans or all_rows)
 
-    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
         self._use(self._unproven_texts)
         self._print_records(batch, spans or all_rows, is_proven=False)
         self._use(self._texts)
 
-    def _print_records(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]], is_proven: bool = True) -> None:
+    def _print_records(self, batch: Batch, spans: Spans, is_proven: bool = True) -> None:
         # The batch line reports an error: `problems` comes from decoding the same records.
         with suppress(UndecodableError):
             if isinstance(batch, Message07):
-                self._records_07(batch, spans, is_proven)
+                for found in self._records_07(batch, spans):
+                    self._put(encode(self._object_07(batch, found, is_proven)) + b"\n")
                 return
             for rows in batch.rows_before_fault():
                 for first, stop in spans(rows):
-                    self._records(batch, rows, first, stop)
+                    self._print_rows(batch, rows, first, stop)
 
     def _batch_object(self, batch: Batch, problems: list[Problem]) -> dict[str, Any]:
         found: dict[str, Any] = {
@@ -115,22 +112,15 @@ class JsonLinesPrinter(Printer):
             "problems": [problem.code for problem in problems],
         }
 
-    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
-        if not batch.is_control and (self.style.decoder is None or self._program is not None):
-            self._render_rows(batch, rows, first, stop, self._program is not None)
-            return
-        renderer = self._renderer
-        flags = renderer.flags
+    def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
+        flags = self._renderer.flags
         if not batch.is_control:
-            renderer.flags &= ~CONTENTS
-        for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
-            if first <= i < stop:
-                self._render_rows(batch, rows, i, i + 1)
-                if record.headers and not batch.is_control:
-                    self._add_header_values(record)
-                self._unwrite(2)
-                self._put(self._rest_of_record(batch.is_control, record) + b"}\n")
-        renderer.flags = flags
+            self._renderer.flags &= ~CONTENTS
+        self._render_rows(batch, rows, i, i + 1)
+        self._renderer.flags = flags
+        if record.headers and not batch.is_control:
+            self._add_header_values(record)
+        self._unwrite(len(self._line_end))
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:
@@ -149,35 +139,15 @@ class JsonLinesPrinter(Printer):
         shown = [{"key": bytes_value(header.key), "value": bytes_value(header.value)} for header in record.headers]
         self._put(b',"headers":' + encode(shown) + b"}\n")
 
-    def _unwrite(self, count: int) -> None:
-        """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
-        self._renderer.written -= count
-
-    def _records_07(self, batch: Message07, spans: Callable[[Rows], list[RowSpan]], is_proven: bool) -> None:
-        held: dict[str, Any] | None = None
-        try:
-            for rows in batch.rows():
-                for first, stop in spans(rows):
-                    for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
-                        if held is not None:
-                            self._put(encode(held) + b"\n")
-                        held = self._record_07(batch, rows, at) | ({} if is_proven else {"proven": False})
-            if held is not None:
-                held["nextOffset"] = batch.next_offset
-        finally:
-            if held is not None:
-                self._put(encode(held) + b"\n")
-
-    def _record_07(self, batch: Message07, rows: Rows, at: int) -> dict[str, Any]:
-        value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
-        found = {
+    def _object_07(self, batch: Message07, found: Record07, is_proven: bool) -> dict[str, Any]:
+        row = {
             "type": "record", "file": self._name, "position": batch.position, "topic": self._topic,
-            "partition": self._file.partition, "offset": rows.rows[at + ROW_OFFSET], "nextOffset": batch.base_offset,
-            "valueSize": size, "isValid": bool(rows.rows[at + ROW_CHECK] >> CHECK_VALID_SHIFT & 1),
+            "partition": self._file.partition, "offset": found.offset, "nextOffset": found.next_offset,
+            "valueSize": found.size, "isValid": found.is_valid,
         }  # fmt: skip
-        if self.style.contents:
-            found["value"] = bytes_value(bytes(rows.payload[value : value + size]))
-        return found
+        if found.value is not None:
+            row["value"] = bytes_value(found.value)
+        return row if is_proven else row | {"proven": False}
 
     def damage(self, damage: Damage) -> None:
         self.errors += 1

@@ -7,7 +7,7 @@ Kafka 0.7, which that tool cannot read, have similar lines.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from kseg.formats import java_text
@@ -15,25 +15,22 @@ from kseg.formats.message_set import COMPRESSED_TWICE, MIN_SIZE
 from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.suffixes import CHECKPOINT
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
-from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.messages import AS_DUMPED, SIZES_ONLY
 from kseg.kernel.records.plain import DONE
 from kseg.kernel.render.lines import CONTENTS, DEEP, ESCAPE, LINE_ONLY, SKIP_METADATA
 from kseg.kernel.scan.plausibility import SHORT_TAIL_BYTES
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, all_rows, frame_row
+from kseg.output.printer import Record07, RenderingPrinter, Spans, all_rows, frame_row
 from kseg.segment.batches import Batch, Message, Message07
 from kseg.segment.files import SegmentFile
-from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
-from kseg.segment.selection import RowSpan
+from kseg.segment.items import Damage, Record
 
 
-class KafkaTextPrinter(Printer):
+class KafkaTextPrinter(RenderingPrinter):
     """Prints a dump as text."""
 
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
-        self._file = file
         style = self.style
         flags = (
             DEEP * (style.deep or self._program is not None)
@@ -54,7 +51,7 @@ class KafkaTextPrinter(Printer):
         elif file.base_offset is not None:
             self._put(b"Log starting offset: %d\n" % file.base_offset)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         self.errors += not batch.is_valid
         if isinstance(batch, Message07):
             self._batch_07(batch, spans or all_rows)
@@ -71,7 +68,7 @@ class KafkaTextPrinter(Printer):
                     self._put_damage(COMPRESSED_TWICE, batch.position, batch.size)
                 self.errors += rows.misfits > 0
                 for first, stop in (spans or all_rows)(rows):
-                    self._records(batch, rows, first, stop)
+                    self._print_rows(batch, rows, first, stop)
         except UndecodableError as error:
             self.errors += 1
             self._put_damage(error.problem, batch.position, batch.size)
@@ -92,23 +89,13 @@ class KafkaTextPrinter(Printer):
             self._flush()
         renderer.flags = flags
 
-    def _records(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
-        if not batch.is_control and (self.style.decoder is None or self._program is not None):
-            self._render_rows(batch, rows, first, stop, self._program is not None)
-            return
-        for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
-            if first <= i < stop:
-                self._metadata(batch, rows, i)
-                self._put(self._rest_of_record(batch.is_control, record) + b"\n")
-
-    def _metadata(self, batch: Batch, rows: Rows, i: int) -> None:
-        """Writes the line of row i up to the start of its contents."""
+    def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
         if not self.style.skip_metadata:
             flags = self._renderer.flags
             self._renderer.flags &= ~CONTENTS
             self._render_rows(batch, rows, i, i + 1)
             self._renderer.flags = flags
-            self._renderer.written -= 1  # removes the line end
+            self._unwrite(len(self._line_end))
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
         if is_control:
@@ -128,13 +115,13 @@ class KafkaTextPrinter(Printer):
         self.errors += 1
         self._put_damage(damage.code, damage.position, damage.length)
 
-    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
         with suppress(UndecodableError):
             for rows in batch.rows_before_fault():
                 for first, stop in (spans or all_rows)(rows):
                     for i in range(first, stop):
                         self._put(b"| proven: false ")
-                        self._records(batch, rows, i, i + 1)
+                        self._print_rows(batch, rows, i, i + 1)
 
     def _put_damage(self, code: str, position: int, length: int) -> None:
         """Writes the line for damage, or for records that cannot be decoded."""
@@ -148,7 +135,7 @@ class KafkaTextPrinter(Printer):
         name = name_bytes(self._file.name, self.style.escape)
         self._put(b"Found %d invalid bytes at the end of %s\n" % (damage.length, name))
 
-    def _batch_07(self, batch: Message07, spans: Callable[[Rows], list[RowSpan]]) -> None:
+    def _batch_07(self, batch: Message07, spans: Spans) -> None:
         header = batch.header
         self._put(
             b"offset: %d position: %d size: %d magic: %d compresscodec: %s crc: %d isvalid: %s\n"
@@ -164,43 +151,24 @@ class KafkaTextPrinter(Printer):
         )
         if not self.style.deep:
             return
-        held: tuple[bytes, bytes] | None = None
         try:
-            for rows in batch.rows():
-                for first, stop in spans(rows):
-                    for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
-                        if held is not None:
-                            self._put_record_07(held, batch.base_offset)
-                        held = self._record_07(rows, at)
-            if held is not None:
-                self._put_record_07(held, batch.next_offset)
+            for found in self._records_07(batch, spans):
+                self._put_record_07(found)
         except UndecodableError as error:
-            if held is not None:
-                self._put_record_07(held, batch.base_offset)
             self.errors += 1
             self._put_damage(error.problem, batch.position, batch.size)
 
-    def _put_record_07(self, held: tuple[bytes, bytes], next_offset: int) -> None:
-        if self.style.skip_metadata:
-            self._put(b"|" + held[1] + b"\n" if held[1] else b"\n")
-        else:
-            self._put(b"%s%d%s\n" % (held[0], next_offset, held[1]))
-
-    def _record_07(self, rows: Rows, at: int) -> tuple[bytes, bytes]:
-        """Returns the line of a message before and after its next offset, which depends on whether another message
-        follows.
-        """
-        value, size = rows.rows[at + ROW_VALUE], rows.rows[at + ROW_VALUE_SIZE]
-        check = rows.rows[at + ROW_CHECK]
+    def _put_record_07(self, found: Record07) -> None:
         content = b""
-        if self.style.contents:
-            shown = java_text.decode(bytes(rows.payload[value : value + size]))
+        if found.value is not None:
+            shown = java_text.decode(found.value)
             content = b" payload: " + (printable(shown) if self.style.escape else shown.encode())
         if self.style.skip_metadata:
-            return b"", content
-        is_valid = b"true" if check >> CHECK_VALID_SHIFT & 1 else b"false"
-        crc = b" valueSize: %d isValid: %s crc: %d" % (size, is_valid, check & 0xFFFFFFFF)
-        return b"| offset: %d nextOffset: " % rows.rows[at + ROW_OFFSET], crc + content
+            self._put(b"|" + content + b"\n" if content else b"\n")
+            return
+        is_valid = b"true" if found.is_valid else b"false"
+        head = b"| offset: %d nextOffset: %d valueSize: %d isValid: %s crc: %d"
+        self._put(head % (found.offset, found.next_offset, found.size, is_valid, found.crc) + content + b"\n")
 
 
 def ends_silently(damage: Damage, head: bytes) -> bool:

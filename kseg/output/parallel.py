@@ -9,14 +9,13 @@ from collections.abc import Callable
 from threading import Lock, Semaphore, Thread
 from typing import TYPE_CHECKING, Any
 
-from kseg.formats.rows import BytesLike, Rows
-from kseg.output.printer import Printer
+from kseg.formats.rows import BytesLike
+from kseg.output.printer import Printer, Spans
 from kseg.output.sink import Sink
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.selection import RowSpan
 
 if TYPE_CHECKING:
     from queue import SimpleQueue
@@ -62,6 +61,8 @@ class TurnSink(Sink):
 class ParallelPrinter:
     """Prints the same output as a single printer. Call `abandon` before the input is closed."""
 
+    files = 0
+
     def __init__(self, sink: Sink, make: Callable[[Sink], Printer], jobs: int) -> None:
         self._sink = sink
         self._make = make
@@ -102,7 +103,7 @@ class ParallelPrinter:
     def damage(self, damage: Damage) -> None:
         self._submit(lambda printer: printer.damage(damage), 0)
 
-    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
         def task(printer: Printer) -> None:
             batch.scratch = printer.scratch  # that of the reader is for one thread
             printer.unproven(batch, spans)

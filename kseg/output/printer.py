@@ -1,18 +1,33 @@
-"""The base of the dump printers. Runs of frames are rendered in the kernel; other batches are rendered one by one."""
+"""The bases of the dump printers.
 
-from collections.abc import Callable
+For text and JSON Lines, runs of frames are rendered in the kernel; other batches are rendered one by one.
+"""
+
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from kseg.formats.codec_libraries import expansion_buffer
-from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, int64s
+from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
+from kseg.kernel.layout.rows import (
+    CHECK_VALID_SHIFT,
+    FRAME_MAGIC,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    HEADER_WIDTH,
+    ROW_CHECK,
+    ROW_OFFSET,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    ROW_WIDTH,
+)
 from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
 from kseg.output.sink import Sink
-from kseg.segment.batches import Batch
+from kseg.segment.batches import Batch, Message07
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Record, records_of
 from kseg.segment.reader import Run, SegmentReader
@@ -42,6 +57,10 @@ class Style(NamedTuple):
         return self if found is None else self._replace(deep=True, contents=True, decoder=found)
 
 
+Spans = Callable[[Rows], list[RowSpan]]
+"""Selects rows (first, stop) of a batch."""
+
+
 class Frames(NamedTuple):
     """Frames as rows of ``buffer``, and the same frames decompressed: ``expanded_frames`` as rows of ``expanded``."""
 
@@ -54,27 +73,18 @@ class Frames(NamedTuple):
 class Printer:
     """Base of the forms: `begin` a file, then `run`, `batch` and `damage` in the order of its items, then `finish`.
 
-    ``errors`` counts damage and invalid batches.
+    ``errors`` counts damage and invalid batches, ``files`` those that were begun, in forms that need it.
     """
-
-    _line_end = b"\n"
 
     def __init__(self, sink: Sink, style: Style, scratch: Scratch) -> None:
         self.sink = sink
         self.style = self._style = style
         self.scratch = scratch
-        self.errors = 0
-        self._out = bytearray(OUTPUT_BYTES)
-        self._renderer = Renderer()
-        self._program: Any = None
-        self._expansion = expansion_buffer(scratch.max_batch_bytes)
-        self._expanded_frames = int64s(FRAMES_EXPANDED * FRAME_WIDTH)
+        self.errors = self.files = 0
 
     def enter(self, file: SegmentFile) -> None:
         """Selects the file of the following items. Another printer may have printed its start."""
         self.style = self._style.of(file)
-        # The decoder program of the kernel; None if it has none, or for terminals, which need escaping.
-        self._program = None if self.style.escape else getattr(self.style.decoder, "program", None)
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
@@ -82,14 +92,19 @@ class Printer:
     def attend(self, reader: SegmentReader) -> None:
         """Selects the reader of the following items; they belong to the file begun last."""
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def run(self, reader: SegmentReader, run: Run) -> None:
+        """Prints a run of frames."""
+        for i in range(run.count):
+            self.batch(reader.batch(run, i, keep=False))
+
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         """Prints one batch. ``spans`` selects the rows (first, stop) of the records to print, None: all."""
         raise NotImplementedError
 
     def damage(self, damage: Damage) -> None:
         raise NotImplementedError
 
-    def unproven(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def unproven(self, batch: Batch, spans: Spans | None = None) -> None:
         """Prints the readable records of a broken batch, whose damage was printed before."""
 
     def trailing(self, damage: Damage, is_reported: bool = True) -> None:
@@ -100,13 +115,47 @@ class Printer:
 
     def finish(self) -> None:
         """Ends a file."""
-        self._flush()
+        self.sink.flush()
 
     def abandon(self) -> None:
         """Called after an error between `begin` and `finish`."""
 
     def close(self) -> None:
         """Ends the dump."""
+
+
+class Record07(NamedTuple):
+    """A message of Kafka 0.7 inside a batch; ``value`` is None if contents are not printed."""
+
+    offset: int
+    next_offset: int
+    size: int
+    is_valid: bool
+    crc: int
+    value: bytes | None
+
+
+class RenderingPrinter(Printer):
+    """Base of text and JSON Lines, whose lines the kernel renders."""
+
+    _line_end = b"\n"
+
+    def __init__(self, sink: Sink, style: Style, scratch: Scratch) -> None:
+        super().__init__(sink, style, scratch)
+        self._out = bytearray(OUTPUT_BYTES)
+        self._renderer = Renderer()
+        self._program: Any = None
+        self._expansion = expansion_buffer(scratch.max_batch_bytes)
+        self._expanded_frames = int64s(FRAMES_EXPANDED * FRAME_WIDTH)
+
+    def enter(self, file: SegmentFile) -> None:
+        super().enter(file)
+        self._file = file
+        # The decoder program of the kernel; None if it has none, or for terminals, which need escaping.
+        self._program = None if self.style.escape else getattr(self.style.decoder, "program", None)
+
+    def finish(self) -> None:
+        self._flush()
 
     def run(self, reader: SegmentReader, run: Run) -> None:
         """Prints a run of frames. The kernel prints plain and decompressed ones, `batch` those that it skips."""
@@ -223,6 +272,52 @@ class Printer:
             self._renderer.written = 0
             if len(self._out) > LARGEST_BUFFER_BYTES:
                 self._out = bytearray(OUTPUT_BYTES)
+
+    def _print_rows(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
+        """Prints rows of a batch: control records and those that only the decoder can show one by one."""
+        if not batch.is_control and (self.style.decoder is None or self._program is not None):
+            self._render_rows(batch, rows, first, stop, self._program is not None)
+            return
+        for i, record in enumerate(records_of(rows, TIMESTAMP_TYPES.index(batch.timestamp_type))):
+            if first <= i < stop:
+                self._begin_record(batch, rows, i, record)
+                self._put(self._rest_of_record(batch.is_control, record) + self._line_end)
+
+    def _begin_record(self, batch: Batch, rows: Rows, i: int, record: Record) -> None:
+        """Writes the line of row i up to `_rest_of_record`."""
+        raise NotImplementedError
+
+    def _unwrite(self, count: int) -> None:
+        """Removes the last bytes of the output. They are still in the buffer: a line is never flushed at its end."""
+        self._renderer.written -= count
+
+    def _records_07(self, batch: Message07, spans: Spans) -> Iterator[Record07]:
+        """Yields the messages inside a message of Kafka 0.7. All but the last have its own offset as next offset.
+
+        Raises UndecodableError behind the readable ones.
+        """
+        held: Record07 | None = None
+        fault: UndecodableError | None = None
+        try:
+            for rows in batch.rows():
+                for first, stop in spans(rows):
+                    for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
+                        if held is not None:
+                            yield held
+                        held = self._record_07(batch, rows, at)
+        except UndecodableError as error:
+            fault = error
+        if held is not None:
+            yield held if fault else held._replace(next_offset=batch.next_offset)
+        if fault is not None:
+            raise fault
+
+    def _record_07(self, batch: Message07, rows: Rows, at: int) -> Record07:
+        start, size, check = (rows.rows[at + column] for column in (ROW_VALUE, ROW_VALUE_SIZE, ROW_CHECK))
+        value = bytes(rows.payload[start : start + size]) if self.style.contents else None
+        is_valid = bool(check >> CHECK_VALID_SHIFT & 1)
+        offset = rows.rows[at + ROW_OFFSET]
+        return Record07(offset, batch.base_offset, size, is_valid, check & 0xFFFFFFFF, value)
 
 
 def all_rows(rows: Rows) -> list[RowSpan]:

@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 from kseg.errors import PathError, StoppedHalfwayError
 from kseg.formats.rows import BytesLike
@@ -64,6 +65,16 @@ class Sink:
         self._gathered += len(data)
         if self._gathered >= OUTPUT_BYTES or self.is_terminal:
             self.flush()
+
+    def put(self, line: str) -> None:
+        """Writes a line of text; names in it are as on disk."""
+        self.write(f"{line}\n".encode("utf-8", "surrogateescape"))
+
+    def put_row(self, row: dict[str, Any]) -> None:
+        """Writes an object as a line of JSON."""
+        from kseg.formats.json_values import encode  # with json, which a dump as text does without
+
+        self.write(encode(row) + b"\n")
 
     def write_view(self, view: BytesLike) -> None:
         """Writes a buffer that will be reused; no reference is kept."""

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.formats.compressing import Target
-from kseg.formats.json_values import bytes_value, encode, name_value
-from kseg.formats.rows import Rows, Scratch
+from kseg.formats.json_values import bytes_value, name_value
+from kseg.formats.rows import Scratch
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Style
+from kseg.output.printer import Printer, Spans, Style
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped, drawn
 from kseg.quantities import plural, shown_bytes, shown_time
@@ -17,7 +17,6 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.recompression import Recompression, Saving
-from kseg.segment.selection import RowSpan
 from kseg.segment.summary import Cardinality, Distribution, Form, LogSummary
 from kseg.segment.times import show_span
 
@@ -94,7 +93,7 @@ class SummaryPrinter(Printer):
                 self._recompress(reader.batch(run, i, keep=False))
         self._count_problems(problems)
 
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         """Counts the whole batch; ``spans`` is ignored."""
         problems = self._summary.problems.total()
         self._summary.bytes += batch.size
@@ -144,7 +143,7 @@ class SummaryPrinter(Printer):
         found = summary_object(self._summary, path, savings)
         found["cleaner"] = cleaner = self._backlog(path, self._obstacle()) if self._is_whole else None
         if self._as_json:
-            self.sink.write(encode(found) + b"\n")
+            self.sink.put_row(found)
         elif self._fleet is not None:
             self._fleet.add(found)
         elif self.sink.is_terminal:

@@ -5,7 +5,6 @@ values are truncated, and only the first rows are buffered.
 """
 
 import textwrap
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +12,13 @@ from kseg.formats.control import control_text, parse_control
 from kseg.formats.rows import Rows, Scratch, UndecodableError
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.output.notices import on_one_line
-from kseg.output.printer import Printer, Style, all_rows
+from kseg.output.printer import Printer, Spans, Style, all_rows
 from kseg.output.sink import Sink
 from kseg.output.terminal import Column, Columns, Paint, clipped, display_width
 from kseg.quantities import MINUTES, SECONDS, plural, shown_bytes, shown_time
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import TIMESTAMP_TYPES, Damage, Problem, Record, records_of
-from kseg.segment.reader import Run, SegmentReader
-from kseg.segment.selection import RowSpan
 from kseg.segment.times import show_span
 
 FIRST_ROWS = 200
@@ -101,18 +98,13 @@ class TablePrinter(Printer):
         self._columns: Columns | None = None
         self._rows: list[TableRow] = []
         self._totals = TableTotals()
-        self._files = 0
 
     def begin(self, file: SegmentFile) -> None:
         self.enter(file)
-        self._files += 1
+        self.files += 1
         self._add((None, self._paint(on_one_line(file.path), bold=True), None))
 
-    def run(self, reader: SegmentReader, run: Run) -> None:
-        for i in range(run.count):
-            self.batch(reader.batch(run, i, keep=False))
-
-    def batch(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None = None) -> None:
+    def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         problems = batch.check() if self.style.deep else batch.problems
         self.errors += bool(problems)
         self._count(batch, bool(problems))
@@ -136,13 +128,13 @@ class TablePrinter(Printer):
         """Ends a file. On a terminal its rows are flushed."""
         if self.sink.is_terminal:
             self._choose_widths()
-        self.sink.flush()
+        super().finish()
 
     def close(self) -> None:
         """Ends the table."""
         self._choose_widths()
         for line in self._footer():
-            self._put_line(line)
+            self.sink.put(line)
         self.sink.flush()
 
     def _count(self, batch: Batch, is_wrong: bool) -> None:
@@ -195,7 +187,7 @@ class TablePrinter(Printer):
             return shown_time(ms)
         return shown_time(ms, MINUTES if self._width < MIN_SECONDS_WIDTH else SECONDS)
 
-    def _records(self, batch: Batch, spans: Callable[[Rows], list[RowSpan]] | None) -> None:
+    def _records(self, batch: Batch, spans: Spans | None) -> None:
         kind = None if isinstance(batch, Message | Message07) else TIMESTAMP_TYPES.index(batch.timestamp_type)
         try:
             for rows in batch.rows_before_fault():
@@ -242,21 +234,21 @@ class TablePrinter(Printer):
                 for column in COLUMNS
             }
             self._columns = Columns(COLUMNS, widths, self._width - SLACK)
-            self._put_line(self._columns.heading(self._paint))
+            self.sink.put(self._columns.heading(self._paint))
         for row in rows:
             self._put_row(row)
 
     def _put_row(self, row: TableRow) -> None:
         found, line, color = row
         if found is not None and self._columns is not None:
-            self._put_line(self._columns.line(found, self._paint, color))
+            self.sink.put(self._columns.line(found, self._paint, color))
         else:
-            self._put_line(self._paint(line, color) if color else line)
+            self.sink.put(self._paint(line, color) if color else line)
 
     def _footer(self) -> list[str]:
         totals = self._totals
         records = f"{totals.records:,} records" if totals.has_all_counts else f"{totals.records:,} records or more"
-        files = f"{self._files} files, " if self._files > 1 else ""
+        files = f"{self.files} files, " if self.files > 1 else ""
         size = f"{shown_bytes(totals.bytes)} ({totals.bytes:,} bytes)"
         lines = [self._paint(f"{files}{totals.batches:,} batches, {records}, {size}", bold=True)]
         if totals.first_offset is not None:
@@ -271,9 +263,6 @@ class TablePrinter(Printer):
             damage = f"damage: {totals.damaged_ranges:,} ranges, {totals.damaged_bytes:,} bytes"
             lines.append(self._paint(f"{damage}; batches with problems: {totals.problems:,}", "red"))
         return lines
-
-    def _put_line(self, line: str) -> None:
-        self.sink.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
 
 def _count_of(batch: Batch, deep: bool) -> int | None:

@@ -298,7 +298,7 @@ def _text(found: Found, paint: Paint, width: int) -> list[str]:
 
 
 def _print_json(symptoms: list[Found], sink: Sink) -> None:
-    from kseg.formats.json_values import encode, name_value
+    from kseg.formats.json_values import name_value
 
     for found in symptoms:
         symptom = found.symptom
@@ -316,4 +316,4 @@ def _print_json(symptoms: list[Found], sink: Sink) -> None:
             ],
             "commands": [{"argv": argv, "purpose": purpose} for argv, purpose in commands_of(found)],
         }  # fmt: skip
-        sink.write(encode(row) + b"\n")
+        sink.put_row(row)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kseg.formats.rows import Scratch
+from kseg.output import sink
 from kseg.output.printer import Printer
 from kseg.segment.files import segment_file
 from kseg.segment.items import Damage
@@ -18,21 +19,17 @@ SEGMENTS = sorted(
 )
 
 
-class MemorySink:
-    """A sink in memory."""
+class MemorySink(sink.MemorySink):
+    """A sink in memory that may claim to be a terminal."""
 
     def __init__(self, is_terminal: bool = False) -> None:
+        super().__init__()
         self.is_terminal = is_terminal
-        self.written = bytearray()
 
-    def write(self, data: bytes) -> None:
-        self.written += data
-
-    def write_view(self, view: Any) -> None:
-        self.written += view
-
-    def flush(self) -> None:
-        """Does nothing: this sink has no buffer."""
+    @property
+    def written(self) -> bytearray:
+        self.flush()
+        return self.data
 
     @property
     def lines(self) -> list[str]:

@@ -136,7 +136,7 @@ def test_only_the_first_rows_are_buffered(monkeypatch: pytest.MonkeyPatch) -> No
     sink = MemorySink()
     printer = TablePrinter(sink, Style(), Scratch())
     held = []
-    monkeypatch.setattr(printer, "_put_line", lambda _line: held.append(len(printer._rows)))
+    monkeypatch.setattr(printer.sink, "put", lambda _line: held.append(len(printer._rows)))
     feed(printer, MIXED)
     assert len(held) > 100
     assert max(held) == 0

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, drawn
@@ -45,9 +45,9 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
     """Prints the changes, oldest first for each directory."""
     if form == "json":
         for change in found:
-            sink.write(encode(_row(change)) + b"\n")
-        summary = {"type": "summary", "changed": False, "keptBytes": sum(change.kept_bytes for change in found)}
-        sink.write(encode(summary) + b"\n")
+            sink.put_row(_row(change))
+        kept = sum(change.kept_bytes for change in found)
+        sink.put_row({"type": "summary", "changed": False, "keptBytes": kept})
         return
     paint = Paint(color, sink.is_terminal)
     for directory, changes in groupby(found, key=lambda change: change.directory):
@@ -97,7 +97,7 @@ def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: No
             "freedBytes": purged.freed_bytes,
             "dryRun": is_dry,
         }
-        sink.write(encode(row) + b"\n")
+        sink.put_row(row)
         return
     freed = f"{'would free' if is_dry else 'freed'} {shown_bytes(purged.freed_bytes)}"
     notices.warning(f"{purged.path}: {freed} (changes: {purged.changes})")

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import name_value
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.sink import Sink
 from kseg.output.terminal import Paint
@@ -37,7 +37,7 @@ class CompactionPrinter:
         self._rows.append(row)
         if self._as_json:
             for found in [*(segments if self._notices.is_verbose else []), row]:
-                self._sink.write(encode({**found, "directory": name_value(found["directory"])}) + b"\n")
+                self._sink.put_row({**found, "directory": name_value(found["directory"])})
             return
         for segment in segments:
             self._notices.detail(f"{row['directory']}: {_of_segment(segment)}")
@@ -135,12 +135,9 @@ class JsonRetention(RetentionPrinter):
 
     def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
         directory = partition["directory"]
-        self._put({**partition, "directory": name_value(directory)})
+        self._sink.put_row({**partition, "directory": name_value(directory)})
         for row in segments:
-            self._put({**row, "file": name_value(os.path.join(directory, row["file"]))})
-
-    def _put(self, row: dict[str, Any]) -> None:
-        self._sink.write(encode(row) + b"\n")
+            self._sink.put_row({**row, "file": name_value(os.path.join(directory, row["file"]))})
 
 
 class TextRetention(RetentionPrinter):
@@ -151,7 +148,7 @@ class TextRetention(RetentionPrinter):
         self._paint = Paint(color, sink.is_terminal)
 
     def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
-        self._put(on_one_line(partition["directory"]))
+        self._sink.put(on_one_line(partition["directory"]))
         for line in _retained(partition):
             self._wrapped(line, "  ", "    ")
         if partition["rolls"]:
@@ -162,16 +159,13 @@ class TextRetention(RetentionPrinter):
 
     def _segment(self, partition: dict[str, Any], row: dict[str, Any]) -> None:
         verdict, color = _verdict(row)
-        self._put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(verdict, color)}")
+        self._sink.put(f"  {row['file']}  {shown_bytes(row['size']):>10}  {self._paint(verdict, color)}")
         for line in _reasons(partition, row):
             self._wrapped(line, " " * 6, " " * 8)
 
     def _wrapped(self, text: str, first: str, later: str) -> None:
         for line in textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=later):
-            self._put(line)
-
-    def _put(self, line: str) -> None:
-        self._sink.write((line + "\n").encode("utf-8", "surrogateescape"))
+            self._sink.put(line)
 
 
 def _retained(row: dict[str, Any]) -> list[str]:

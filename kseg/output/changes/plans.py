@@ -14,9 +14,9 @@ from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.reporter import Recording
 from kseg.changes.manifest import Change
 from kseg.changes.plan import CREATE, DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, Plan, Step
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import name_value
 from kseg.output.fleet_table import MAX_SEPARATE_PARTITIONS
-from kseg.output.notices import Notices, on_one_line
+from kseg.output.notices import Notices, Presentation, on_one_line
 from kseg.output.progress import Progress, progress_over
 from kseg.output.sink import MemorySink, Sink
 from kseg.output.terminal import Paint, drawn
@@ -55,27 +55,41 @@ MAX_STEPS = 20
 _COLORS = {DELETE: "red", TRUNCATE: "red", REPLACE: "yellow", CREATE: "green", EXTEND: "green"}
 
 
+Row = dict[str, Any]
+
+
+class ChangeSummaryPrinter(Protocol):
+    """Prints the summary of each partition."""
+
+    def show(self, partition: Row, segments: Iterable[Row]) -> None:
+        """``segments``: one row for each segment of the partition."""
+
+    def total(self) -> None:
+        """Prints the sum of several partitions, after the totals of the plans."""
+
+
 class PlanPrinter:
-    """Base class: call `show` for each plan before it is applied, `done` or `failed` after it, and `finish` at the end.
+    """A `kseg.changes.driver.reporter.Reporter` that prints; `finish` ends it.
 
     ``is_dry``: no plan is applied, and `totals` covers all plans. Otherwise `totals` covers the applied plans and
     `undone` the others. ``keeps``: whether removed bytes are kept. ``is_summary``: steps are only counted.
+    ``summaries`` prints the summaries of partitions.
     """
 
     is_summary = False
+    summaries: ChangeSummaryPrinter | None = None
 
-    def __init__(self, sink: Sink, is_dry: bool, keeps: bool = True) -> None:
-        self.sink = sink
+    def __init__(self, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
+        self.sink, self.notices = sink, notices
+        self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
         self.totals, self.undone = PlanTotals(), PlanTotals()
-        self._is_dry, self._keeps = is_dry, keeps
+        self._is_dry, self._keeps, self._is_quiet = is_dry, keeps, is_quiet
         self._shown: dict[str, PlanTotals] = {}
 
     def begin(self, at_once: int, partitions: int) -> None:
-        """Sets how many plans are applied concurrently, and the number of partitions that may change."""
         self.totals, self.undone = PlanTotals(at_once), PlanTotals(at_once)
 
-    def show(self, plan: Plan, with_directory: str = "") -> None:
-        """``with_directory``: the directory of the next plan shown, if both are applied together."""
+    def plan(self, plan: Plan, with_directory: str = "") -> None:
         if not self.is_summary:
             self._put_facts(plan)
         if plan:
@@ -87,34 +101,48 @@ class PlanPrinter:
                 self._put_plan(plan)
             self.sink.flush()
 
-    def done(self, change: Change | None = None, directory: str = "") -> None:
-        """The plan of a directory, or all plans, were applied. ``change``: keeps the removed bytes, if any."""
+    def applied(self, change: Change | None = None, directory: str = "") -> None:
         for shown in self._taken(directory):
             self.totals.has_changed = True
             self.totals.append(shown)
         if change is not None and change.kept:
             self.totals.kept.append(change.kept)
 
-    def failed(self, directory: str = "") -> None:
-        """The plan of a directory, or all remaining plans, will not be applied."""
+    def not_applied(self, directory: str = "") -> None:
         for shown in self._taken(directory):
             self.undone.append(shown)
+
+    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
+        self.totals.peak_bytes = max(self.totals.peak_bytes, partition.get("peakBytes", 0))
+        if self.summaries is not None:
+            self.summaries.show(partition, segments)
+
+    def progress(self, paths: Sequence[str] | None = None) -> Progress:
+        progress = Progress(None, self._is_quiet)
+        if paths is not None:
+            progress = progress_over(paths, self._is_quiet, parts_of=lambda path: [path])
+        self.notices.before = progress.erase
+        return progress
 
     def _taken(self, directory: str) -> list[PlanTotals]:
         keys = [key for key in self._shown if not directory or key == directory]
         return [self._shown.pop(key) for key in keys]
 
-    def needs(self, peak_bytes: int) -> None:
-        """Increases the needed disk space to ``peak_bytes``, which a command has computed for a partition."""
-        self.totals.peak_bytes = max(self.totals.peak_bytes, peak_bytes)
-
-    def finish(self, notices: Notices, status: int = 0) -> None:
-        """``status``: the exit status, as far as it is known."""
-        self.failed()
+    def finish(self, status: int = 0) -> None:
+        """Prints the totals. ``status``: the exit status, as far as it is known."""
+        self.not_applied()
         self.sink.flush()
-        self._finish(notices, status)
+        self._finish(status)
 
-    def _finish(self, notices: Notices, status: int) -> None:
+    def conclude(self, outcome: Outcome) -> None:
+        """Prints the totals with what the run has found out."""
+        totals = self.totals
+        totals.damage_remains, totals.failed = outcome.damage_remains, outcome.failed
+        totals.has_changed |= outcome.has_changed
+        totals.left_alone = outcome.left_alone
+        self.finish(outcome.exit_status)
+
+    def _finish(self, status: int) -> None:
         raise NotImplementedError
 
     def _put_plan(self, plan: Plan) -> None:
@@ -132,10 +160,9 @@ class TextPlans(PlanPrinter):
     that are applied are not printed.
     """
 
-    def __init__(self, sink: Sink, color: str, is_dry: bool, keeps: bool = True, is_quiet: bool = False) -> None:
-        super().__init__(sink, is_dry, keeps)
-        self._paint = Paint(color, sink.is_terminal)
-        self._is_silent = is_quiet and not is_dry
+    def __init__(self, *args: Any, color: str = "auto", **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._paint = Paint(color, self.sink.is_terminal)
         self._lines: list[str] = []
         self._may_be_many = False
         self._waiting: list[tuple[str, list[str]]] | None = []
@@ -146,12 +173,12 @@ class TextPlans(PlanPrinter):
         self._may_be_many = partitions > MAX_SEPARATE_PARTITIONS
 
     def _put_plan(self, plan: Plan) -> None:
-        if self._is_silent:
+        if self._is_quiet and not self._is_dry:
             return
         counts = _counted(Counter(step.action for step in plan.steps)) or "no file changes"
         line = f"{on_one_line(plan.directory)}: {counts}, {_removed(plan)}"
         if self._waiting is None:
-            self._write([line])
+            self.sink.put(line)
             return
         self._put_text(plan)
         text, self._lines = self._lines, []
@@ -163,11 +190,11 @@ class TextPlans(PlanPrinter):
             self._write(line for line, _ in self._waiting)
             self._waiting = None
 
-    def finish(self, notices: Notices, status: int = 0) -> None:
+    def finish(self, status: int = 0) -> None:
         for _, text in self._waiting or ():
             self._write(text)
         self._waiting = []
-        super().finish(notices, status)
+        super().finish(status)
 
     def _put_text(self, plan: Plan) -> None:
         directory, needed = on_one_line(plan.directory), space_of(plan, keeps=self._keeps).peak + plan.staged_bytes
@@ -216,10 +243,10 @@ class TextPlans(PlanPrinter):
 
     def _write(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self.sink.write((line + "\n").encode("utf-8", "surrogateescape"))
+            self.sink.put(line)
 
-    def _finish(self, notices: Notices, status: int) -> None:
-        totals = self.totals
+    def _finish(self, status: int) -> None:
+        totals, notices = self.totals, self.notices
         if totals.left_alone:
             notices.warning(
                 f"not damaged, left as they are: {plural(len(totals.left_alone), 'partition', 'partitions')}"
@@ -227,7 +254,7 @@ class TextPlans(PlanPrinter):
             for directory in totals.left_alone:
                 notices.detail(f"{directory}: is not damaged and stays as it is")
         if not totals.directories:
-            self._finish_undone(notices, status)
+            self._finish_undone(status)
             return
         if self._is_dry:
             needed = f"; disk space needed: {shown_bytes(totals.peak_bytes)}" if totals.directories > 1 else ""
@@ -246,12 +273,12 @@ class TextPlans(PlanPrinter):
                 f"removed bytes are kept in {totals.kept[0]}{more} (kseg undo restores them, --purge deletes them)"
             )
 
-    def _finish_undone(self, notices: Notices, status: int) -> None:
+    def _finish_undone(self, status: int) -> None:
         """Nothing was applied. If something is incomplete or could not be planned, errors have reported it."""
         if self.undone.directories:
-            notices.warning(f"not done: {_totals_text(self.undone)}")
+            self.notices.warning(f"not done: {_totals_text(self.undone)}")
         elif status <= 1:
-            notices.warning("nothing to change")
+            self.notices.warning("nothing to change")
 
 
 class JsonPlans(PlanPrinter):
@@ -259,11 +286,11 @@ class JsonPlans(PlanPrinter):
 
     def _put_facts(self, plan: Plan) -> None:
         for row in plan.facts:
-            self._put(row)
+            self.sink.put_row(row)
 
     def _put_plan(self, plan: Plan) -> None:
         for step in plan.steps:
-            self._put(_step_row(plan, step))
+            self.sink.put_row(_step_row(plan, step))
         for taken in plan.from_replica:
             row = {
                 "type": "left" if taken.why else "taken",
@@ -272,12 +299,12 @@ class JsonPlans(PlanPrinter):
                 "lastOffset": taken.last_offset,
                 "from": name_value(taken.file),
             }
-            self._put(row | ({"reason": taken.why} if taken.why else {}))
+            self.sink.put_row(row | ({"reason": taken.why} if taken.why else {}))
 
-    def _finish(self, notices: Notices, status: int) -> None:
+    def _finish(self, status: int) -> None:
         totals = self.totals
         left_alone = totals.left_alone
-        self._put(
+        self.sink.put_row(
             {
                 "type": "summary",
                 "changed": totals.has_changed,
@@ -301,15 +328,14 @@ class JsonPlans(PlanPrinter):
         )
         self.sink.flush()
 
-    def _put(self, row: dict[str, Any]) -> None:
-        self.sink.write(encode(row) + b"\n")
-
 
 def plan_printer(
-    form: str, sink: Sink, color: str, is_dry: bool, keeps: bool = True, is_quiet: bool = False
+    presentation: Presentation, sink: Sink, notices: Notices, is_dry: bool, keeps: bool = True
 ) -> PlanPrinter:
     """Returns the printer for ``--format``."""
-    return JsonPlans(sink, is_dry, keeps) if form == "json" else TextPlans(sink, color, is_dry, keeps, is_quiet)
+    if presentation.is_json:
+        return JsonPlans(sink, notices, is_dry, keeps, presentation.quiet)
+    return TextPlans(sink, notices, is_dry, keeps, presentation.quiet, color=presentation.color)
 
 
 def _step_row(plan: Plan, step: Step) -> dict[str, Any]:
@@ -435,63 +461,6 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, COLUMNS, initial_indent="  ", subsequent_indent="  ")
 
 
-Row = dict[str, Any]
-
-
-class ChangeSummaryPrinter(Protocol):
-    """Prints the summary of each partition."""
-
-    def show(self, partition: Row, segments: Iterable[Row]) -> None:
-        """``segments``: one row for each segment of the partition."""
-
-    def total(self) -> None:
-        """Prints the sum of several partitions, after the totals of the plans."""
-
-
-class ChangeReporter:
-    """A `kseg.changes.driver.reporter.Reporter` that prints."""
-
-    def __init__(
-        self, printer: PlanPrinter, notices: Notices, quiet: bool = False, summaries: ChangeSummaryPrinter | None = None
-    ) -> None:
-        """``summaries``: prints the summaries of partitions, None for nothing."""
-        self.printer, self.notices, self.summaries = printer, notices, summaries
-        self.error, self.warning, self.detail = notices.error, notices.warning, notices.detail
-        self._quiet = quiet
-
-    def begin(self, at_once: int, partitions: int) -> None:
-        self.printer.begin(at_once, partitions)
-
-    def plan(self, plan: Plan, with_directory: str = "") -> None:
-        self.printer.show(plan, with_directory)
-
-    def applied(self, change: Change | None = None, directory: str = "") -> None:
-        self.printer.done(change, directory)
-
-    def not_applied(self, directory: str = "") -> None:
-        self.printer.failed(directory)
-
-    def summary(self, partition: Row, segments: Iterable[Row]) -> None:
-        self.printer.needs(partition.get("peakBytes", 0))
-        if self.summaries is not None:
-            self.summaries.show(partition, segments)
-
-    def finish(self, outcome: Outcome) -> None:
-        """Prints the totals."""
-        totals = self.printer.totals
-        totals.damage_remains, totals.failed = outcome.damage_remains, outcome.failed
-        totals.has_changed |= outcome.has_changed
-        totals.left_alone = outcome.left_alone
-        self.printer.finish(self.notices, outcome.exit_status)
-
-    def progress(self, paths: Sequence[str] | None = None) -> Progress:
-        progress = Progress(None, self._quiet)
-        if paths is not None:
-            progress = progress_over(paths, self._quiet, parts_of=lambda path: [path])
-        self.notices.before = progress.erase
-        return progress
-
-
 class _NoNotices(Notices):
     def _put(self, message: str, color: str, copied: str = "") -> None:
         """Leaves a message out."""
@@ -505,8 +474,8 @@ def recorded_json(
 ) -> str:
     """Returns the output of ``--format json`` for a recorded run; messages are left out."""
     sink, notices = MemorySink(), _NoNotices()
-    printer = plan_printer("json", sink, "never", outcome.is_dry, keeps)
-    reporter = ChangeReporter(printer, notices, True, None if summaries is None else summaries(sink, notices))
-    recording.replay(reporter)
-    reporter.finish(outcome)
+    printer = JsonPlans(sink, notices, outcome.is_dry, keeps, is_quiet=True)
+    printer.summaries = None if summaries is None else summaries(sink, notices)
+    recording.replay(printer)
+    printer.conclude(outcome)
     return sink.data.decode()

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import name_value
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural
@@ -95,7 +95,7 @@ class TextRebuilds(RebuildPrinter):
             text = f"{row.directory}: {made}: offsets {row.start} to {row.end - 1}"
             if not self._is_dry:
                 text += f", {plural(row.segments, 'segment', 'segments')}, {row.size} bytes"
-            self.sink.write(f"{on_one_line(text)}\n".encode())
+            self.sink.put(on_one_line(text))
         self.left_out(row.left_out, row.directory)
 
     def left_out(self, rows: Iterable[LeftOutRow], directory: str) -> None:
@@ -119,7 +119,7 @@ class JsonRebuilds(RebuildPrinter):
 
     def _put(self, row: RebuiltRow) -> None:
         if row.is_made:
-            self._write(
+            self.sink.put_row(
                 {
                     "type": "rebuilt",
                     "directory": name_value(row.directory),
@@ -136,7 +136,7 @@ class JsonRebuilds(RebuildPrinter):
 
     def left_out(self, rows: Iterable[LeftOutRow], directory: str) -> None:
         for left in rows:
-            self._write(
+            self.sink.put_row(
                 {
                     "type": "left",
                     "directory": name_value(directory),
@@ -154,7 +154,7 @@ class JsonRebuilds(RebuildPrinter):
             for first, last in row.holes
         ]
         size = sum(row.size for row in self.rows if not row.was_done)
-        self._write(
+        self.sink.put_row(
             {
                 "type": "summary",
                 "changed": not self._is_dry and any(row.is_made and not row.was_done for row in self.rows),
@@ -173,9 +173,6 @@ class JsonRebuilds(RebuildPrinter):
             }
         )
         self.sink.flush()
-
-    def _write(self, row: dict[str, Any]) -> None:
-        self.sink.write(encode(row) + b"\n")
 
 
 def rebuild_printer(form: str, sink: Sink, notices: Notices, facts: RebuildFacts, is_dry: bool) -> RebuildPrinter:

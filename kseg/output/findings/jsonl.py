@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import INFO
-from kseg.formats.json_values import encode, name_value
+from kseg.formats.json_values import name_value
 from kseg.output.findings.printer import FindingsPrinter
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
@@ -21,7 +21,7 @@ class JsonFindings(FindingsPrinter):
         self._sort = sort
 
     def show(self, finding: Finding) -> None:
-        self._put(
+        self.sink.put_row(
             {
                 "type": "finding",
                 "code": finding.code,
@@ -38,7 +38,7 @@ class JsonFindings(FindingsPrinter):
         )
 
     def compared(self, comparison: "Comparison") -> None:
-        self._put(
+        self.sink.put_row(
             {
                 "type": "comparison",
                 "file": name_value(comparison.path),
@@ -60,14 +60,14 @@ class JsonFindings(FindingsPrinter):
 
     def finish(self, report: Report, notices: Notices) -> None:
         for file, code, count in self.unshown(report):
-            self._put({"type": "omitted", "code": code, "file": name_value(file), "count": count})
+            self.sink.put_row({"type": "omitted", "code": code, "file": name_value(file), "count": count})
         totals = report.totals
         if totals.partitions:
             from kseg.output.fleet_table import sorted_rows
 
             for partition in sorted_rows(totals.partitions, self._sort or "name"):
-                self._put(partition)
-        self._put(
+                self.sink.put_row(partition)
+        self.sink.put_row(
             {
                 "type": "summary",
                 "files": totals.files,
@@ -84,9 +84,6 @@ class JsonFindings(FindingsPrinter):
             }
         )
         self.sink.flush()
-
-    def _put(self, row: dict[str, object]) -> None:
-        self.sink.write(encode(row) + b"\n")
 
 
 def _node(start: NodeStart) -> dict[str, object]:

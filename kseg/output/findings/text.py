@@ -260,12 +260,10 @@ def needs_of(kind: Kind) -> str:
 def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
     """Writes the entries of the codes, as text or, for form json, as one object per line."""
     if form == "json":
-        from kseg.formats.json_values import encode
-
         for code in codes:
             kind = KINDS[code]
             row = {"type": "explanation", "code": code, "severity": kind.severity, "sentence": kind.sentence}
-            sink.write(encode(row | {"means": kind.means, "repair": kind.repair or None, "needs": kind.needs}) + b"\n")
+            sink.put_row(row | {"means": kind.means, "repair": kind.repair or None, "needs": kind.needs})
         return
     paint = Paint(color, sink.is_terminal)
     for i, code in enumerate(codes):

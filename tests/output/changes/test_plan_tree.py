@@ -10,6 +10,7 @@ import pytest
 
 from kseg.changes.plan import Plan, ReplicaOffsets, Step
 from kseg.output.changes.plans import TextPlans
+from kseg.output.notices import Notices
 from output.feeding import MemorySink
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,7 +30,7 @@ def plan() -> Plan:
 
 def shown(is_terminal: bool, color: str = "auto") -> list[str]:
     sink: Any = MemorySink(is_terminal)
-    TextPlans(sink, color, is_dry=True).show(plan())
+    TextPlans(sink, Notices(), is_dry=True, color=color).plan(plan())
     lines: list[str] = sink.lines
     return lines
 

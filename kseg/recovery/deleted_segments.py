@@ -44,8 +44,7 @@ def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
         for item in SegmentSurvey(reader, level, buffers=buffers):
             if isinstance(item, HeaderRows):
                 if level >= FULL:
-                    states = item.rows[BATCH_STATE : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-                    span.is_intact &= all(state & CRC_RIGHT for state in states)
+                    span.is_intact &= all(state & CRC_RIGHT for state in item.column(BATCH_STATE))
                 span.next_offset = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
                 changes.add(item)
             elif not isinstance(item, BatchProblem):

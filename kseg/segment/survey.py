@@ -123,6 +123,10 @@ class HeaderRows:
     rows: memoryview
     count: int
 
+    def column(self, column: int) -> list[int]:
+        """Returns the values of a column."""
+        return self.rows[column : self.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+
 
 @dataclass(frozen=True, slots=True)
 class BatchProblem:

@@ -87,9 +87,7 @@ class ReplayedRead:
 
 def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
     """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
-    end = headers.count * BATCH_WIDTH
-    columns = (headers.rows[column:end:BATCH_WIDTH].tolist() for column in _COLUMNS)
-    for producer_id, attributes, first, count, magic in zip(*columns, strict=True):
+    for producer_id, attributes, first, count, magic in zip(*map(headers.column, _COLUMNS), strict=True):
         if producer_id >= 0 and magic >= MAGIC_V2:
             yield producer_id, attributes, first, count
 

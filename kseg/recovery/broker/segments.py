@@ -80,11 +80,11 @@ class IndexBuilder(SegmentIndexes):
 
     def _open_messages(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> None:
         """Finds the first offset of compressed v0 and v1 messages that will be indexed."""
-        rows, end = headers.rows, headers.count * BATCH_WIDTH
-        if min(rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()) >= 0:
+        rows = headers.rows
+        if min(headers.column(BATCH_FIRST_OFFSET)) >= 0:
             return
         last, interval = self._state.last_position, self._state.interval
-        for i, position in enumerate(rows[BATCH_POSITION:end:BATCH_WIDTH].tolist()):
+        for i, position in enumerate(headers.column(BATCH_POSITION)):
             if position - last <= interval:
                 continue
             last, at = position, i * BATCH_WIDTH
@@ -137,7 +137,7 @@ class AcceptedBatches:
 
     def __iter__(self) -> Iterator[HeaderRows]:
         for found in self._intact():
-            kept = self._known(found.rows, self._below_limit(found.rows, found.count))
+            kept = self._known(found)
             if kept:
                 yield HeaderRows(found.rows, kept)
             if kept < found.count:
@@ -171,19 +171,14 @@ class AcceptedBatches:
 
         return part
 
-    def _below_limit(self, rows: memoryview, count: int) -> int:
-        """Returns the number of batches before the first that is larger than an old broker's max.message.bytes."""
+    def _known(self, found: HeaderRows) -> int:
+        """Returns the number of batches before the first that an old broker takes for corrupt: larger than its
+        max.message.bytes, or of a magic that it does not know."""
         if self._max_size is None:
-            return count
-        sizes = rows[BATCH_SIZE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        return next((i for i, size in enumerate(sizes) if size - ENTRY_OVERHEAD > self._max_size), count)
-
-    def _known(self, rows: memoryview, count: int) -> int:
-        """Returns the number of batches before the first with a magic that the broker does not know."""
-        if self._max_magic > 1:
-            return count
-        magics = rows[BATCH_MAGIC : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        return next((i for i, magic in enumerate(magics) if magic > self._max_magic), count)
+            return found.count
+        each = enumerate(zip(found.column(BATCH_SIZE), found.column(BATCH_MAGIC), strict=True))
+        largest = self._max_size + ENTRY_OVERHEAD
+        return next((i for i, (size, magic) in each if size > largest or magic > self._max_magic), found.count)
 
     def _beyond_windows(self) -> HeaderRows | None:
         """Returns the batch at the position if its checksum is right and no window contains it: a v2 batch with a wrong
@@ -380,8 +375,8 @@ class BrokerSegment:
         """Yields the offset of each batch that a search compares. The first offset of a compressed v0 or v1 message is
         inside: the message is decompressed when it is reached, whatever its checksum. Raises BrokerRefusesError if it
         cannot be decompressed."""
-        rows, end = headers.rows, headers.count * BATCH_WIDTH
-        offsets = rows[BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET : end : BATCH_WIDTH].tolist()
+        rows = headers.rows
+        offsets = headers.column(BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET)
         if not by_first or min(offsets) >= 0:
             yield from offsets
             return

@@ -38,6 +38,7 @@ from kseg.recovery.salvage.parts import SalvagedBatches, leading_bytes
 from kseg.segment.batches import Message
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
+from kseg.segment.survey import HeaderRows
 from kseg.stores.source import Source
 
 # Determines the offsets of compressed v0 and v1 messages, whose first offset is known only after decompression.
@@ -56,15 +57,16 @@ class CompressedMessages:
         self.has_holes = False
         """Whether any had fewer records than offsets, as the log cleaner leaves them."""
 
-    def open(self, rows: memoryview, count: int, before: int) -> "dict[int, tuple[bytes, str]]":
-        """Fills in the first offsets of batches in rows, which follow an offset. Returns repaired first bytes and the
+    def open(self, headers: HeaderRows, before: int) -> dict[int, tuple[bytes, str]]:
+        """Fills in the first offsets of batches, which follow an offset. Returns repaired first bytes and the
         reason, by position.
 
         Inside v0 messages, offsets are absolute and checksummed. They also prove the last offset, unless they count
         from 0, as in messages that no broker has written.
         """
         heads: dict[int, tuple[bytes, str]] = {}
-        firsts = rows[BATCH_FIRST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        rows = headers.rows
+        firsts = headers.column(BATCH_FIRST_OFFSET)
         if -1 not in firsts:
             return heads
         for row, first in enumerate(firsts):

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from typing import NamedTuple
 
 from kseg.formats.record_batch import HEADER_BYTES
@@ -45,10 +45,6 @@ class SalvagedBatches(NamedTuple):
         return self.end - self.start
 
 
-PartRow = tuple[int, int, int, int, bytes, str]
-"""Start, end, first, last, head and path of a part."""
-
-
 class Parts:
     """Parts with offsets in ``[base, base + 2^31)``, by number; stored in 28 bytes each, because there can be millions.
 
@@ -79,14 +75,6 @@ class Parts:
             else:
                 yield SalvagedBatches(start, end, base + first, base + last)
 
-    def rows(self) -> Iterator[PartRow]:
-        """Yields the row of each part; faster than the parts themselves."""
-        if self._special:
-            return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
-        base = self.base
-        offsets = zip(self._starts, self._ends, self._firsts, self._lasts, strict=True)
-        return ((start, end, base + first, base + last, b"", "") for start, end, first, last in offsets)
-
     @property
     def size(self) -> int:
         """Size of all parts together."""
@@ -102,27 +90,6 @@ class Parts:
         self._lasts.append(part.last - self.base)
         self.weights.append(min(weight, _MAX_UINT32))
         self.records.append(records)
-
-    def extend(
-        self,
-        starts: Sequence[int],
-        ends: Sequence[int],
-        firsts: Sequence[int],
-        lasts: Sequence[int],
-        weights: Sequence[int],
-        records: Sequence[int],
-    ) -> None:
-        """Like `append`, for several rising parts of the segment's own file without a repaired head."""
-        if not starts:
-            return
-        self._widen(ends[-1])
-        base = self.base
-        self._starts.extend(starts)
-        self._ends.extend(ends)
-        self._firsts.extend([first - base for first in firsts])
-        self._lasts.extend([last - base for last in lasts])
-        self.weights.extend(weights)
-        self.records.extend(records)
 
     def lengthen(self, end: int, last: int, weight: int, records: int) -> None:
         """Extends the last part by the batches after it."""

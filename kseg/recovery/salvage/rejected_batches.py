@@ -86,36 +86,35 @@ class BatchFilter:
         self, source: Source, headers: HeaderRows, problems: Iterable[BatchProblem], scratch: Scratch
     ) -> dict[int, Rejection]:
         """Returns the batches among ``headers`` that are not kept, by row."""
-        rows, end = headers.rows, headers.count * BATCH_WIDTH
+        rows = headers.rows
         by_position = dict[int, Rejection]()
         if self.dropping.undecodable:
             for problem in problems:
                 if problem.code in UNDECODABLE:
                     by_position.setdefault(problem.position, Rejection(problem.code, f"{problem.message}; dropped"))
         found = dict[int, Rejection]()
-        if by_position:
-            for row, position in enumerate(rows[BATCH_POSITION:end:BATCH_WIDTH].tolist()):
-                if position in by_position:
-                    found[row] = by_position[position]
-        for row, attributes in enumerate(rows[BATCH_ATTRIBUTES:end:BATCH_WIDTH].tolist()):
+        for row, position in enumerate(headers.column(BATCH_POSITION) if by_position else ()):
+            if position in by_position:
+                found[row] = by_position[position]
+        for row, attributes in enumerate(headers.column(BATCH_ATTRIBUTES)):
             if attributes & CONTROL and attributes > 0 and row not in found:
                 why = _bad_marker(source, rows, row * BATCH_WIDTH, scratch)
                 if why:
                     found[row] = Rejection("bad-control-record", why)
-        columns = (rows[column:end:BATCH_WIDTH].tolist() for column in (BATCH_MAGIC, *_OFFSETS))
+        columns = map(headers.column, (BATCH_MAGIC, *_OFFSETS))
         for row, (magic, first, last) in enumerate(zip(*columns, strict=True)):
             if magic >= MAGIC_V2 and last < first:
                 text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
                 found.setdefault(row, Rejection("batch-out-of-order", text))
         if self.dropping.offsets:
-            self._add_named(rows, headers.count, found)
+            self._add_named(headers, found)
         return {row: why for row, why in found.items() if rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT}
 
-    def _add_named(self, rows: memoryview, count: int, found: dict[int, Rejection]) -> None:
-        firsts, lasts = (rows[column : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for column in _OFFSETS)
+    def _add_named(self, headers: HeaderRows, found: dict[int, Rejection]) -> None:
+        firsts, lasts = map(headers.column, _OFFSETS)
         for offset in self.dropping.offsets:
             for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
-                if first <= offset <= last and rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT:
+                if first <= offset <= last and headers.rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT:
                     found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
                     self.dropped_offsets.add(offset)
 

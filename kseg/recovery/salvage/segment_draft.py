@@ -3,7 +3,7 @@
 import struct
 from array import array
 from bisect import bisect_right, insort
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -30,7 +30,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan.headers import read as read_headers
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
-from kseg.recovery.salvage.parts import Change, PartRow, Parts, SalvagedBatches, edited, leading_bytes
+from kseg.recovery.salvage.parts import Change, Parts, SalvagedBatches, edited, leading_bytes
 from kseg.segment.items import Damage
 from kseg.segment.survey import HeaderRows
 from kseg.segment.writer import LARGEST_DELTA
@@ -67,12 +67,6 @@ class Cuts:
             self.listed.append(damage)
         else:
             self.more += 1
-
-    def add_all(self, code: str, ranges: Sequence[tuple[int, int]], message: str) -> None:
-        """Like `add`, for ranges (position, length) of one kind."""
-        listed = ranges[: max(MAX_CUTS - len(self.listed), 0)]
-        self.listed += [Damage(code, position, length, message) for position, length in listed]
-        self.more += len(ranges) - len(listed)
 
     def __bool__(self) -> bool:
         return bool(self.listed)
@@ -142,12 +136,6 @@ class SegmentDraft:
         """Yields all parts by offset."""
         return merge(self.parts, self.extra, key=lambda part: part.first) if self.extra else iter(self.parts)
 
-    def rows(self) -> Iterator[PartRow]:
-        """Yields the row of each part; faster than the parts themselves."""
-        if not self.extra:
-            return self.parts.rows()
-        return ((part.start, part.end, part.first, part.last, part.head, part.path) for part in self)
-
     def release_parts(self) -> None:
         """Releases the parts of an intact segment."""
         self._gaps, self._next_offset = self.gaps(False), self.next_offset
@@ -180,7 +168,7 @@ class SegmentDraft:
             return [] if is_cleaned else self._gaps
         found: list[tuple[int, int]] = []
         reached, count, before = self.base, 0, ("", 0)
-        for start, end, first, last, head, path in self.rows():
+        for start, end, first, last, head, _, path in self:
             if first > reached and not (is_cleaned and not head and before == (path, start)):
                 count += 1
                 if count <= MAX_GAPS:
@@ -317,7 +305,7 @@ class SegmentDraft:
 
     def _pieces(self, name: str) -> Iterator[Piece]:
         file, start, end = name, -1, -1
-        for first, last, _, _, head, path in self.rows():
+        for first, last, _, _, head, _, path in self:
             if head or (path or name) != file or first != end:
                 if end > start:
                     yield Range(file, start, end - start)
@@ -345,7 +333,7 @@ class SegmentDraft:
         with ExitStack() as stack:
             sources: dict[str, Source] = {}
             gathered, origin, at = bytearray(), 0, 0
-            for start, end, _, _, head, path in self.rows():
+            for start, end, _, _, head, _, path in self:
                 size = end - start
                 skip = position - at if position > at else 0
                 if skip < size:
@@ -436,10 +424,7 @@ def _wrong_epochs(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
     """Yields first offset and right epoch of each batch with a wrong epoch."""
     before, epoch, first = -1, -1, -1
     for headers in draft.headers():
-        rows, end = headers.rows, headers.count * BATCH_WIDTH
-        firsts, epochs, magics = (
-            rows[column:end:BATCH_WIDTH].tolist() for column in (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC)
-        )
+        firsts, epochs, magics = map(headers.column, (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC))
         for next_first, next_epoch, magic in zip(firsts, epochs, magics, strict=True):
             if 0 <= before == next_epoch != epoch and first >= 0:
                 yield first, before

@@ -1,8 +1,7 @@
 """Scans one file for intact batches: parts in their places, and misplaced runs."""
 
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, int64s
@@ -34,98 +33,15 @@ from kseg.recovery.salvage.header_repair import (
 )
 from kseg.recovery.salvage.offset_evidence import OffsetEvidence
 from kseg.recovery.salvage.overlap_resolution import OverlapResolution, OverlapResult, is_one_batch, longest_rising_run
-from kseg.recovery.salvage.parts import BATCH_WEIGHT, Parts, SalvagedBatches
+from kseg.recovery.salvage.parts import BATCH_WEIGHT, SalvagedBatches
 from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
-from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, Cuts, MisplacedRun, SegmentDraft
+from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SegmentDraft
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader
 from kseg.segment.survey import DEEP, FULL, BatchProblem, HeaderRows, Item, SegmentSurvey
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
-
-# Handles many single broken batches of a segment at once, and the intact batches between them.
-#
-# One by one takes five times as long: seconds for a million broken batches.
-
-MANY_BREAKS = 64
-"""Least number of broken ones among 2,048 batches; for fewer, making the columns takes longer than it saves."""
-
-WRONG_CHECKSUM = "the checksum is not that of the bytes"
-_COLUMNS = (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_COUNT)
-
-Break = tuple[int, int, int]
-"""Kind of an event of `kseg.kernel.scan.chain`, and its values."""
-
-
-class Fragments:
-    """``count`` rows of batches; ``breaks``: the problem of each broken one, by row. Offsets outside ``base`` to
-    ``limit`` are ignored."""
-
-    def __init__(self, rows: memoryview, count: int, breaks: Mapping[int, Break], base: int, limit: int) -> None:
-        self._rows, self._end = rows, count * BATCH_WIDTH
-        self._positions, self._sizes, self._firsts, self._lasts, self._counts = map(self._column, _COLUMNS)
-        states, magics = self._column(BATCH_STATE), self._column(BATCH_MAGIC)
-        firsts, lasts = self._firsts, self._lasts
-        self._runs: dict[int, list[int]] = {}
-        run = list[int]()
-        for row, (kind, before, _) in sorted(breaks.items()):
-            is_broken = kind == chain.INVALID and magics[row] == MAGIC_V2 and not states[row] & CRC_RIGHT
-            leads_on = row + 1 < count and firsts[row] == before + 1 and firsts[row + 1] == lasts[row] + 1
-            if is_broken and leads_on and base <= firsts[row] <= lasts[row] <= limit:
-                if not run:
-                    self._runs[row] = run
-                run.append(row)
-            else:
-                run = []
-
-    def _column(self, column: int) -> list[int]:
-        return self._rows[column : self._end : BATCH_WIDTH].tolist()
-
-    def run_from(self, row: int) -> list[int]:
-        """Returns the rows of broken v2 batches from a row on, as long as offsets continue across each of them and
-        nothing else is wrong between them."""
-        return self._runs.get(row, [])
-
-    def take(self, run: list[int], parts: Parts, cuts: Cuts, remembered: Container[tuple[int, int]]) -> list[int]:
-        """Cuts the batches of a run out, and adds the batches between them to the parts. Returns the positions of parts
-        whose producer id and largest timestamp are in ``remembered``."""
-        positions, sizes, firsts, lasts, counts = (
-            self._positions, self._sizes, self._firsts, self._lasts, self._counts,
-        )  # fmt: skip
-        spans = [(one + 1, two - 1) for one, two in pairwise(run) if two - one > 1]
-        parts.extend(
-            [positions[a] for a, _ in spans],
-            [positions[b] + sizes[b] for _, b in spans],
-            [firsts[a] for a, _ in spans],
-            [lasts[b] for _, b in spans],
-            [BATCH_WEIGHT * (b - a + 1) + 1 for a, b in spans],
-            [
-                counts[a] if a == b and 0 <= counts[a] <= lasts[a] - firsts[a] + 1 else records_in(self._rows, a, b + 1)
-                for a, b in spans
-            ],
-        )
-        cuts.add_all("crc-mismatch", [(positions[row], sizes[row]) for row in run], WRONG_CHECKSUM)
-        if not remembered:
-            return []
-        producers, times = self._column(BATCH_PRODUCER_ID), self._column(BATCH_MAX_TIMESTAMP)
-        return [positions[a] for a, _ in spans if (producers[a], times[a]) in remembered]
-
-
-def records_in(rows: memoryview, first: int, stop: int) -> int:
-    """Returns the number of records by the headers of rows; a count above the number of offsets, or of 0, is replaced
-    by that number."""
-    at, end = first * BATCH_WIDTH, stop * BATCH_WIDTH
-    counts = rows[at + BATCH_COUNT : end : BATCH_WIDTH].tolist()
-    total, span = sum(counts), rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET] - rows[at + BATCH_FIRST_OFFSET] + 1
-    if 0 < total <= span and min(counts) >= 0:
-        return int(total)
-    firsts, lasts = (
-        rows[at + column : end : BATCH_WIDTH].tolist() for column in (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
-    )
-    spans = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
-    return sum(max(count if 0 <= count <= span else span, 0) for count, span in zip(counts, spans, strict=True))
-
 
 MAX_MISPLACED = 250_000
 """Limit of the misplaced runs of a segment, of about 300 bytes each."""
@@ -296,14 +212,14 @@ class _Scan:
         """Adds batches. ``rejected``: the rejected ones, by row."""
         rows, start = headers.rows, 0
         self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
-        self._heads = self._compressed.open(rows, headers.count, self._chain.last_offset)
+        self._heads = self._compressed.open(headers, self._chain.last_offset)
         while start < headers.count:
             count = min(headers.count - start, _EVENTS // 4)  # a batch can cause several events
             part = rows[start * BATCH_WIDTH : (start + count) * BATCH_WIDTH]
             self._rows(part, count, self._breaks_of(part, count))
             start += count
 
-    def _breaks_of(self, rows: memoryview, count: int) -> "dict[int, tuple[int, int, int]]":
+    def _breaks_of(self, rows: memoryview, count: int) -> dict[int, tuple[int, int, int]]:
         """Returns the rows that do not continue the previous one, or need a repair: kind and values of the chain's
         event."""
         breaks = {}
@@ -312,38 +228,29 @@ class _Scan:
             if kind in _BREAKS:
                 breaks[row] = (kind, a, c)
             self._draft.epochs_fall |= kind == chain.EPOCH_FALLS
-        epochs = rows[BATCH_LEADER_EPOCH : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        headers = HeaderRows(rows, count)
+        epochs = headers.column(BATCH_LEADER_EPOCH)
         lowest, highest = min(epochs), max(epochs)
         self._draft.epochs_fall |= lowest < _NO_EPOCH
         self._draft.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
         self._epoch = lowest
         # The chain accepts a gap that another batch explains; a part has no gaps.
-        firsts, lasts = (rows[k : count * BATCH_WIDTH : BATCH_WIDTH].tolist() for k in _OFFSETS)
+        firsts, lasts = map(headers.column, _OFFSETS)
         for row, first in enumerate(firsts):
             last = lasts[row - 1] if row else self._last_offset
             if first != last + 1 and row not in breaks and (row or self._is_joined):
                 breaks[row] = (chain.GAP if first > last else chain.NOT_RISING, last + 1, 1)
         self._last_offset = lasts[-1]
-        if self._heads:
-            for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
-                if position in self._heads:
-                    breaks[row] = _TO_REPAIR
-        if self._rejected:
-            for row, position in enumerate(rows[BATCH_POSITION : count * BATCH_WIDTH : BATCH_WIDTH].tolist()):
-                if position in self._rejected:
-                    breaks[row] = _TO_REJECT
+        for found, kind in ((self._heads, _TO_REPAIR), (self._rejected, _TO_REJECT)):
+            if found:
+                positions = enumerate(headers.column(BATCH_POSITION))
+                breaks |= {row: kind for row, position in positions if position in found}
         return breaks
 
-    def _rows(self, rows: memoryview, count: int, breaks: "dict[int, tuple[int, int, int]]") -> None:
-        first, is_clean, kept = 0, True, self._draft
-        fragments = Fragments(rows, count, breaks, kept.base, kept.limit) if len(breaks) >= MANY_BREAKS else None
+    def _rows(self, rows: memoryview, count: int, breaks: dict[int, tuple[int, int, int]]) -> None:
+        first, is_clean = 0, True
         for row in sorted(breaks):
             if row < first:
-                continue
-            if fragments and len(run := fragments.run_from(row)) > 1:
-                self._add_rows(rows, first, row, is_clean)
-                self._known += fragments.take(run, kept.parts, kept.cuts, self._remembered)
-                self._is_joined, first, is_clean = False, run[-1] + 1, True
                 continue
             kind, a, c = breaks[row]
             if kind == chain.NOT_RISING and first < row and _ends_below(rows, row - 1):
@@ -377,7 +284,7 @@ class _Scan:
         at = row * BATCH_WIDTH
         start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
         part = SalvagedBatches(start, start + rows[at + BATCH_SIZE], first, last)
-        self._add_misplaced(part, 1, records_in(rows, row, row + 1), doubt=EXCESS_OFFSETS)
+        self._add_misplaced(part, 1, _records_in(rows, row, row + 1), doubt=EXCESS_OFFSETS)
 
     def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
@@ -427,16 +334,16 @@ class _Scan:
             rows[at + BATCH_FIRST_OFFSET], rows[end + BATCH_LAST_OFFSET],
         )  # fmt: skip
         if not self._fits(part):
-            lasts = rows[at + BATCH_LAST_OFFSET : end + BATCH_WIDTH : BATCH_WIDTH].tolist()
+            lasts = HeaderRows(rows[at:], stop - first).column(BATCH_LAST_OFFSET)
             fit = next((i for i, found in enumerate(lasts) if found > self._draft.limit), len(lasts))
             if 0 < fit < len(lasts):  # the last ones are above the segment's limit
                 self._add_rows(rows, first, first + fit, is_clean)
                 self._add_rows(rows, first + fit, stop, is_clean)
             else:
-                self._add_misplaced(part, stop - first, records_in(rows, first, stop))
+                self._add_misplaced(part, stop - first, _records_in(rows, first, stop))
             self._is_joined = False
             return
-        parts, records = self._draft.parts, records_in(rows, first, stop)
+        parts, records = self._draft.parts, _records_in(rows, first, stop)
         if self._is_joined and parts[-1].last + 1 == part.first:  # otherwise it was inside a broken one
             parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
         else:
@@ -461,7 +368,7 @@ class _Scan:
                 length = (
                     size if self._is_contiguous(rows, row, expected) else self._find_inside(position, size, expected)
                 )
-                self._draft.cuts.add(Damage("crc-mismatch", position, length, WRONG_CHECKSUM))
+                self._draft.cuts.add(Damage("crc-mismatch", position, length, "the checksum is not that of the bytes"))
             else:
                 self._add_repaired(position, size, head, "bad-magic: its magic was repaired")
             return
@@ -474,7 +381,7 @@ class _Scan:
             return
         part = SalvagedBatches(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
         is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == MAGIC_V2 or part.first == part.last)
-        self._add_misplaced(part, 1, records_in(rows, row, row + 1), expected if is_exact else -1)
+        self._add_misplaced(part, 1, _records_in(rows, row, row + 1), expected if is_exact else -1)
 
     def _is_contiguous(self, rows: memoryview, row: int, before: int) -> bool:
         """Whether offsets continue across a broken batch, from the previous batch to the next."""
@@ -505,7 +412,7 @@ class _Scan:
             self._draft.cuts.add(Damage("truncated-batch", *tail, "the rest at the end"))
         self._draft.has_epochs = True
         for headers in found:
-            self._compressed.open(headers.rows, headers.count, before)
+            self._compressed.open(headers, before)
             for row in range(headers.count):
                 parts, first = self._draft.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
                 self._is_joined = self._is_joined and len(parts) > 0 and parts[-1].last + 1 == first
@@ -557,3 +464,16 @@ class _Scan:
             batches, records = max(parts.weights[number] // BATCH_WEIGHT, 1), parts.records[number]
             self._add_misplaced(parts[number], batches, records, verdict.expected, verdict.doubt)
         self._draft.parts = parts.without(verdicts)
+
+
+def _records_in(rows: memoryview, first: int, stop: int) -> int:
+    """Returns the number of records by the headers of rows; a count above the number of offsets, or of 0, is replaced
+    by that number."""
+    part = HeaderRows(rows[first * BATCH_WIDTH :], stop - first)
+    counts = part.column(BATCH_COUNT)
+    firsts, lasts = part.column(BATCH_FIRST_OFFSET), part.column(BATCH_LAST_OFFSET)
+    total, span = sum(counts), lasts[-1] - firsts[0] + 1
+    if 0 < total <= span and min(counts) >= 0:
+        return total
+    spans = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]
+    return sum(max(count if 0 <= count <= span else span, 0) for count, span in zip(counts, spans, strict=True))

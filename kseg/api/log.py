@@ -33,9 +33,8 @@ from kseg.segment import items as segment_items
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Problem
 from kseg.segment.paths import roots_of, walk_path
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.source import open_source
 
 # The items and records that ``kseg.open`` yields, with the file that holds them.
 
@@ -290,8 +289,7 @@ class Log:
 
     def _items(self, file: SegmentFile) -> Iterator[Batch | Damage]:
         scratch = Scratch(self._max_batch_bytes)
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, file.is_07, file.base_offset or 0, self._is_live, scratch=scratch)
+        with open_segment(file, scratch, live=self._is_live) as reader:
             for item in reader:
                 yield item_of(item, file)
 
@@ -339,8 +337,7 @@ def raise_damage(file: SegmentFile, left_out: LeftOut) -> None:
 
 
 def _item_at(file: SegmentFile, left_out: LeftOut) -> Batch | Damage:
-    with open_source(file.path) as source:
-        reader = SegmentReader(source, file.is_07, file.base_offset or 0)
+    with open_segment(file) as reader:
         reader.begin_at(left_out.position)
         item = next(iter(reader))
     is_batch = isinstance(item, segment_batches.Batch) and item.size == left_out.length

@@ -51,9 +51,8 @@ from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import READABLE_CODES, Damage, Problem
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
-from kseg.stores.source import open_source
 
 # Converts batches one by one to the requested format, codec and size.
 #
@@ -414,10 +413,8 @@ class _Conversion:
 
     def _convert_file(self, file: SegmentFile) -> None:
         self._file = file.path
-        with open_source(file.path) as source:
-            reader = SegmentReader(
-                source, file.is_07, file.base_offset or 0, scratch=self._scratch, run_bytes=RECODED_BYTES
-            )
+        with open_segment(file, self._scratch, run_bytes=RECODED_BYTES) as reader:
+            source = reader.source
             self.found.old_bytes += source.size
             if not file.is_07 and file.base_offset is not None:
                 self._begin_segment(file.base_offset)

@@ -14,7 +14,7 @@ from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH
 from kseg.output.notices import Notices
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.selection import Selection
 from kseg.segment.times import LAST_TIMESTAMP, show_time
 from kseg.stores.source import Source, open_source
@@ -158,9 +158,7 @@ class Filters:
         for file in without_snapshots(files):
             if len(found) == max_files:
                 break
-            with open_source(file.path) as source:
-                is_07 = self._is_07 or file.is_07
-                reader = SegmentReader(source, is_07, file.base_offset or 0, scratch=self._scratch)
+            with open_segment(file, self._scratch, is_07=self._is_07) as reader:
                 extent = extent_of(reader, file)
             if extent is not None:
                 found.append(extent)

@@ -31,7 +31,7 @@ from kseg.segment.file_types import refuse_empty_pack
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import segments_at, warn_of_skipped_files
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.selection import RowSpan
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -333,9 +333,10 @@ class Dump:
 
     def reader(self, file: SegmentFile, source: Source, live: bool) -> SegmentReader:
         """Returns a reader of a segment with the limits of the options."""
-        is_07 = file.is_07 or self.options.is_07
-        max_bytes = self.options.max_bytes
-        return SegmentReader(source, is_07, file.base_offset or 0, live, max_bytes, self.scratch, LONG_RUNS)
+        return open_segment(
+            file, self.scratch, source=source, is_07=self.options.is_07, live=live, max_bytes=self.options.max_bytes,
+            scan_options=LONG_RUNS,
+        )  # fmt: skip
 
     def _message_sets(self, file: SegmentFile, source: Source) -> None:
         from kseg.segment.seek import message_sets

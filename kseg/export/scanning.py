@@ -28,7 +28,7 @@ from kseg.logdir.topics import check_topics
 from kseg.segment.files import LAST_OFFSET, SegmentFile, between, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.paths import expand_path, roots_of, segments_at
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.slices import PART_BYTES, Slice, is_worth_parts, slices
 from kseg.stores import trees
 from kseg.stores.remote.keys import PrivateKeys
@@ -227,10 +227,8 @@ class PartReader:
             return
         file, request = part.file, self._request
         jobs = self._jobs if is_worth_parts(source.size, self._jobs) else 1
-        reader = SegmentReader(
-            source, file.is_07, file.base_offset or 0, request.is_live, scratch=self._scratch,
-            run_bytes=LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES,
-        )  # fmt: skip
+        run_bytes = LONG_RUN_BYTES if jobs == 1 else PREFETCH_RUN_BYTES
+        reader = open_segment(file, self._scratch, source=source, live=request.is_live, run_bytes=run_bytes)
         chunks = Chunks(self._columns, self._scale, chunk_bytes=self._chunk_bytes)
         wanted = request.wanted._replace(
             first_offset=max(request.wanted.first_offset, part.offsets.first),

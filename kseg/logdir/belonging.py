@@ -49,14 +49,13 @@ from kseg.segment.files import (
     segment_file,
 )
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey, open_survey
 from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, read_producer_snapshot
 from kseg.stores import trees
-from kseg.stores.source import Source, open_source
+from kseg.stores.source import open_source
 
 _SAMPLED, _FEW_ENTRIES = 1024, 4
 """Limits of the entries of an index that are compared, and of those that show whether a comparison is worth it."""
@@ -289,15 +288,15 @@ class _Partition:
         times = _Wanted((entry.offset, entry.timestamp) for entry in _sampled(segment.file, TIME_INDEX, TimeIndex))
         aborted = _sampled(segment.file, TRANSACTION_INDEX, TransactionIndex)
         markers = _Wanted((entry.last_offset, entry.producer_id) for entry in aborted)
-        with open_source(segment.file.path) as source:
-            segment.size = source.size
-            for batch in self._linked_batches(source, segment):
+        with open_survey(segment.file.path, FULL, scratch=self._scratch, base_offset=segment.base) as survey:
+            segment.size = survey.source.size
+            for batch in self._linked_batches(survey, segment):
                 self._compare(segment, batch, by_position, times, markers)
 
-    def _linked_batches(self, source: Source, segment: _Segment) -> Iterator[_Batch]:
+    def _linked_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[_Batch]:
         """Yields the intact batches that continue the batch before or lead on to the next one, with a record for each
         offset; in a segment with many gaps, those that rise. The offsets of any other batch may be wrong."""
-        batches = self._intact_batches(source, segment)
+        batches = self._intact_batches(survey, segment)
 
         def links(one: _Batch | None, two: _Batch | None) -> bool:
             if one is None or two is None:
@@ -310,11 +309,10 @@ class _Partition:
                 if (is_linked and (batch.is_filled or segment.is_sparse)) or segment.batches == 1:
                     yield batch
 
-    def _intact_batches(self, source: Source, segment: _Segment) -> Iterator[_Batch]:
+    def _intact_batches(self, survey: SegmentSurvey, segment: _Segment) -> Iterator[_Batch]:
         """Yields the batches with a right checksum, after counting them."""
-        reader = SegmentReader(source, False, segment.base, scratch=self._scratch)
         reached: int | None = None
-        for item in SegmentSurvey(reader, FULL):
+        for item in survey:
             if isinstance(item, Damage):
                 segment.ends_damaged = True
             elif isinstance(item, HeaderRows):

@@ -11,7 +11,7 @@ from typing import Any
 from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas.metadata import CLUSTER_METADATA
 from kseg.errors import KsegError
-from kseg.formats.rows import Rows, Scratch, UndecodableError
+from kseg.formats.rows import Rows, UndecodableError
 from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
@@ -19,9 +19,8 @@ from kseg.logdir.server_properties import SYNONYMS
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import SegmentFile, list_segments
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.stores import trees
-from kseg.stores.source import open_source
 
 MAX_BYTES = 256 << 20
 """Larger metadata are ignored: reading them would take too long for the settings that they give."""
@@ -161,9 +160,7 @@ class _Replay:
 
     def _batches(self, file: SegmentFile) -> Iterator[RecordBatch | None]:
         """Yields the batches; None, as the last item, at the first damage."""
-        scratch = Scratch()
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, scratch=scratch)
+        with open_segment(file.path) as reader:
             for run in reader.runs():
                 if isinstance(run, Damage):
                     yield None

@@ -23,13 +23,12 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores.regular_files import open_regular
-from kseg.stores.source import open_source
 
 # Reads __transaction_state of a log directory: transactional ids of producers, states of their transactions.
 #
@@ -74,11 +73,11 @@ def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
     scratch, left = Scratch(), MAX_STATE_BYTES
     for file in _newest_first(log_directory):
         try:
-            with open_source(file.path) as source:
-                left -= source.size
+            with open_segment(file.path, scratch) as reader:
+                left -= reader.source.size
                 if left < 0:
                     break
-                found = dict(_records(SegmentReader(source, scratch=scratch))) | found
+                found = dict(_records(reader)) | found
         except (KsegError, OSError):
             continue  # verification of that partition itself reports the error
     return found
@@ -355,9 +354,8 @@ def _is_of_topic(path: str) -> bool:
 
 def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max_bytes: int) -> int:
     """Adds the intact batches of a segment unless it has more than ``max_bytes`` bytes. Returns its size."""
-    with open_source(file.path) as source:
-        if source.size <= max_bytes:
-            reader = SegmentReader(source, scratch=scratch)
+    with open_segment(file.path, scratch) as reader:
+        if reader.source.size <= max_bytes:
             for run in reader.runs():
                 if isinstance(run, Damage):
                     continue
@@ -365,7 +363,7 @@ def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max
                     batch = reader.batch(run, i, keep=False)
                     if batch.is_valid:
                         replay.add(batch)
-        return source.size
+        return reader.source.size
 
 
 # Looks up the topic ids, log start and log end offsets of the partitions in log directories.
@@ -446,6 +444,6 @@ def _extent(path: str, scratch: Scratch) -> tuple[int, int] | None:
     if not logs:
         return None
     last = logs[-1]
-    with open_source(last.path) as source:
-        extent = offset_extent(SegmentReader(source, base_offset=last.base_offset or 0, scratch=scratch), last)
+    with open_segment(last, scratch) as reader:
+        extent = offset_extent(reader, last)
     return logs[0].base_offset or 0, (last.base_offset or 0) if extent is None else extent[1] + 1

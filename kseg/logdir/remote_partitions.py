@@ -26,7 +26,7 @@ from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
 from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, list_segments, own_partitions, parse_partition_name, segment_stem
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
@@ -40,7 +40,7 @@ from kseg.stores.remote.keys import PrivateKeys
 from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment, SegmentObjects
 from kseg.stores.remote.source import RemoteSource, files_of, side_file_of
 from kseg.stores.remote.storage import RemotePartition, storage_in
-from kseg.stores.source import Source, open_source
+from kseg.stores.source import Source
 from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node, Tree
 from kseg.stores.virtual_files import VirtualFile, VirtualSideFile
 
@@ -359,8 +359,8 @@ class LocalLogs:
 def record_values(directory: str) -> Iterator[bytes]:
     """Yields the values of the records in a partition's intact batches. Raises PathError."""
     for file in list_segments(directory):
-        with open_source(file.path) as source:
-            for item in SegmentReader(source, base_offset=file.base_offset or 0):
+        with open_segment(file.path, base_offset=file.base_offset) as reader:
+            for item in reader:
                 if isinstance(item, Batch) and not item.check():
                     yield from (record.value for record in item if record.value is not None)
 

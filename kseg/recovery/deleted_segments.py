@@ -16,12 +16,10 @@ from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, segment_stem
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, SegmentSurvey
+from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import read_regular
-from kseg.stores.source import open_source
 
 # The offsets and leader epochs of one segment, and whether all of it is intact.
 
@@ -39,9 +37,8 @@ def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
     """Reads a segment at a level of `kseg.segment.survey`. Raises PathError."""
     span = SegmentSpan()
     changes = EpochChanges(lambda epoch, offset: span.epochs.append(EpochEntry(epoch, offset)))
-    with open_source(path) as source:
-        reader = SegmentReader(source, scratch=buffers.scratch, scan_options=SegmentSurvey.scan_options(level))
-        for item in SegmentSurvey(reader, level, buffers=buffers):
+    with open_survey(path, level, buffers) as survey:
+        for item in survey:
             if isinstance(item, HeaderRows):
                 if level >= FULL:
                     span.is_intact &= all(state & CRC_RIGHT for state in item.column(BATCH_STATE))

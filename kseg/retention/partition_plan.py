@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.releases.release import LOG_START, SIZE, RetentionRules
 from kseg.retention.settings import AgedSegment, Deletions, Limits, LogState, select_deletions
 from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments, segment_file, segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
 from kseg.segment.times import show_span
 from kseg.sidefiles.indexes import last_time_entry
@@ -25,7 +24,6 @@ from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, rea
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
-from kseg.stores.source import open_source
 
 # Determines the timestamp that decides a segment's age: LogSegment.largestTimestamp.
 #
@@ -116,8 +114,7 @@ def _end(last: RetentionSegment, rules: RetentionRules) -> tuple[int, int | None
     """Returns the offset after the last intact batch, and the position of damage after the last index entry."""
     if rules.is_07:
         return last.base_offset + last.size, None
-    with open_source(last.file.path) as source:
-        reader = SegmentReader(source, base_offset=last.base_offset, scratch=Scratch())
+    with open_segment(last.file.path, base_offset=last.base_offset) as reader:
         extent = offset_extent(reader, last.file)
         reader.begin_at(seek_offset(reader, last.file, LAST_OFFSET).position)
         bad = next((item.position for item in reader if isinstance(item, Damage) or not item.is_valid), None)

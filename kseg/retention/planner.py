@@ -12,7 +12,7 @@ from kseg.changes.driver.reporter import Reporter
 from kseg.changes.journal import Known, TopicPartition, checkpoint_entries, checkpoint_offset, topic_partition_of
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, RequestError
-from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.rows import UndecodableError
 from kseg.formats.suffixes import LOG
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes, shown_time
@@ -29,11 +29,10 @@ from kseg.retention.settings import (
 )
 from kseg.segment.batches import Batch
 from kseg.segment.files import list_segments, own_partitions
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_offset
 from kseg.segment.survey import RecordCounter
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
-from kseg.stores.source import open_source
 
 # Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted.
 
@@ -109,8 +108,7 @@ def deciding_record(segment: RetentionSegment) -> int | None:
     entry = segment.largest
     if entry.offset is None:
         return None
-    with open_source(segment.file.path) as source:
-        reader = SegmentReader(source, base_offset=segment.base_offset, scratch=Scratch())
+    with open_segment(segment.file.path, base_offset=segment.base_offset) as reader:
         reader.begin_at(seek_offset(reader, segment.file, entry.offset).position)
         for walked, batch in enumerate(reader):
             if walked > WALK_BATCHES:

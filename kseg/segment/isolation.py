@@ -18,7 +18,7 @@ from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FR
 from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import offset_extent, time_extent
 from kseg.stores.source import Source, open_source
 
@@ -59,8 +59,7 @@ class Transactions:
         """Reads the segments of one partition in order. Raises PathError if one cannot be opened."""
         found = cls()
         for file in files:
-            with opened(file.path) as source:
-                reader = SegmentReader(source, file.is_07, file.base_offset or 0, live, scratch=scratch)
+            with open_segment(file, scratch, source=opened(file.path), live=live) as reader:
                 found.read(reader)
         return found
 
@@ -191,8 +190,7 @@ def newest_timestamp(files: Iterable[SegmentFile], scratch: Scratch) -> int | No
     """
     newest = None
     for file in files:
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=scratch)
+        with open_segment(file, scratch) as reader:
             extent = time_extent(reader, file)
         if extent is not None:
             newest = extent[1] if newest is None else max(newest, extent[1])
@@ -205,8 +203,7 @@ def end_offset(files: Sequence[SegmentFile], scratch: Scratch) -> int | None:
     Raises PathError if a segment cannot be opened.
     """
     for file in reversed(files):
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=scratch)
+        with open_segment(file, scratch) as reader:
             extent = offset_extent(reader, file)
         if extent is not None:
             return extent[1] + 1

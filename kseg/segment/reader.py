@@ -10,7 +10,7 @@ The kernel keeps both steps linear in the size of the file.
 
 from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.message_set import UNKNOWN_OFFSET
@@ -36,9 +36,10 @@ from kseg.kernel.scan.plausibility import claimed_end
 from kseg.limits import FRAMES_PER_CALL, RUN_BYTES, SEARCH_BYTES, WINDOW_BYTES
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch
 from kseg.segment.damage import describe
+from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.stores.extent import NEAR_BYTES, next_data
-from kseg.stores.source import Source
+from kseg.stores.source import Source, open_source
 from kseg.stores.unreadable import UnreadableRange, named, overlapping
 
 _FRAMES_AHEAD = 64
@@ -115,6 +116,31 @@ def _around_frames(run: Run, ranges: list[UnreadableRange]) -> Iterator[Run | Da
         yield run.part(first, run.count)
 
 
+def open_segment(
+    file: SegmentFile | str,
+    scratch: Scratch | None = None,
+    *,
+    source: Source | None = None,
+    base_offset: int | None = None,
+    is_07: bool = False,
+    live: bool = False,
+    max_bytes: int | None = None,
+    scan_options: int = 0,
+    run_bytes: int = RUN_BYTES,
+) -> "SegmentReader":
+    """Returns a reader of a file; used in a `with` statement, it closes the file. Raises PathError.
+
+    The name of a `SegmentFile` gives ``base_offset`` and ``is_07``; a path alone gives neither. ``source``: the bytes
+    of the file, if they are open already. See `SegmentReader` for the rest.
+    """
+    if not isinstance(file, str):
+        is_07 = is_07 or file.is_07
+        base_offset = file.base_offset if base_offset is None else base_offset
+    if source is None:
+        source = open_source(file if isinstance(file, str) else file.path)
+    return SegmentReader(source, is_07, base_offset or 0, live, max_bytes, scratch, scan_options, run_bytes)
+
+
 class SegmentReader:
     """Reads one segment. ``is_07``: a .kafka file; ``base_offset``: the number in its name.
 
@@ -136,7 +162,7 @@ class SegmentReader:
         scan_options: int = 0,
         run_bytes: int = RUN_BYTES,
     ) -> None:
-        self.source = source
+        self.source = self._opened = source
         self.is_07 = is_07
         self.base_offset = base_offset
         self.live = live
@@ -146,6 +172,12 @@ class SegmentReader:
         self.start = 0
         self._frames_first = FRAMES_PER_CALL
         self._scan_options, self._run_bytes = scan_options, run_bytes
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._opened.close()
 
     # Created on first use: a pass over an intact segment reads it in windows instead.
 

@@ -7,7 +7,7 @@ bytes that are not intact, `SegmentReader` reads the rest.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from kseg.errors import PathError
 from kseg.formats import record_batch
@@ -38,8 +38,9 @@ from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
+from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.buffers import Buffers, RowPool
 from kseg.stores.extent import Extent
@@ -114,6 +115,7 @@ T = TypeVar("T")
 
 QUICK, FULL, DEEP = 0, 1, 2
 """Levels: headers only; also checksums; also every record, decompressed."""
+SCAN_OPTIONS = (SKIP_CHECKSUMS, 0, WALK_RECORDS)
 
 
 @dataclass(slots=True)
@@ -147,6 +149,28 @@ class BatchProblem:
 Item = HeaderRows | Damage | BatchProblem
 
 
+def open_survey(
+    file: SegmentFile | str,
+    level: int,
+    buffers: Buffers | None = None,
+    jobs: int = 1,
+    *,
+    scratch: Scratch | None = None,
+    source: Source | None = None,
+    base_offset: int | None = None,
+    live: bool = False,
+) -> "SegmentSurvey":
+    """Returns a pass over a file; used in a `with` statement, it closes the file. Raises PathError.
+
+    ``scratch``: that of ``buffers`` by default. See `open_segment` and `SegmentSurvey` for the rest.
+    """
+    if scratch is None and buffers is not None:
+        scratch = buffers.scratch
+    options = SCAN_OPTIONS[level]
+    reader = open_segment(file, scratch, source=source, base_offset=base_offset, live=live, scan_options=options)
+    return SegmentSurvey(reader, level, jobs, buffers)
+
+
 class SegmentSurvey:
     """A pass at one of the levels. ``position`` is the end of the last item.
 
@@ -154,6 +178,7 @@ class SegmentSurvey:
     """
 
     def __init__(self, reader: SegmentReader, level: int, jobs: int = 1, buffers: Buffers | None = None) -> None:
+        """``reader`` has the scan options of the level: `open_survey` makes one."""
         self.reader = reader
         self._buffers = buffers
         self.source: Source = reader.source
@@ -162,10 +187,11 @@ class SegmentSurvey:
         self.position = 0
         self._last_batch = -1
 
-    @staticmethod
-    def scan_options(level: int) -> int:
-        """Returns the scan options of `SegmentReader` for a level."""
-        return (SKIP_CHECKSUMS, 0, WALK_RECORDS)[level]
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.reader.__exit__(*error)
 
     def __iter__(self) -> Iterator[Item]:
         """Yields items that tile the file; problems of batches follow their headers."""
@@ -298,8 +324,7 @@ class _Part:
         rows: Callable[[int], memoryview] | None,
     ) -> None:  # fmt: skip
         """``rows``: see `Windows.headers`, ``take``."""
-        scan_options = SegmentSurvey.scan_options(level)
-        self._windows = Windows(extent, start, end, scan_options, scratch.max_batch_bytes, buffers)
+        self._windows = Windows(extent, start, end, SCAN_OPTIONS[level], scratch.max_batch_bytes, buffers)
         self._opener = Opener(level, scratch)
         self._rows = rows
 

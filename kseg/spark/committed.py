@@ -15,7 +15,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import SNAPSHOT
 from kseg.segment.files import SegmentFile, file_names
 from kseg.segment.isolation import Transactions
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.slices import Slice, runs_of
 from kseg.sidefiles.producer_state import ProducerSnapshot
 from kseg.stores.source import Source, open_source
@@ -72,15 +72,15 @@ class Committed:
         if self._tail is None or self._tail[0] != tail:
             found = Transactions(open_before)
             for log in filter(tail.has, logs_around(tail.place)):
-                with open_source(log.path) as source:
-                    found.read(self._reader(log, source))
+                with open_segment(log, self._scratch) as reader:
+                    found.read(reader)
             self._tail = tail, found
         return self._tail[1]
 
     def _followed(self, file: SegmentFile, part: Slice, tail: Tail, source: Source) -> tuple[Transactions, int]:
         """Returns the transactions with batches in a part, and the last offset of the part."""
         found, last = Transactions(), -1
-        reader = self._reader(file, source)
+        reader = open_segment(file, self._scratch, source=source)
         for item in runs_of(reader, file, part):
             if isinstance(item, Run):
                 found.read_run(reader, item)
@@ -96,17 +96,13 @@ class Committed:
         self, file: SegmentFile, part: Slice, tail: Tail, source: Source
     ) -> Iterator[tuple[SegmentReader, Run]]:
         if part.end is not None:
-            reader = self._reader(file, source)
+            reader = open_segment(file, self._scratch, source=source)
             rest = runs_of(reader, file, Slice(part.end, None))
             yield from ((reader, item) for item in rest if isinstance(item, Run))
         for log in logs_around(tail.place):
             if (log.base_offset or 0) > (file.base_offset or 0):
-                with open_source(log.path) as opened:
-                    reader = self._reader(log, opened)
+                with open_segment(log, self._scratch) as reader:
                     yield from ((reader, item) for item in reader.runs() if isinstance(item, Run))
-
-    def _reader(self, file: SegmentFile, source: Source) -> SegmentReader:
-        return SegmentReader(source, file.is_07, file.base_offset or 0, scratch=self._scratch)
 
 
 def _open_at(tail: Tail) -> dict[int, int] | None:

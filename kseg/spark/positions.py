@@ -14,7 +14,7 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Scratch
 from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_time
 from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.stores.source import open_source
@@ -104,8 +104,7 @@ class PartitionEnds:
     def _offset_at(self, timestamp: int) -> int | None:
         """Returns the offset of the first record with this timestamp or a later one; None if there is none."""
         for file in self.logs:
-            with open_source(file.path) as source:
-                reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=self.scratch)
+            with open_segment(file, self.scratch) as reader:
                 reader.begin_at(seek_time(reader, file, timestamp).position)
                 for item in reader:
                     if not isinstance(item, Batch) or not item.is_valid or item.max_timestamp < timestamp:

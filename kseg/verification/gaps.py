@@ -24,7 +24,7 @@ from kseg.kernel.layout.rows import (
 from kseg.segment.batches import Batch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP, BatchProblem, HeaderRows, cleaner_reach
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
@@ -184,8 +184,8 @@ def _batches(partition: Partition, before: int) -> Iterator[Batch]:
         if segment.path == "-" or segment.is_unread or segment.file.kind != LOG or (segment.base_offset or 0) >= before:
             continue
         try:
-            with open_source(segment.path) as source:
-                yield from (item for item in SegmentReader(source, scratch=scratch) if not isinstance(item, Damage))
+            with open_segment(segment.path, scratch) as reader:
+                yield from (item for item in reader if not isinstance(item, Damage))
         except KsegError:
             continue  # errors of the file were reported when it was checked
 

@@ -24,14 +24,13 @@ from kseg.segment.batches import RecordBatch
 from kseg.segment.files import BOOTSTRAP, METADATA_TOPIC, QUORUM_STATE, ZERO_UUID_TEXT, SegmentFile, segments_among
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.survey import DEEP
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
 from kseg.sidefiles.problems import SideFileProblem, problems_of
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
-from kseg.stores.source import open_source
 from kseg.verification.partition import Rule
 from kseg.verification.report import Report
 
@@ -53,10 +52,10 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
     last: Record | None = None
     totals = report.totals
     try:
-        with open_source(path) as source:
+        with open_segment(path) as reader:
             totals.files += 1
-            totals.bytes += source.size
-            for item in SegmentReader(source):
+            totals.bytes += reader.source.size
+            for item in reader:
                 if isinstance(item, Damage):
                     report.add("bad-metadata-snapshot", path, item.message, item.position, item.length)
                     return False
@@ -73,7 +72,7 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                 if first is None and records:
                     first = records[0]
                 last = records[-1] if records else None
-            size = source.size
+            size = reader.source.size
     except KsegError as error:
         report.add("bad-metadata-snapshot", path, str(error))
         return False

@@ -18,8 +18,7 @@ from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.file_types import packing_of, read_head
 from kseg.segment.files import PARTITION_FILES, SegmentFile, segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import BatchProblem, HeaderRows, SegmentSurvey
+from kseg.segment.survey import BatchProblem, HeaderRows, open_survey
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.regular_files import LINK
@@ -333,11 +332,10 @@ def _judge(
     progress: Callable[[int], None],
 ) -> None:
     is_live = partition.is_live and segment.is_last
-    reader = SegmentReader(
-        source, segment.file.is_07, segment.base_offset or 0, is_live, None, partition.buffers.scratch,
-        SegmentSurvey.scan_options(partition.level),
+    survey = open_survey(
+        segment.file, partition.level, partition.buffers, partition.jobs, source=source,
+        base_offset=segment.base_offset, live=is_live,
     )  # fmt: skip
-    survey = SegmentSurvey(reader, partition.level, partition.jobs, partition.buffers)
     for i, begin in overridden.begin:
         begin(rules[i], segment)
     reported = 0
@@ -347,7 +345,7 @@ def _judge(
                 headers(rules[i], segment, item)
         elif isinstance(item, Damage):
             segment.is_damaged = True
-            if item.position == 0 and item.end == reader.end and (text := packed(source)) is not None:
+            if item.position == 0 and item.end == survey.reader.end and (text := packed(source)) is not None:
                 partition.report.totals.not_judged += 1
                 item = item._replace(code="packed-segment", message=text)
             for i, damage in overridden.damage:

@@ -40,13 +40,12 @@ from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.files import SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.items import Damage
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.stores import trees
 from kseg.stores.buffers import common_prefix
 from kseg.stores.regular_files import open_regular
-from kseg.stores.source import Source, open_source
+from kseg.stores.source import Source
 from kseg.verification.report import SHOWN_PER_FILE, Comparison, Report
 
 # Reads one replica of a partition for a comparison: its intact batches in the order of its segments.
@@ -88,16 +87,15 @@ class Replica:
 
     def _read(self) -> Generator[HeaderRows, None, None]:
         for file in self.files:
-            with open_source(file.path) as source:
-                self.path, self._source = file.path, source
-                reader = SegmentReader(source, False, file.base_offset or 0, False, None, self._scratch)
-                for item in SegmentSurvey(reader, FULL, self._jobs):
+            with open_survey(file, FULL, jobs=self._jobs, scratch=self._scratch) as survey:
+                self.path, self._source, size = file.path, survey.source, survey.source.size
+                for item in survey:
                     if isinstance(item, Damage):
                         self._pass_damage(item.position, item.length)
                     elif isinstance(item, HeaderRows):
                         yield from self._intact(item)
                 self._source = None
-                self.bytes += source.size
+                self.bytes += size
 
     def _intact(self, item: HeaderRows) -> Iterator[HeaderRows]:
         """Yields spans of batches with right checksums."""

@@ -21,8 +21,7 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.segment.files import CLEAN_SHUTDOWN, PARTITION_FILES, QUORUM_STATE, SegmentFile, segment_file, segment_stem
 from kseg.segment.paths import some
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, QUICK, HeaderRows, SegmentSurvey
+from kseg.segment.survey import FULL, QUICK, HeaderRows, open_survey
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS
 from kseg.sidefiles.kinds import SideFile, read_items, side_file
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
@@ -186,9 +185,8 @@ class LeftoverRule(Rule):
     def _extent(self, name: str) -> _Extent:
         first = last = -1
         try:
-            with open_source(self._path(name)) as source:
-                reader = SegmentReader(source, scratch=self.partition.buffers.scratch)
-                for item in SegmentSurvey(reader, FULL, buffers=self.partition.buffers):
+            with open_survey(self._path(name), FULL, self.partition.buffers) as survey:
+                for item in survey:
                     if isinstance(item, HeaderRows):
                         for at in range(0, item.count * BATCH_WIDTH, BATCH_WIDTH):
                             if item.rows[at + BATCH_STATE] & CRC_RIGHT:

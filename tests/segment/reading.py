@@ -3,19 +3,17 @@
 import os
 from collections.abc import Iterator
 
-from kseg.formats.rows import Scratch
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import walk_path
-from kseg.segment.reader import SegmentReader
-from kseg.stores.source import open_source
+from kseg.segment.reader import open_segment
 
 
 def items_at(path: str | os.PathLike[str]) -> Iterator[Batch | Damage]:
     """The items of a segment, a partition or a log directory, in order."""
     for file in walk_path(os.fspath(path)):
-        with open_source(file.path) as source:
-            yield from SegmentReader(source, file.kind == ".kafka", file.base_offset or 0, scratch=Scratch())
+        with open_segment(file) as reader:
+            yield from reader
 
 
 def records_at(path: str | os.PathLike[str]) -> list[Record]:

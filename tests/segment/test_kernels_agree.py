@@ -16,15 +16,14 @@ import hashlib, os, sys
 from kseg.kernel import description
 from kseg.segment import Damage
 from kseg.segment.files import segment_file
-from kseg.segment.reader import SegmentReader
-from kseg.stores.source import open_source
+from kseg.segment.reader import open_segment
 
 print(description())
 for name in sorted(os.listdir(sys.argv[1])):
     digest = hashlib.sha256()
     file = segment_file(os.path.join(sys.argv[1], name))
-    with open_source(file.path) as source:
-        for item in SegmentReader(source, file.kind == ".kafka", file.base_offset or 0):
+    with open_segment(file) as reader:
+        for item in reader:
             if isinstance(item, Damage):
                 digest.update(repr(item).encode())
             else:

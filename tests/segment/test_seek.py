@@ -17,9 +17,8 @@ from kseg.kernel.scan.frame_scan import FrameScan
 from kseg.segment import reader as reader_module
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, segment_file
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.seek import index_path, offset_extent, seek_offset, seek_time, time_extent
-from kseg.stores.source import open_source
 from segment.long_log import BASE_OFFSET, FIRST_TIMESTAMP, STEP_MS, write_long_log
 from segment.segments import TESTDATA
 
@@ -33,18 +32,14 @@ LONG_BYTES = 64 << 20
 MAX_TOUCHED_BYTES = 1 << 20
 
 
-def opened(file: SegmentFile) -> SegmentReader:
-    return SegmentReader(open_source(file.path), base_offset=file.base_offset or 0)
-
-
 def batches(file: SegmentFile) -> list[Batch]:
-    with open_source(file.path) as source:
-        return [item for item in SegmentReader(source, base_offset=file.base_offset or 0) if isinstance(item, Batch)]
+    with open_segment(file) as reader:
+        return [item for item in reader if isinstance(item, Batch)]
 
 
 def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int) -> int:
     """Seeks ``offset``; asserts that the position is that of a batch, and that all batches before it are below."""
-    reader = opened(file)
+    reader = open_segment(file)
     with reader.source:
         start = seek_offset(reader, file, offset)
     assert start.position in {0, *(batch.position for batch in found)}
@@ -54,7 +49,7 @@ def assert_nothing_is_skipped(file: SegmentFile, found: list[Batch], offset: int
 
 
 def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: int) -> int:
-    reader = opened(file)
+    reader = open_segment(file)
     with reader.source:
         start = seek_time(reader, file, timestamp)
     assert start.position in {0, *(batch.end for batch in found)}
@@ -85,7 +80,7 @@ def test_the_extent_is_that_of_a_scan(path: Path) -> None:
     file = segment_file(str(path))
     found = batches(file)
     stamps = [stamp for batch in found for _, stamp, *_ in batch if stamp is not None and stamp >= 0]
-    reader = opened(file)
+    reader = open_segment(file)
     with reader.source:
         first = next(iter(found[0])).offset if found[0].base_offset is None else found[0].base_offset
         assert offset_extent(reader, file) == (first, found[-1].last_offset)
@@ -137,7 +132,7 @@ def test_without_an_index_the_file_is_scanned(state: str, tmp_path: Path) -> Non
             os.mkfifo(path)
         elif state == "a directory":
             path.mkdir()
-    reader = opened(file)
+    reader = open_segment(file)
     with reader.source:
         for start in (seek_offset(reader, file, 1 << 40), seek_time(reader, file, 1 << 50)):
             assert (start.position, start.is_scan) == (0, True)
@@ -151,7 +146,7 @@ def test_an_entry_that_is_wrong_gives_way_to_an_earlier_one(tmp_path: Path) -> N
     content = bytearray(index.read_bytes())
     struct.pack_into(">i", content, 8 * 9 + 4, found[10].position + 1)
     index.write_bytes(content)
-    reader = opened(file)
+    reader = open_segment(file)
     with reader.source:
         start = seek_offset(reader, file, found[10].last_offset)
     assert start.position == found[9].position
@@ -195,7 +190,7 @@ def long_log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def test_right_indexes_spare_the_file(long_log: SegmentFile, monkeypatch: pytest.MonkeyPatch) -> None:
     touched = Touched(monkeypatch)
     count = os.path.getsize(index_path(long_log, ".index")) // 8 - 1000
-    reader = opened(long_log)
+    reader = open_segment(long_log)
     with reader.source:
         first, last = offset_extent(reader, long_log) or (0, 0)
         stamps = time_extent(reader, long_log)

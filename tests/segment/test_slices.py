@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, open_segment
 from kseg.segment.slices import Slice, runs_of, slices
-from kseg.stores.source import open_source
 from segment.long_log import write_long_log
 from segment.segments import SAMPLES, entries, sample
 
@@ -23,8 +22,7 @@ BASE = 1187
 def items(file: SegmentFile, part: Slice | None) -> list[tuple[object, ...]]:
     """Returns the frames and damage of a slice; None: of the whole file, by the reader alone."""
     found: list[tuple[object, ...]] = []
-    with open_source(file.path) as source:
-        reader = SegmentReader(source, base_offset=file.base_offset or 0)
+    with open_segment(file) as reader:
         for item in reader.runs() if part is None else runs_of(reader, file, part):
             if isinstance(item, Damage):
                 found.append(item)
@@ -137,8 +135,7 @@ def test_a_part_of_a_long_log_reads_little_before_it(with_indexes: bool, tmp_pat
     whole = items(file, None)
     found = []
     for part in slices(size, 1 << 20):
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, base_offset=file.base_offset or 0)
+        with open_segment(file) as reader:
             for item in runs_of(reader, file, part):
                 assert isinstance(item, Run)
                 found.append(item.count)

@@ -13,8 +13,8 @@ from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
 from kseg.segment import slices
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, FULL, QUICK, BatchProblem, HeaderRows, SegmentSurvey
+from kseg.segment.reader import SegmentReader, open_segment
+from kseg.segment.survey import DEEP, FULL, QUICK, SCAN_OPTIONS, BatchProblem, HeaderRows, SegmentSurvey
 from kseg.stores import windows
 from kseg.stores.source import open_source
 from segment.segments import SAMPLES, TESTDATA, entries, sample
@@ -31,9 +31,8 @@ def surveyed(
 ) -> tuple[Flat, int]:
     """Returns header rows (one by one), damage and problems in order, and the end of the pass."""
     found: Flat = []
-    with open_source(str(path)) as source:
-        options = SegmentSurvey.scan_options(level)
-        reader = SegmentReader(source, path.suffix == ".kafka", live=live, max_bytes=max_bytes, scan_options=options)
+    options, is_07 = SCAN_OPTIONS[level], path.suffix == ".kafka"
+    with open_segment(str(path), is_07=is_07, live=live, max_bytes=max_bytes, scan_options=options) as reader:
         scan = SegmentSurvey(reader, level, jobs)
         for item in scan:
             if isinstance(item, HeaderRows):

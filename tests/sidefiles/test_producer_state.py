@@ -28,8 +28,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.state import producer_table as kernel
 from kseg.kernel.state.producers import replay
 from kseg.segment.files import list_segments
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
+from kseg.segment.survey import FULL, HeaderRows, open_survey
 from kseg.sidefiles import producer_state
 from kseg.sidefiles.indexes import build_transaction_index
 from kseg.sidefiles.producer_state import (
@@ -43,7 +42,6 @@ from kseg.sidefiles.producer_state import (
     build_producer_snapshot,
     order_as_broker,
 )
-from kseg.stores.source import open_source
 from sidefiles.real_files import TESTDATA
 
 NEW = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
@@ -55,9 +53,8 @@ def headers_of(partition: Path) -> list[tuple[int, list[HeaderRows]]]:
     """Returns (base offset, headers) of each segment."""
     found = []
     for file in list_segments(str(partition)):
-        with open_source(file.path) as source:
-            reader = SegmentReader(source, False, file.base_offset or 0, scan_options=SegmentSurvey.scan_options(FULL))
-            items = [item for item in SegmentSurvey(reader, FULL) if isinstance(item, HeaderRows)]
+        with open_survey(file, FULL) as survey:
+            items = [item for item in survey if isinstance(item, HeaderRows)]
         found.append((file.base_offset or 0, items))
     return found
 

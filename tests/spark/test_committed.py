@@ -12,7 +12,7 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 import kseg
 from cleaner.partitions import transactional_log
-from kseg.spark import committed
+from kseg.segment import reader
 from segment.segments import entries
 from spark.counted import CountedFileSystem, reads, stored
 from spark.reading import read, reader_of, rows_of
@@ -98,9 +98,9 @@ def test_the_tail_is_one_task_and_read_once(hanging: Path, monkeypatch: pytest.M
     for path in hanging.glob("*.snapshot"):
         path.unlink()
     opened: list[str] = []
-    real = committed.open_source
-    monkeypatch.setattr(committed, "open_source", lambda path: opened.append(path) or real(path))
-    reader = reader_of([hanging], isolation="read_committed", splitBytes="300")
-    [task] = reader.partitions()
-    assert list(reader.read(task)) == []
+    real = reader.open_source
+    monkeypatch.setattr(reader, "open_source", lambda path: opened.append(path) or real(path))
+    source = reader_of([hanging], isolation="read_committed", splitBytes="300")
+    [task] = source.partitions()
+    assert list(source.read(task)) == []
     assert sorted(opened) == sorted(map(str, hanging.glob("*.log")))

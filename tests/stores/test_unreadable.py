@@ -8,10 +8,8 @@ import pytest
 import kseg
 from failing_disk import PAGE, FailDisk
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows, SegmentSurvey
+from kseg.segment.survey import DEEP, FULL, QUICK, HeaderRows, open_survey
 from kseg.stores.extent import Extent
-from kseg.stores.source import open_source
 from kseg.stores.unreadable import overlapping, read_around, unreadable_ranges
 from segment.segments import TESTDATA, entries
 
@@ -65,10 +63,9 @@ def test_a_survey_reads_around_unreadable_bytes(level: int, jobs: int, tmp_path:
     path = tmp_path / "00000000000000000000.log"
     extents = segment_of(path, 20 << 20 if kseg.kernel.COMPILED else 40_000)
     fail_disk(path, 3 * PAGE, 4 * PAGE)
-    with open_source(str(path)) as source:
-        survey = SegmentSurvey(SegmentReader(source, scan_options=SegmentSurvey.scan_options(level)), level, jobs)
+    with open_survey(str(path), level, jobs=jobs) as survey:
         items = list(survey)
-        assert source.unreadable == [(3 * PAGE, 4 * PAGE)]
+        assert survey.source.unreadable == [(3 * PAGE, 4 * PAGE)]
     lost = lost_extent(extents, 3 * PAGE, 4 * PAGE)
     damage = [item for item in items if isinstance(item, Damage)]
     assert [(item.code, item.position, item.end) for item in damage] == [("unreadable-bytes", *lost)]

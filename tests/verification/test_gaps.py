@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.cleaner import ranges
+from kseg.segment import survey
 from kseg.segment.survey import DEEP, FULL, QUICK
 from verification.log_directories import TESTDATA, Checked, check
 from verification.made import batch_of, message
@@ -166,7 +166,7 @@ def test_a_segment_beside_its_older_form(tmp_path: Path) -> None:
 def test_keys_are_looked_at_within_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = log_of(tmp_path, batch_of(range(3)) + again(3, 1) + THIRD, LAST)
     assert gaps(check(folder)) == [("gap-unexplained", "error")]
-    monkeypatch.setattr(ranges, "MAX_CHECKED_RECORDS", 2)
+    monkeypatch.setattr(survey, "MAX_CHECKED_RECORDS", 2)
     assert gaps(check(folder)) == [("gap-unexplained", "warning")]
 
 

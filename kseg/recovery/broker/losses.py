@@ -36,7 +36,7 @@ from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.batches import Message
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
-from kseg.segment.reader import UNREADABLE, Run, SegmentReader
+from kseg.segment.reader import UNREADABLE, Run, SegmentReader, open_segment
 from kseg.segment.survey import HeaderRows, inspect
 from kseg.stores.source import Source, open_source
 from kseg.stores.unreadable import unreadable_error
@@ -186,14 +186,13 @@ def lost_behind(path: str, position: int) -> Loss:
     """Returns the loss from a position of a .log on. Raises PathError if the file, or some of its bytes, cannot be
     read."""
     found, state = Loss(), chain.Chain()
-    with open_source(path) as source:
-        reader = SegmentReader(source, scratch=Scratch())
+    with open_segment(path) as reader:
         if position:
             reader.begin_at(position)
         for number, item in enumerate(reader.runs()):
             if isinstance(item, Damage):
                 if item.code == UNREADABLE:
-                    raise unreadable_error(path, source.unreadable)
+                    raise unreadable_error(path, reader.source.unreadable)
                 found.code = item.code if number == 0 else found.code
                 continue
             rows = int64s(item.count * BATCH_WIDTH)

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kseg.changes.plan import Plan, Removed
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, LOG_07
 from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
 from kseg.logdir.index_interval import Interval
@@ -14,8 +13,8 @@ from kseg.recovery.options import BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, offset_of
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader
-from kseg.stores.source import check_readable, open_source
+from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.stores.source import check_readable
 
 # Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
 # files.
@@ -59,12 +58,11 @@ class Load07:
     def _recover(self, name: str) -> None:
         self.scanned.append(name)
         size = self.workspace.size(name)
-        with open_source(self.workspace.path(name)) as source:
-            reader = SegmentReader(source, is_07=True, scratch=Scratch())
+        with open_segment(self.workspace.path(name), is_07=True) as reader:
             end = _valid_end(reader, f"{self.workspace.directory}/{name}")
             if end == size:
                 return
-            check_readable(source.path)
+            check_readable(reader.source.path)
             loss = _lost(reader, end, offset_of(name))
         removed = Removed(end, size - end, _REASON, None, None, loss.records)
         self.workspace.truncate(name, end, _REASON, [removed])

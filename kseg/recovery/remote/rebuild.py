@@ -13,7 +13,6 @@ from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE
 from kseg.changes.resumable_output import ResumableOutput, ResumableStoreOutput
 from kseg.errors import KsegError
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.logdir.remote_partitions import LocalLogs, SegmentOffsets, last_event_ms, newest_partitions
 from kseg.recovery.broker.load_steps import epoch_positions
@@ -26,15 +25,14 @@ from kseg.recovery.workspace import Workspace
 from kseg.runtime.threads import Threads
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, regular_and_other_names, segment_stem
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
+from kseg.segment.reader import open_segment
+from kseg.segment.survey import FULL, HeaderRows, open_survey
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, build_partition_metadata
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import is_wanted
 from kseg.stores.remote.segment import ChunkError, RemoteSegment
 from kseg.stores.remote.storage import RemotePartition, RemoteStorage
-from kseg.stores.source import open_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +99,8 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
 def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
     """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Raises OSError, PathError."""
     span, target = SegmentSpan(), path + ".trimmed"
-    with new_file(target, disk) as descriptor, open_source(path) as source:
-        for item in SegmentReader(source, scratch=Scratch()):
+    with new_file(target, disk) as descriptor, open_segment(path) as reader:
+        for item in reader:
             if not isinstance(item, Batch) or not item.is_valid:
                 continue
             base = item.last_offset if item.base_offset is None else item.base_offset
@@ -117,9 +115,8 @@ def reset_epochs_in_place(path: str, buffers: Buffers) -> None:
     """Sets the partition leader epoch of all batches to 0. Raises OSError, PathError."""
     descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
     try:
-        with open_source(path) as source:
-            reader = SegmentReader(source, scratch=buffers.scratch, scan_options=SegmentSurvey.scan_options(FULL))
-            for item in SegmentSurvey(reader, FULL, buffers=buffers):
+        with open_survey(path, FULL, buffers) as survey:
+            for item in survey:
                 if not isinstance(item, HeaderRows):
                     continue
                 for position in epoch_positions(item):

@@ -32,7 +32,7 @@ from kseg.recovery.salvage.segment_sources import remove_broker_leftovers, segme
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
+from kseg.segment.reader import open_segment
 from kseg.segment.survey import HeaderRows, cleaner_reach
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
@@ -437,8 +437,7 @@ class Attempt:
         """Yields the batches of the new segments."""
         for draft in drafts:
             if not draft.is_changed:  # its parts may have been released
-                with open_source(draft.path) as source:
-                    reader = SegmentReader(source, False, draft.base, scratch=self.scratch)
+                with open_segment(draft.path, self.scratch, base_offset=draft.base) as reader:
                     yield from (item for item in reader if not isinstance(item, Damage))
                 continue
             for part in draft:

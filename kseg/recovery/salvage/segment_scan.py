@@ -38,8 +38,7 @@ from kseg.recovery.salvage.rejected_batches import BatchFilter, Rejection
 from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SegmentDraft
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
-from kseg.segment.reader import SegmentReader
-from kseg.segment.survey import DEEP, FULL, BatchProblem, HeaderRows, Item, SegmentSurvey
+from kseg.segment.survey import DEEP, FULL, BatchProblem, HeaderRows, Item, open_survey
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
@@ -77,9 +76,9 @@ def scan_segment(
     """Reads a file. ``base``: base offset of its segment; None if it makes none, then all batches are in misplaced
     runs; ``next_base``: base offset of the next segment, None for the last."""
     level = DEEP if batch_filter and batch_filter.dropping.undecodable else FULL
-    reader = SegmentReader(source, False, base or 0, scratch=scratch, scan_options=SegmentSurvey.scan_options(level))
+    survey = open_survey(source.path, level, jobs=jobs, scratch=scratch, source=source, base_offset=base)
     scan = _Scan(source, base, next_base, scratch, evidence)
-    for item, problems in _with_problems(SegmentSurvey(reader, level, jobs)):
+    for item, problems in _with_problems(survey):
         if isinstance(item, Damage):
             scan.damage(item)
         else:

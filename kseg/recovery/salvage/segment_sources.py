@@ -19,9 +19,9 @@ from kseg.segment.batches import Batch
 from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_batches
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SegmentFile, segment_file, segment_stem
 from kseg.segment.items import Damage
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.stores.archives.forms import PACKED_SUFFIXES
-from kseg.stores.source import Source, open_source
+from kseg.stores.source import open_source
 
 # Finds batches whose records are unproven: their checksum is wrong, or their records cannot be decoded.
 #
@@ -40,27 +40,26 @@ def broken_batches(file: SegmentFile, scratch: Scratch) -> Iterator[Batch]:
 
     Includes batches that are truncated or have a wrong length. Raises PathError if the file cannot be read.
     """
-    with open_source(file.path) as source:
-        reader = SegmentReader(source, False, file.base_offset or 0, scratch=scratch, scan_options=WALK_RECORDS)
+    with open_segment(file, scratch, scan_options=WALK_RECORDS) as reader:
         for item in reader.runs():
             if isinstance(item, Damage):
                 batch = reader.broken_batch(item)
-                if batch is not None and with_right_header(source, item) is None:
+                if batch is not None and with_right_header(reader.source, item) is None:
                     yield batch
                 continue
             states = item.rows[FRAME_STATE : item.count * FRAME_WIDTH : FRAME_WIDTH].tolist()
             for i, state in enumerate(states):
-                if not state & RECORDS_RIGHT and (batch := _unproven(source, reader, item, i)) is not None:
+                if not state & RECORDS_RIGHT and (batch := _unproven(reader, item, i)) is not None:
                     yield batch
 
 
-def _unproven(source: Source, reader: SegmentReader, run: Run, i: int) -> Batch | None:
+def _unproven(reader: SegmentReader, run: Run, i: int) -> Batch | None:
     """Returns frame i if its records are unproven."""
     at = i * FRAME_WIDTH
     batch = reader.batch(run, i)
     if run.rows[at + FRAME_STATE] & CRC_RIGHT:
         return batch if any(problem.code == "undecodable-records" for problem in batch.check()) else None
-    repaired = with_right_magic(source, run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE])
+    repaired = with_right_magic(reader.source, run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE])
     return batch if repaired is None else None
 
 

@@ -28,7 +28,7 @@ from kseg.kernel.layout.rows import (
 from kseg.kernel.scan import headers
 from kseg.segment.files import LAST_OFFSET
 from kseg.segment.items import TIMESTAMP_TYPES, Damage
-from kseg.segment.reader import Run, SegmentReader
+from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import OffsetStop
 from kseg.segment.slices import runs_of
 from kseg.spark.modes.records import opened_for
@@ -64,8 +64,7 @@ def _rows(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any
     scratch = Scratch(options.max_batch_bytes)
     for part in parts:
         file, first_offset, last_offset = part.file, part.first_offset, part.last_offset
-        with opened_for(part, options) as source:
-            reader = SegmentReader(source, file.is_07, file.base_offset or 0, scratch=scratch)
+        with open_segment(file, scratch, source=opened_for(part, options)) as reader:
             location = location_columns(file.path, file.topic, file.partition)
             stop = OffsetStop(last_offset)
             for run in runs_of(reader, file, sought(reader, file, part.slice, first_offset)):

@@ -25,14 +25,14 @@ class FailingDisk:
         self._times: int | None = None
         self._zeroed: list[mmap.mmap] = []
         self._pread, self._preadv = os.pread, os.preadv
-        self._scan, self._map, self._was_cut = windows.WindowedScan, source._map, source.guard.was_cut
+        self._scan, self._map, self._was_cut = windows.WindowedScan, source._map, source.system.was_cut
         monkeypatch.setattr(os, "pread", self._failing_pread)
         for place in (positioned, extent):
             monkeypatch.setattr(place, "read_at", self._failing_pread)
         monkeypatch.setattr(os, "preadv", self._failing_preadv)
         monkeypatch.setattr(windows, "WindowedScan", self._failing_scan)
         monkeypatch.setattr(source, "_map", self._failing_map)
-        monkeypatch.setattr(source.guard, "was_cut", self._failing_was_cut)
+        monkeypatch.setattr(source.system, "was_cut", self._failing_was_cut)
 
     def fail(self, path: Path | str, start: int, stop: int, times: int | None = None) -> None:
         status = os.stat(path)

@@ -12,8 +12,7 @@ from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.compact import keys
-from kseg.kernel.compact.key_hash import SECRET_BYTES, Secret
-from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap
+from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, ROWS_FULL

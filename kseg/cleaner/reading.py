@@ -28,7 +28,7 @@ from kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 from kseg.kernel.records import opening
-from kseg.kernel.records.record_fields import REASONS
+from kseg.kernel.records.records import REASONS
 from kseg.kernel.scan import headers
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS
 from kseg.limits import FRAMES_PER_CALL, MAX_BATCH_BYTES, ROWS_PER_CALL

@@ -24,8 +24,7 @@ from kseg.formats.compressing import compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
 from kseg.formats.rows import BytesLike, Rows
 from kseg.kernel.compact import survivors as kernel
-from kseg.kernel.compact.judging import Counts, judge_rows
-from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.compact.survivors import Counts, judge_rows
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
@@ -37,6 +36,7 @@ from kseg.kernel.layout.rows import (
     ROW_VALUE_SIZE,
     ROW_WIDTH,
 )
+from kseg.kernel.records.building import seal
 from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, OUTPUT_FULL, ROWS_FULL
 from kseg.segment.batches import Message
 from kseg.segment.writer import SegmentWriter

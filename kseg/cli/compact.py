@@ -15,7 +15,7 @@ from kseg.cli.eras import era_option
 from kseg.cli.help import Command
 from kseg.cli.options import ByteCount, Milliseconds, interval_option, server_option, threads_option, topic_option
 from kseg.cli.times import now_option
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.changes.partitions import CompactionPrinter
 from kseg.output.notices import Presentation
 

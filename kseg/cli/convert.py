@@ -13,7 +13,7 @@ from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import check_output
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
 from kseg.stores.archives.spool import Spool
 

@@ -26,7 +26,7 @@ from kseg.cli.options import (
 from kseg.cli.remote_options import remote_options
 from kseg.dump.options import JSON, TABLE, TEXT, DumpOptions
 from kseg.dump.run import Dump
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink, open_sink
 from kseg.stores.archives.spool import Spool

@@ -12,7 +12,7 @@ from kseg.cli.changing_options import changing_options, paths_argument
 from kseg.cli.eras import era_option
 from kseg.cli.help import Command
 from kseg.cli.options import interval_option, jobs_option, topic_option
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
 from kseg.recovery.options import ReindexOptions
 from kseg.recovery.reindexing import ReindexPlanner

@@ -22,13 +22,11 @@ def lines(is_verbose: bool) -> Iterator[str]:
 
 
 def _facts() -> Iterator[tuple[str, str]]:
-    from kseg.kernel.render import text
-    from kseg.kernel.scan import checksums, frames
+    from kseg.kernel.render.lines import use_loops
+    from kseg.kernel.scan import checksums
 
     yield "checksums", checksums.implementation()
-    *_, search = frames.search_paths()
-    yield "search", search
-    yield "text", "avx2" if text.use_loops(1) else "plain"
+    yield "text", "avx2" if use_loops(1) else "plain"
     threads = ", free-threaded" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""
     yield "Python", f"{platform.python_implementation()} {platform.python_version()}{threads}"
     libc = " ".join(part for part in platform.libc_ver() if part)

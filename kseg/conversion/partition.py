@@ -30,7 +30,7 @@ from kseg.formats.compression import CODEC_NAMES, GZIP, NONE, allows
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import LOG
 from kseg.kernel.codecs.recoding import BatchSelection
-from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
 from kseg.kernel.layout.rows import (
     FRAME_MAGIC,
@@ -45,7 +45,7 @@ from kseg.kernel.layout.rows import (
     ROW_OFFSET,
     ROW_WIDTH,
 )
-from kseg.kernel.records.single_batches import max_bytes, single_batches
+from kseg.kernel.records.building import max_bytes, single_batches
 from kseg.runtime.threads import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import LAST_OFFSET, SegmentFile

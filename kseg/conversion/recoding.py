@@ -16,7 +16,7 @@ from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_reco
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.codecs.recoding import FULL, Repacking, are_right, seal
-from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout.headers import APPEND_TIME, CODEC, V2_FLAGS
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records.columns import Collector

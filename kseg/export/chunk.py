@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from kseg.formats.rows import BytesLike, Rows, Sliceable, int64s
-from kseg.kernel.codecs.uninitialized import allocate
+from kseg.kernel.files.system import allocate
 from kseg.kernel.layout.rows import HEADER_KEY, HEADER_VALUE, HEADER_WIDTH, ROW_KEY, ROW_OFFSET, ROW_VALUE, ROW_WIDTH
 from kseg.kernel.records import columns as kernel
-from kseg.kernel.records.column_bytes import gather
-from kseg.kernel.records.header_offsets import HeaderOffsets
+from kseg.kernel.records.columns import HeaderOffsets, gather
 from kseg.limits import CHUNK_BYTES, CHUNK_ROWS, MAX_OFFSET_ROWS
 
 OFFSET, TIMESTAMP, TIMESTAMP_TYPE = "offset", "timestamp", "timestampType"
@@ -41,7 +40,7 @@ class Bytes:
     def add(
         self, payload: Sliceable, rows: memoryview, first: int, stop: int, width: int, column: int, at: int
     ) -> None:
-        """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.records.column_bytes`)."""
+        """Sets the entries from ``at`` on to the rows first to stop (`kseg.kernel.records.columns`)."""
         while gather(payload, rows, first, stop, width, column, self.data, self.ends, self.valid, at) < 0:
             wider = allocate(2 * len(self.data) + CHUNK_BYTES // 8)
             wider[: self.ends[at]] = self.data[: self.ends[at]]

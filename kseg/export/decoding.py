@@ -10,11 +10,10 @@ from typing import NamedTuple
 from kseg.export.chunk import Chunk, Chunks
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
-from kseg.kernel.codecs.batch_expansion import expand_batches
+from kseg.kernel.codecs.recoding import expand_batches
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records import columns as kernel
-from kseg.kernel.records.column_bytes import keep_key
-from kseg.kernel.records.header_offsets import HeaderOffsets
+from kseg.kernel.records.columns import HeaderOffsets, keep_key
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
 from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
 from kseg.segment.batches import RecordBatch

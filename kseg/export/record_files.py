@@ -19,7 +19,7 @@ from kseg.export.decoding import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
-from kseg.kernel.codecs.uninitialized import lengthen
+from kseg.kernel.files.system import lengthen
 from kseg.kernel.render import csv_lines as kernel
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.threads import usable_cores

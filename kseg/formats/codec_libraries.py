@@ -19,7 +19,7 @@ from kseg.kernel.layout.headers import LZ4
 from kseg.limits import LARGEST_BUFFER_BYTES
 
 if TYPE_CHECKING:
-    from kseg.kernel.codecs.packing import Packer
+    from kseg.kernel.codecs.recoding import Packer
 
 LZ4_FRAME_VERSION = 100
 """Version of liblz4's frame interface, unchanged since 1.0."""
@@ -60,9 +60,9 @@ def addresses(codec: int) -> tuple[int, ...] | None:
 
 def lz4_packer(level: int) -> "Packer | None":
     """Returns the kernel's compressor for a liblz4 level; None if the functions are not available."""
-    from kseg.kernel.codecs import packing
+    from kseg.kernel.codecs import recoding
 
-    return _usable_packer(packing.LZ4, level, lz4_addresses(LZ4_WRITING))
+    return _usable_packer(recoding.LZ4, level, lz4_addresses(LZ4_WRITING))
 
 
 def zstd_packer(level: int) -> "Packer | None":
@@ -70,13 +70,13 @@ def zstd_packer(level: int) -> "Packer | None":
 
     The output is that of zstandard, if zstandard brings its own libzstd.
     """
-    from kseg.kernel.codecs import packing
+    from kseg.kernel.codecs import recoding
 
-    return _usable_packer(packing.ZSTD, level, zstd_addresses(ZSTD_WRITING, of_zstandard_first=True))
+    return _usable_packer(recoding.ZSTD, level, zstd_addresses(ZSTD_WRITING, of_zstandard_first=True))
 
 
 def _usable_packer(codec: int, level: int, functions: tuple[int, ...] | None) -> "Packer | None":
-    from kseg.kernel.codecs.packing import Packer
+    from kseg.kernel.codecs.recoding import Packer
 
     made = None if functions is None else Packer(codec, level, functions)
     return made if made is not None and made.is_usable else None

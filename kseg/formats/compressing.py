@@ -21,7 +21,7 @@ from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import BytesLike
 
 if TYPE_CHECKING:
-    from kseg.kernel.codecs.packing import Packer
+    from kseg.kernel.codecs.recoding import Packer
 
 LEVELS = {"gzip": (1, 9, 6), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 """Codec to its lowest, highest and default level; codecs without levels are missing."""
@@ -145,9 +145,9 @@ def _zstd_level(level: int | None) -> int:
 
 
 def _none_packer(_level: int | None) -> "Packer":
-    from kseg.kernel.codecs import packing
+    from kseg.kernel.codecs import recoding
 
-    return packing.Packer(packing.NONE, 0, ())
+    return recoding.Packer(recoding.NONE, 0, ())
 
 
 def _lz4_packer(level: int | None) -> "Packer | None":

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kseg.formats.schema import Field, MessageSchema, json_text
 from kseg.kernel.render import schema as kernel
-from kseg.kernel.render.framings import COORDINATOR, FRAMED, TABLES
+from kseg.kernel.render.schema import COORDINATOR, FRAMED, TABLES
 
 _KINDS = {
     "i8": kernel.I8, "i16": kernel.I16, "u16": kernel.U16, "i32": kernel.I32, "i64": kernel.I64, "bool": kernel.BOOL,

@@ -26,9 +26,15 @@ from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records.plain import sequence_after
-from kseg.kernel.records.record_fields import COMPLETE, MORE, REASONS, TOO_MANY_HEADERS
-from kseg.kernel.records.record_walk import RecordWalk
-from kseg.kernel.records.records import FLAG_NOT_RISING, FLAG_OUT_OF_RANGE
+from kseg.kernel.records.records import (
+    COMPLETE,
+    FLAG_NOT_RISING,
+    FLAG_OUT_OF_RANGE,
+    MORE,
+    REASONS,
+    TOO_MANY_HEADERS,
+    RecordWalk,
+)
 from kseg.limits import MAX_HEADERS
 
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, UndecodableError, int64s
-from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.codecs.expand import ExpansionBuffer
+from kseg.kernel.codecs.recoding import expand_batches
 from kseg.kernel.layout.rows import (
     CHECK_VALID_SHIFT,
     FRAME_MAGIC,

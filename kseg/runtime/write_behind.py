@@ -1,6 +1,6 @@
 """Starts writeback of a file while it is written, so that most of it is on disk before the final sync."""
 
-from kseg.kernel.files.write_behind import begin_writing
+from kseg.kernel.files.system import begin_writing
 
 STEP_BYTES = 4 << 20
 

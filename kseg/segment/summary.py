@@ -13,7 +13,7 @@ from kseg.formats.compression import KAFKA_0_7, codec_name
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, Sliceable, UndecodableError, int64s, sparse_int64s
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.state import distinct, tally
+from kseg.kernel.state import tally
 from kseg.limits import MAX_NESTING
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.items import Damage
@@ -23,10 +23,6 @@ KEYS_TABLE = 1 << 21
 PRODUCERS_TABLE = 1 << 17
 FORMATS = ("v0", "v1", "v2", "0.7")
 
-_FORMS, _SIZES, _SIZE_WIDTH, _TALLY_WIDTH = tally.layout()
-_REGISTERS, _TABLE = distinct.layout()
-_COUNT, _CAP, _OVERFLOWED, _TABLE_MASK = range(4)
-"""Columns of `kseg.kernel.state.distinct`."""
 _COUNTERS = {name: index for index, name in enumerate(tally.COUNTERS)}
 _FORM_COLUMNS = len(tally.FORM_COLUMNS)
 _RECORDS, _PACKED, _UNPACKED = map(tally.FORM_COLUMNS.index, ("records", "packed", "unpacked"))
@@ -114,7 +110,7 @@ class LogSummary:
         self.damage: Counter[str] = Counter()
         self.problems: Counter[str] = Counter()
         self._scratch = scratch or Scratch()
-        self._tally = sparse_int64s(_TALLY_WIDTH)
+        self._tally = sparse_int64s(tally.TALLY_WIDTH)
         self._keys = _distinct(KEYS_TABLE)
         self._producers = _distinct(PRODUCERS_TABLE)
 
@@ -178,7 +174,7 @@ class LogSummary:
         self.problems.update(problem.code for problem in batch.passed())
         tally.add_size(self._tally, tally.DISTRIBUTIONS.index("record_counts"), records)
         form = 3 if is_07 else batch.magic
-        at = _FORMS + (form * tally.CODECS + batch.header.codec) * _FORM_COLUMNS
+        at = tally.FORMS + (form * tally.CODECS + batch.header.codec) * _FORM_COLUMNS
         is_compressed = batch.header.codec != 0
         packed = batch.size - (HEADER_BYTES if form == 2 else 0)
         self._tally[at + _RECORDS] += records
@@ -194,7 +190,7 @@ class LogSummary:
         found = []
         for form, shown in enumerate(FORMATS):
             for codec in range(tally.CODECS):
-                at = _FORMS + (form * tally.CODECS + codec) * _FORM_COLUMNS
+                at = tally.FORMS + (form * tally.CODECS + codec) * _FORM_COLUMNS
                 if self._tally[at]:
                     compression = codec_name(codec)
                     found.append(Form(shown, compression, *self._tally[at : at + _FORM_COLUMNS]))
@@ -202,11 +198,11 @@ class LogSummary:
 
     def distribution(self, name: str) -> Distribution | None:
         """Returns one of `kseg.kernel.state.tally.DISTRIBUTIONS`; None if nothing was counted."""
-        at = _SIZES + tally.DISTRIBUTIONS.index(name) * _SIZE_WIDTH
+        at = tally.SIZES + tally.DISTRIBUTIONS.index(name) * tally.SIZE_WIDTH
         count, total, least, largest = self._tally[at : at + _BUCKETS]
         if not count:
             return None
-        buckets = self._tally[at + _BUCKETS : at + _SIZE_WIDTH]
+        buckets = self._tally[at + _BUCKETS : at + tally.SIZE_WIDTH]
         return Distribution(count, total, least, min(max(_median(buckets, count), least), largest), largest)
 
     def shares(self) -> ByteShares:
@@ -245,8 +241,8 @@ class LogSummary:
 
 def _distinct(table: int) -> memoryview:
     """Returns an empty counter. Its table is large, and most partitions have few keys."""
-    buffer = sparse_int64s(_TABLE + table)
-    buffer[_CAP], buffer[_TABLE_MASK] = table // 2, table - 1
+    buffer = sparse_int64s(tally.TABLE + table)
+    buffer[tally.CAP], buffer[tally.TABLE_MASK] = table // 2, table - 1
     return buffer
 
 
@@ -263,9 +259,9 @@ def _median(buckets: memoryview, count: int) -> int:
 
 
 def _cardinality(buffer: memoryview) -> Cardinality:
-    if not buffer[_OVERFLOWED]:
-        return Cardinality(buffer[_COUNT], True)
-    registers = buffer[_REGISTERS:_TABLE]
+    if not buffer[tally.OVERFLOWED]:
+        return Cardinality(buffer[tally.COUNT], True)
+    registers = buffer[tally.REGISTERS : tally.TABLE]
     size = len(registers)
     harmonic = sum(math.ldexp(1.0, -rank) for rank in registers)
     # HyperLogLog's correction for small ranges applies up to 2.5 values per register, which the tables exceed before

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Sliceable, int64s
+from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.scan.checksums import crc32c
-from kseg.kernel.scan.events import EVENT_WIDTH
-from kseg.kernel.state import producer_table as kernel
+from kseg.kernel.state import producers as kernel
 from kseg.kernel.state.producers import replay
 from kseg.limits import WINDOW_BYTES
 from kseg.segment.times import DAY_MS
@@ -191,7 +191,7 @@ _FAR_FUTURE_MS = (1 << 63) - 1
 
 
 class Event(NamedTuple):
-    """An event of `kseg.kernel.state.producer_table`, which defines a, b and c; ``row`` is the batch's row."""
+    """An event of `kseg.kernel.state.producers`, which defines a, b and c; ``row`` is the batch's row."""
 
     kind: int
     row: int

@@ -29,7 +29,7 @@ from kseg.cleaner.rounds import CleanedGroup, Round, Watcher
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions, Trace, read_trace
 from kseg.errors import KsegError
-from kseg.kernel.compact import key_hash
+from kseg.kernel.compact import key_map
 from kseg.spark.jobs import Failure, collected, failure_of, run
 from kseg.stores.buffers import Buffers
 
@@ -85,7 +85,7 @@ class _Shared:
 
 
 def _probe(secret: bytes) -> tuple[str, int, int]:
-    return (__version__, *key_hash.hash_of(_PROBE, key_hash.Secret(secret)))
+    return (__version__, *key_map.hash_of(_PROBE, key_map.Secret(secret)))
 
 
 class _Scan(NamedTuple):

@@ -1,7 +1,7 @@
 """Byte sources of a segment: a mapped file, a file read in windows, or standard input.
 
 If a mapped file is truncated, access to the mapping kills the process with SIGBUS. A file is therefore mapped only if
-the compiled kernel can guard the mapping (`kseg.kernel.files.guard`: lost pages read as zeros); otherwise pread is
+the compiled kernel can guard the mapping (`kseg.kernel.files.system`: lost pages read as zeros); otherwise pread is
 used.
 """
 
@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, overload
 
 from kseg.errors import PathError
-from kseg.kernel.files import guard
+from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
 from kseg.stores.extent import Extent, end_of_data
@@ -122,7 +122,7 @@ class Source:
     def _opened(self) -> memoryview | FileBytes | bytes:
         if not self.size or self._extent.descriptor < 0:
             return b""
-        if self.size > SMALL_BYTES and not guard.AVAILABLE:
+        if self.size > SMALL_BYTES and not system.CAN_GUARD:
             return FileBytes(self._extent, self.size)
         try:
             if self.size <= SMALL_BYTES:
@@ -207,7 +207,7 @@ class Source:
     @property
     def has_lost_pages(self) -> bool:
         """Whether ``buffer`` has zeros for bytes that could not be read, after truncation or a disk failure."""
-        return self._mapping is not None and guard.was_cut(self._mapping)
+        return self._mapping is not None and system.was_cut(self._mapping)
 
     def close(self) -> None:
         if isinstance(self._buffer, memoryview):
@@ -237,7 +237,7 @@ def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
     except (OSError, ValueError):
         return None
     try:
-        guard.guard(mapping)
+        system.guard(mapping)
     except RuntimeError:
         mapping.close()
         return None
@@ -265,12 +265,12 @@ def _unmap(mapping: mmap.mmap) -> None:
         return  # perhaps this thread holds it and collects garbage: it would wait for itself
     try:
         for held in list(_lingering):
-            guard.unguard(held)
+            system.unguard(held)
             try:
                 held.close()
             except BufferError:
                 with suppress(RuntimeError):  # the guard table is full
-                    guard.guard(held)
+                    system.guard(held)
             else:
                 _lingering.remove(held)
     finally:

@@ -34,8 +34,8 @@ from kseg.kernel.layout.rows import (
     RECORDS_RIGHT,
 )
 from kseg.kernel.scan import chain
+from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.scan.checksums import crc32, crc32c
-from kseg.kernel.scan.events import EVENT_WIDTH
 from kseg.logdir.server_properties import DEFAULTS
 from kseg.quantities import plural
 from kseg.segment.items import Damage

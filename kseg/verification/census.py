@@ -8,7 +8,7 @@ from kseg.cleaner.ranges import backlog_of
 from kseg.formats.compression import codec_name
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import int64s
-from kseg.kernel.state.forms import CODECS, FORMS_WIDTH, count_forms
+from kseg.kernel.state.tally import CODECS, FORMS_WIDTH, count_forms
 from kseg.segment.items import Damage
 from kseg.segment.summary import FORMATS
 from kseg.segment.survey import QUICK, BatchProblem, HeaderRows

@@ -16,7 +16,7 @@ from kseg.errors import KsegError
 from kseg.findings.table import DECISION
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import LOG
-from kseg.kernel.state import epochs as kernel
+from kseg.kernel.state import indexing as kernel
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.problems import SideFileProblem

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
-from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.state import index_entries as kernel
 from kseg.limits import MAX_INDEX_BYTES
 from kseg.segment.items import Damage

@@ -20,7 +20,7 @@ from kseg.kernel.layout.rows import (
     BATCH_SIZE,
     BATCH_WIDTH,
 )
-from kseg.kernel.state import producer_table as kernel
+from kseg.kernel.state import producers as kernel
 from kseg.limits import TRANSACTION_LIMIT_MS
 from kseg.segment.files import segment_stem
 from kseg.segment.items import Damage

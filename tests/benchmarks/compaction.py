@@ -26,7 +26,7 @@ from kseg.formats.compressing import compressor, target_of
 from kseg.formats.compression import CODEC_NAMES
 from kseg.formats.rows import int64s
 from kseg.kernel.compact import keys
-from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.records.building import seal
 from kseg.kernel.records.opening import DONE, OUTPUT_FULL
 from kseg.segment.writer import SegmentWriter, batch_rows
 

@@ -12,7 +12,7 @@ from functools import partial
 from threading import Thread
 from time import perf_counter
 
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.segment.batches import RecordBatch
 from kseg.segment.slices import in_parts

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from kseg.formats.compressing import Target, compress, target_of
-from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.records.building import seal
 
 _HEADER = Struct(">qiibIhiqqqhii")
 _INT32 = Struct(">i")

@@ -18,8 +18,8 @@ from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.formats.areas import build_wrapper
 from kseg.formats.compressing import Target
-from kseg.kernel.compact import judging
-from kseg.kernel.compact.rewriting import seal
+from kseg.kernel.compact import survivors
+from kseg.kernel.records.building import seal
 from kseg.limits import FRAMES_PER_CALL
 from kseg.releases.release import NO_END
 from kseg.segment.writer import SegmentWriter
@@ -158,4 +158,4 @@ def test_old_messages_against_a_model(tmp_path: Path, magic: int, is_packed: boo
     assert counts["dropped"] == len(rows) - len(stay)  # type: ignore[index]
     assert counts["copied"] + counts["rewritten"] == len(stay)  # type: ignore[index]
     assert counts["no_key"] == sum(row[1] is None for row in rows)  # type: ignore[index]
-    assert set(counts) <= set(judging.COUNTS)  # type: ignore[arg-type]
+    assert set(counts) <= set(survivors.COUNTS)  # type: ignore[arg-type]

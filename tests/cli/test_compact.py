@@ -149,7 +149,7 @@ def test_a_damaged_log_is_left_alone(kseg: Kseg, tmp_path: Path, pair: Pair, pla
 
 
 def test_records_that_make_no_sense_under_a_right_checksum_are_damage(kseg: Kseg, tmp_path: Path) -> None:
-    from kseg.kernel.compact.rewriting import seal
+    from kseg.kernel.records.building import seal
 
     batch = bytearray(build_record_batch(new_records([(b"a", b"1"), (b"a", b"2")]), BatchFields()))
     batch[61] = 0x7E

@@ -13,7 +13,7 @@ from kseg.conversion.partition import _Conversion
 from kseg.errors import DamageError, UnsupportedError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
-from kseg.kernel.records import single_batches
+from kseg.kernel.records import building
 from kseg.kernel.records.uniform_runs import UniformRun
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.batches import Batch
@@ -174,14 +174,14 @@ def test_buffer_sizes_are_checked() -> None:
 def test_a_record_larger_than_the_buffer_is_an_error() -> None:
     rows, headers = int64s(ROW_WIDTH), int64s(4)
     rows[ROW_KEY_SIZE], rows[ROW_VALUE], rows[ROW_VALUE_SIZE] = -1, 0, 5
-    largest = single_batches.max_bytes(rows, 1)
-    assert single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(largest)) == 61 + 7 + 5
-    assert single_batches.single_batches(b"value", rows, headers, 0, 0, bytearray()) == 0
+    largest = building.max_bytes(rows, 1)
+    assert building.single_batches(b"value", rows, headers, 1, 0, bytearray(largest)) == 61 + 7 + 5
+    assert building.single_batches(b"value", rows, headers, 0, 0, bytearray()) == 0
     for size in (0, 60, 61, 72):
         with pytest.raises(ValueError):
-            single_batches.single_batches(b"value", rows, headers, 1, 0, bytearray(size))
+            building.single_batches(b"value", rows, headers, 1, 0, bytearray(size))
     for count in (-1, 2):
         with pytest.raises(ValueError):
-            single_batches.max_bytes(rows, count)
+            building.max_bytes(rows, count)
         with pytest.raises(ValueError):
-            single_batches.single_batches(b"value", rows, headers, count, 0, bytearray(largest))
+            building.single_batches(b"value", rows, headers, count, 0, bytearray(largest))

@@ -12,13 +12,12 @@ import kseg
 from kseg.kernel.interpreted import definitions
 from kseg.kernel.layout import headers as layout
 from kseg.kernel.layout import rows
-from kseg.kernel.native import prefixes
 
 
 def test_constants_and_structs_are_read_from_where_they_are_defined():
     assert definitions(layout.__file__.removesuffix(".py") + ".pxd")["V2_HEADER_BYTES"] == layout.V2_HEADER_BYTES == 61
     assert (rows.FRAME_STATE, rows.ROW_WIDTH, rows.BATCH_COORDINATOR_EPOCH) == (3, 10, 15)
-    kept = prefixes.Prefixes()
+    kept = definitions(str(Path(rows.__file__).parents[1] / "scan/frame_scan.pxd"))["Prefixes"]()
     assert (kept.anchor, kept.ieee.filled, kept.castagnoli.crcs) == (0, 0, 0)
     assert kept.ieee is not kept.castagnoli
 
@@ -26,15 +25,15 @@ def test_constants_and_structs_are_read_from_where_they_are_defined():
 def test_structs_hold_structs_that_their_pxd_cimports(tmp_path):
     path = tmp_path / "made.pxd"
     path.write_text(
-        "from kseg.kernel.native.prefixes cimport Prefixes, PrefixTable\n\n"
+        "from kseg.kernel.native.escape cimport Counters, Near\n\n"
         "cdef enum:\n    MOST = -0x10\n\n"
         "cdef struct Inner:\n    long long* first\n\n"
-        "cdef struct Outer:\n    Inner inner\n    PrefixTable table\n    const unsigned char* p\n"
+        "cdef struct Outer:\n    Inner inner\n    Counters table\n    const unsigned char* p\n"
     )
     found = definitions(str(path))
     assert (found["MOST"], sorted(found)) == (-16, ["Inner", "MOST", "Outer"])
     outer = found["Outer"]()
-    assert (outer.inner.first, outer.table.filled, outer.p) == (0, 0, 0)
+    assert (outer.inner.first, outer.table.offset.base, outer.p) == (0, 0, 0)
     with pytest.raises(AttributeError):
         outer.other = 1
 

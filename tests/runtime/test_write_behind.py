@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.files.write_behind import begin_writing
+from kseg.kernel.files.system import begin_writing
 from kseg.output.sink import open_sink
 from kseg.runtime import write_behind
 from kseg.runtime.write_behind import STEP_BYTES

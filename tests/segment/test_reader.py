@@ -241,7 +241,7 @@ HOSTILE = ("v2-headers", "nested", "v0-headers", "batch-then-claim", "wrong-batc
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts bytes that are checksummed and searched, never seconds."""
-    from kseg.kernel.scan import frame_checksums, frames
+    from kseg.kernel.scan import frame_scan, frames
 
     counted = [0]
 
@@ -259,8 +259,8 @@ def test_work_is_linear_in_the_file(kind: str, tmp_path: Path, monkeypatch: pyte
 
     searched = [0]
     monkeypatch.setattr(frames, "next_candidate", searching)
-    monkeypatch.setattr(frame_checksums, "crc32c", counting(frame_checksums.crc32c))
-    monkeypatch.setattr(frame_checksums, "crc32", counting(frame_checksums.crc32))
+    monkeypatch.setattr(frame_scan, "crc32c", counting(frame_scan.crc32c))
+    monkeypatch.setattr(frame_scan, "crc32", counting(frame_scan.crc32))
     work = []
     for size in (20_000, 80_000):
         counted[0] = searched[0] = 0

@@ -10,7 +10,7 @@ import pytest
 
 from kseg.formats.rows import Scratch, UndecodableError
 from kseg.kernel.scan.checksums import crc32c
-from kseg.kernel.state import distinct
+from kseg.kernel.state import tally
 from kseg.segment import summary as module
 from kseg.segment.batches import Message07
 from kseg.segment.items import Damage
@@ -142,7 +142,7 @@ def test_many_different_keys_are_estimated(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(module, "KEYS_TABLE", 1 << 10)
     found = LogSummary()
     for i in range(60_000):
-        distinct.add(found._keys, b"key-%d" % i)
+        tally.add(found._keys, b"key-%d" % i)
     keys = found.distinct_keys()
     assert not keys.is_exact
     assert keys.count == pytest.approx(60_000, rel=0.03)
@@ -154,7 +154,7 @@ def test_a_summary_of_few_keys_takes_little_memory() -> None:
     for _ in range(16):
         found.append(LogSummary())
         for i in range(10):
-            distinct.add(found[-1]._keys, b"key-%d" % i)
+            tally.add(found[-1]._keys, b"key-%d" % i)
     assert resident_bytes() - before < 8 * module.KEYS_TABLE * len(found) / 8
     assert {summary.distinct_keys().count for summary in found} == {10}
 

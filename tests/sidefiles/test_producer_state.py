@@ -25,7 +25,7 @@ from kseg.kernel.layout.rows import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
-from kseg.kernel.state import producer_table as kernel
+from kseg.kernel.state import producers as kernel
 from kseg.kernel.state.producers import replay
 from kseg.segment.files import list_segments
 from kseg.segment.survey import FULL, HeaderRows, open_survey

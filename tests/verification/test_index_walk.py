@@ -19,7 +19,7 @@ from kseg.kernel.layout.rows import (
     BATCH_STATE,
     BATCH_WIDTH,
 )
-from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.kernel.state import index_entries as kernel
 from kseg.sidefiles import indexes
 from kseg.verification.indexes import IndexWalk

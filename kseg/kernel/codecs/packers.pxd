@@ -1,4 +1,4 @@
-# zstd_packer.h and lz4_packer.h, for packing.py only.
+# zstd_packer.h and lz4_packer.h, for recoding.py only.
 cdef extern from "zstd_packer.h" nogil:
     void zstd_use "kseg_zstd_packer_use"(size_t create, size_t destroy, size_t set, size_t compress, size_t is_error)
     void* zstd_create "kseg_zstd_packer_create"(int level)

@@ -1,5 +1,17 @@
 from kseg.kernel.codecs.expand cimport ExpansionBuffer
-from kseg.kernel.codecs.packing cimport Packer
+
+cdef Py_ssize_t expand_frames(
+    const unsigned char* p, const long long* frames, Py_ssize_t count, const long long* wanted, unsigned char* out,
+    Py_ssize_t capacity, void* zstd, long long* expanded
+) noexcept nogil
+
+cdef class Packer:
+    cdef readonly int codec
+    cdef void* context
+
+cdef Py_ssize_t pack_area(
+    int codec, void* context, const unsigned char* p, Py_ssize_t n, unsigned char* out, Py_ssize_t capacity
+) noexcept nogil
 
 cpdef enum:
     # Results of `Repacking.repack`. DONE: all frames are written. FULL: the output has less than ``needed`` free bytes.

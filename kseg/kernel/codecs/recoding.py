@@ -1,8 +1,10 @@
-"""Changes the codec of v2 batches: selects the batches, checks their records, compresses them and adapts the header."""
+"""Changes the codec of v2 batches: selects the batches, checks their records, compresses them and adapts the header.
+
+`expand_batches` only decompresses: many batches into one buffer.
+"""
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
-from cython.cimports.kseg.kernel.codecs.packing import pack_area
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     CONTROL,
@@ -18,7 +20,6 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_HEADER_BYTES,
     V2_LAST_OFFSET_DELTA,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
     CRC_RIGHT,
     FRAME_MAGIC,
@@ -28,14 +29,19 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     be32,
     be64,
+    bytes_in,
+    bytes_out,
     crc32c,
+    int64s_in,
+    int64s_out,
     native_setup,
     put_big,
 )
 from cython.cimports.kseg.kernel.native.search import could_be_frame
+from cython.cimports.kseg.kernel.records.columns import WANTED_WIDTH, is_outside
 from cython.cimports.kseg.kernel.records.plain import check_frames
-from cython.cimports.kseg.kernel.records.record_fields import COMPLETE
 from cython.cimports.kseg.kernel.records.records import (
+    COMPLETE,
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
     RecordCursor,
@@ -46,7 +52,156 @@ from cython.cimports.kseg.kernel.records.records import (
 )
 
 if cython.compiled:
+    from cython.cimports.kseg.kernel.codecs import packers
     from cython.cimports.libc.string import memcpy
+
+
+# Decompresses many v2 batches into one buffer, end to end, for loops over uncompressed frames.
+#
+# The output of a batch is its header without the codec, then its records. Length and CRC in the header stay those of
+# the compressed batch: the bit CRC_RIGHT of FRAME_STATE tells loops not to check them.
+
+NO_CODEC = cython.declare(cython.int, 0xF8)
+
+
+def expand_frames(p, frames, count, wanted, out, capacity, zstd, expanded):
+    """Returns the number of frames expanded; BUFFER_FULL if ``capacity`` is too small for the first."""
+    at: cython.Py_ssize_t
+    size: cython.Py_ssize_t
+    held: cython.Py_ssize_t
+    largest: cython.Py_ssize_t = 0
+    filled: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t = 0
+    while i < count:
+        at = frames[i * FRAME_WIDTH + FRAME_POSITION]
+        size = frames[i * FRAME_WIDTH + FRAME_SIZE]
+        if not frames[i * FRAME_WIDTH + FRAME_STATE] & CRC_RIGHT or frames[i * FRAME_WIDTH + FRAME_MAGIC] != MAGIC_V2:
+            return i
+        if size <= V2_HEADER_BYTES or not p[at + V2_FLAGS] & CODEC:
+            return i
+        if cython.compiled and not be32(p, at + V2_COUNT):
+            return i
+        # If the largest batch so far would not fit, the next may not fit either, and decoding it in part is wasted.
+        if capacity - filled < V2_HEADER_BYTES + largest:
+            return i if i else BUFFER_FULL
+        if cython.compiled:
+            held = 0
+            if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
+                held = expand_batch(
+                    p, at, size, out + filled + V2_HEADER_BYTES, capacity - filled - V2_HEADER_BYTES, zstd
+                )
+            if held < 0:
+                return i if i or held != BUFFER_FULL else BUFFER_FULL
+            memcpy(out + filled, p + at, V2_HEADER_BYTES)
+            out[filled + V2_FLAGS] &= NO_CODEC
+            expanded[i * FRAME_WIDTH + FRAME_POSITION] = filled
+            expanded[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
+            expanded[i * FRAME_WIDTH + FRAME_MAGIC] = 2
+            expanded[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
+            filled += V2_HEADER_BYTES + held
+            if held > largest:
+                largest = held
+        i += 1
+    return i
+
+
+def expand_batches(
+    buf: cython.const[cython.uchar][::1],
+    frames: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    wanted: cython.const[cython.longlong][::1],
+    expansion: ExpansionBuffer,
+    expanded: cython.longlong[::1],
+) -> int:
+    """Expands frames ``first`` to ``stop`` into ``expansion``, and writes their rows FRAME_* to ``expanded``.
+
+    Returns the number of frames expanded; it stops at a frame that it cannot expand and when ``expanded`` is full. 0:
+    the caller must open the first frame itself. An interpreted kernel always returns 0. If no record of a frame is
+    ``wanted`` (int64[4], see `kseg.kernel.records.columns`), only its header is written.
+    Raises ValueError if frames lie outside the buffer.
+    """
+    found: cython.Py_ssize_t
+    p: cython.pointer[cython.const[cython.uchar]]
+    asked: cython.pointer[cython.const[cython.longlong]]
+    out: cython.pointer[cython.uchar]
+    opened: cython.pointer[cython.longlong]
+    if not cython.compiled or first >= stop or len(buf) == 0:
+        return 0
+    if len(expanded) < FRAME_WIDTH or len(wanted) < WANTED_WIDTH:
+        raise ValueError("a buffer is too short")
+    check_frames(len(buf), frames, first, stop)
+    if cython.compiled:
+        if stop - first > expanded.shape[0] // FRAME_WIDTH:
+            stop = first + expanded.shape[0] // FRAME_WIDTH
+        p = bytes_in(buf)
+        asked = int64s_in(wanted)
+        opened = int64s_out(expanded)
+        while True:
+            out = bytes_out(expansion.out)
+            with cython.nogil:
+                found = expand_frames(
+                    p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, expansion.capacity,
+                    expansion.zstd, opened,
+                )  # fmt: skip
+            if found != BUFFER_FULL:
+                return found
+            if not expansion.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
+                return 0
+
+
+# Compresses record areas with liblz4 or libzstd, or copies them, without the GIL. Compiled kernel only.
+
+NONE, LZ4, ZSTD = 0, 3, 4
+"""Codecs of a `Packer`, by their numbers in the attributes of a batch."""
+
+LZ4_BITS = cython.declare(cython.int, 3)
+ZSTD_BITS = cython.declare(cython.int, 4)
+
+
+def pack_area(codec, context, p, n, out, capacity):
+    """Returns the number of bytes written to out, -1 on failure."""
+    if cython.compiled:
+        if codec == ZSTD_BITS:
+            return packers.zstd_pack(context, p, n, out, capacity)
+        if codec == LZ4_BITS:
+            return packers.lz4_pack(context, p, n, out, capacity)
+        if codec == 0 and n <= capacity:
+            memcpy(out, p, n)
+            return n
+    return -1
+
+
+class Packer:
+    """Compresses areas with a codec at a level. Not thread-safe.
+
+    ``functions``: addresses of functions of the library, none for NONE. liblz4: compress frame, is error. libzstd:
+    create context, free context, set parameter, compress, is error. `is_usable` is false if no context can be created,
+    and in an interpreted kernel.
+    """
+
+    def __init__(self, codec: cython.int, level: cython.int, functions: tuple):
+        if cython.compiled:
+            self.codec = codec
+            if codec == ZSTD_BITS:
+                create, destroy, set_parameter, compress, is_error = functions
+                packers.zstd_use(create, destroy, set_parameter, compress, is_error)
+                self.context = packers.zstd_create(level)
+            elif codec == LZ4_BITS:
+                compress, is_error = functions
+                packers.lz4_use(compress, is_error)
+                self.context = packers.lz4_create(level)
+
+    def __dealloc__(self):
+        if cython.compiled:
+            if self.codec == ZSTD_BITS:
+                packers.zstd_destroy(self.context)
+            elif self.codec == LZ4_BITS:
+                packers.lz4_destroy(self.context)
+
+    @property
+    def is_usable(self) -> bool:
+        return self.codec == NONE or self.context != cython.NULL if cython.compiled else False
 
 
 # Below this size a call takes less time than releasing and acquiring the GIL.

@@ -1,4 +1,4 @@
-from kseg.kernel.compact.key_hash cimport Secret
+from kseg.kernel.compact.key_map cimport Secret
 from kseg.kernel.records.opening cimport BatchWindow
 
 cpdef enum:

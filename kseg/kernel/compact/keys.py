@@ -2,9 +2,8 @@
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.compact.key_hash import KeyHash, hash_key
+from cython.cimports.kseg.kernel.compact.key_map import KeyHash, hash_key
 from cython.cimports.kseg.kernel.layout.headers import CONTROL, MAGIC_V2
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_COUNT,
@@ -17,6 +16,8 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_KEY_SIZE,
     ROW_OFFSET,
     ROW_WIDTH,
+    bytes_in,
+    int64s_in,
 )
 from cython.cimports.kseg.kernel.records.opening import (
     DONE,

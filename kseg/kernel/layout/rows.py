@@ -32,6 +32,16 @@ Batches, as `kseg.kernel.scan.headers` reads their headers, BATCH_*. A field tha
 from struct import Struct
 from zlib import crc32 as _zlib_crc32
 
+# Pointers to buffers for C. Interpreted, each function returns the buffer itself, which is indexed.
+
+
+def bytes_in(buffer):
+    return buffer
+
+
+bytes_out = int64s_in = int64s_out = int32s_out = uint32s_out = bytes_in
+
+
 # A slice of an unmapped file is a copy. The length that a frame claims must not determine its size.
 SLICE_BYTES = 1 << 20
 COPY_BYTES = 1 << 25

@@ -47,9 +47,6 @@ static inline int kseg_cpu_has_avx2(void) {
     return (low & VECTORS_SAVED) == VECTORS_SAVED;
 }
 
-static inline int kseg_cpu_has_bmi(void) {
-    return (kseg_cpuid_7_ebx() & bit_BMI) != 0;
-}
 #endif
 
 #ifdef KSEG_ARM

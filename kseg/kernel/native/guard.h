@@ -1,8 +1,8 @@
 /* Protects against SIGBUS when a mapped file is truncated while it is read: pages that are no longer in the file read
  * as zeros, and their range is marked as hit. Without this the system would end the process.
  *
- * A process must have only one table, so only guard.py includes this header. Ranges are added and removed under a lock
- * (the GIL, or guard.py's own); the handler runs in any thread at any time, and only reads them.
+ * A process must have only one table, so only files/system.py includes this header. Ranges are added and removed under
+ * a lock (the GIL, or files/system.py's own); the handler runs in any thread at any time, and only reads them.
  */
 #ifndef KSEG_GUARD_H
 #define KSEG_GUARD_H

@@ -1,4 +1,4 @@
-/* Prefix CRCs, used by kseg/kernel/scan/frame_checksums.py, which explains them, and near_checksums.h. */
+/* Prefix CRCs, used by kseg/kernel/scan/frame_scan.py, which explains them, and near_checksums.h. */
 #ifndef KSEG_PREFIXES_H
 #define KSEG_PREFIXES_H
 
@@ -11,8 +11,6 @@ struct kseg_prefix_table {
     long long end;
     uint32_t start_crc;
     uint32_t end_crc;
-    long long shifted; /* of the last shift: number of bytes / 256 + 1, and its factor */
-    uint32_t factor;
 };
 
 struct kseg_prefixes {

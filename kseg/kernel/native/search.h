@@ -150,17 +150,14 @@ KSEG_SEARCH_INLINE int kseg_repeats_here(const unsigned char *p, ptrdiff_t i, pt
            !memcmp(p + i, p + i - KSEG_LANES, KSEG_LANES);
 }
 
-typedef uint64_t (*kseg_marking)(const unsigned char *p, unsigned char most, int v07);
-
 /* Marks of the positions [i, i + 64) before stop; from each on there are at least 17 bytes (0.7: 5) before end. */
-KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                       kseg_marking marks_of_all) {
+KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07) {
     ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;
     ptrdiff_t count = stop - i < KSEG_LANES ? stop - i : KSEG_LANES;
     uint64_t bits;
     if (most > 127) most = 127;
     if (end - i < KSEG_LANES + KSEG_V2_HEADER_BYTES) return kseg_marks_of_few(p + i, count, (unsigned char)most, v07);
-    bits = marks_of_all(p + i, (unsigned char)most, v07);
+    bits = kseg_marks_of_all(p + i, (unsigned char)most, v07);
     return count < KSEG_LANES ? bits & (((uint64_t)1 << count) - 1) : bits;
 }
 
@@ -172,7 +169,7 @@ struct kseg_search {
 
 /* The first position in [i, stop) with a plausible frame, whose checksum is not verified; else stop. */
 KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                          struct kseg_search *search, kseg_marking marks_of_all) {
+                                          struct kseg_search *search) {
     for (;;) {
         ptrdiff_t ahead;
         while (search->marks) {
@@ -183,8 +180,8 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
         }
         ahead = search->ahead < i ? i : search->ahead;
         if (ahead >= stop) return stop;
-        search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1, marks_of_all)
-                            : kseg_marks(p, ahead, stop, end, 0, marks_of_all);
+        search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1)
+                            : kseg_marks(p, ahead, stop, end, 0);
         if (search->marks && kseg_repeats_here(p, ahead, stop, search->start)) {
             ptrdiff_t next = kseg_behind_repeats(p, ahead, stop, end, v07, search->marks, &search->repeats);
             if (next > ahead) {

@@ -1,3 +1,16 @@
+cdef Py_ssize_t put_records(
+    const unsigned char* p, const long long* rows, const unsigned char* keep, long long count, long long base_offset,
+    long long base_timestamp, unsigned char* out, Py_ssize_t at
+) noexcept nogil
+cdef void put_header(
+    unsigned char* out, Py_ssize_t at, Py_ssize_t end, const unsigned char* p, Py_ssize_t model, long long attributes,
+    long long base_timestamp, long long max_timestamp, long long count
+) noexcept nogil
+cdef Py_ssize_t put_record(
+    const unsigned char* p, const long long* row, Py_ssize_t at_row, long long base_offset, long long base_timestamp,
+    unsigned char* out, Py_ssize_t at
+) noexcept nogil
+
 cdef class AreaWriter:
     cdef public long long base_offset, base_timestamp, last_offset, largest_timestamp, limit, needed, count
     cdef public bint is_base_given
@@ -16,4 +29,9 @@ cdef long long body_size(
 cdef Py_ssize_t write_messages(
     AreaWriter area, const unsigned char* p, const long long* rows, Py_ssize_t first, Py_ssize_t stop, int magic,
     int attributes, long long base
+) noexcept nogil
+
+cdef Py_ssize_t write_batches(
+    AreaWriter area, const unsigned char* p, const long long* rows, const long long* headers, Py_ssize_t count,
+    int attributes
 ) noexcept nogil

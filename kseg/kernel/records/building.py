@@ -1,14 +1,21 @@
-"""Encodes rows of records as the record area of a v2 batch, or as a message set of v0 or v1."""
+"""Writes rows of records (ROW_*): as the record area of a v2 batch, as batches of one record, as messages v0 or v1."""
 
 import cython
 from cython.cimports.kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
     ENTRY_OVERHEAD,
+    ENTRY_SIZE,
     LEGACY_CRC,
     V0_HEADER_BYTES,
     V1_HEADER_BYTES,
+    V2_ATTRIBUTES,
+    V2_BASE_TIMESTAMP,
+    V2_COUNT,
+    V2_CRC,
+    V2_HEADER_BYTES,
+    V2_LAST_OFFSET_DELTA,
+    V2_MAX_TIMESTAMP,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
     HEADER_KEY,
     HEADER_KEY_SIZE,
@@ -16,6 +23,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     HEADER_VALUE_SIZE,
     HEADER_WIDTH,
     INT32_MAX,
+    ROW_CHECK,
     ROW_HEADER_COUNT,
     ROW_HEADERS,
     ROW_KEY,
@@ -25,14 +33,97 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_VALUE,
     ROW_VALUE_SIZE,
     ROW_WIDTH,
+    bytes_in,
+    bytes_out,
     crc32,
+    crc32c,
     difference,
+    int64s_in,
     native_setup,
     put_big,
     put_bytes,
     put_varint,
     varint_bytes,
 )
+
+# Writes records of a v2 batch and its header (layout: `kseg.formats.record_batch`).
+#
+# Records are rows (ROW_*). HEADERS and CHECK of a row are the start, including the header count, and the end of the
+# record's headers, which are copied unchanged. 0 and 0: no headers.
+
+native_setup()
+
+
+def put_record(p, row, at_row, base_offset, base_timestamp, out, at):
+    """Writes one record. Returns the position behind it. The caller checks the size of the output."""
+    time_delta: cython.longlong = difference(row[at_row + ROW_TIMESTAMP], base_timestamp)
+    offset_delta: cython.longlong = row[at_row + ROW_OFFSET] - base_offset
+    key_size: cython.longlong = row[at_row + ROW_KEY_SIZE]
+    value_size: cython.longlong = row[at_row + ROW_VALUE_SIZE]
+    headers: cython.Py_ssize_t = row[at_row + ROW_CHECK] - row[at_row + ROW_HEADERS]
+    size: cython.longlong = 1 + varint_bytes(time_delta) + varint_bytes(offset_delta) + varint_bytes(key_size)
+    size += varint_bytes(value_size) + (headers if headers else 1)
+    if key_size > 0:
+        size += key_size
+    if value_size > 0:
+        size += value_size
+    at = put_varint(out, at, size)
+    out[at] = 0
+    at = put_varint(out, at + 1, time_delta)
+    at = put_varint(out, at, offset_delta)
+    at = put_varint(out, at, key_size)
+    if key_size > 0:
+        at = put_bytes(out, at, p, row[at_row + ROW_KEY], key_size)
+    at = put_varint(out, at, value_size)
+    if value_size > 0:
+        at = put_bytes(out, at, p, row[at_row + ROW_VALUE], value_size)
+    if headers:
+        return put_bytes(out, at, p, row[at_row + ROW_HEADERS], headers)
+    out[at] = 0
+    return at + 1
+
+
+def put_records(p, rows, keep, count, base_offset, base_timestamp, out, at):
+    """Writes the records, of ``count``, that ``keep`` marks. Returns the position behind them."""
+    k: cython.Py_ssize_t
+    for k in range(count):
+        if keep[k]:
+            at = put_record(p, rows, k * ROW_WIDTH, base_offset, base_timestamp, out, at)
+    return at
+
+
+def put_header(out, at, end, p, model, attributes, base_timestamp, max_timestamp, count):
+    """Writes the header of the batch [at, end), with offsets, epochs, producer and sequence of the header at p[model].
+
+    The records must be written before, as the checksum covers them.
+    """
+    put_bytes(out, at, p, model, V2_HEADER_BYTES)
+    put_big(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
+    put_big(out, at + V2_ATTRIBUTES, attributes, 2)
+    put_big(out, at + V2_BASE_TIMESTAMP, base_timestamp, 8)
+    put_big(out, at + V2_MAX_TIMESTAMP, max_timestamp, 8)
+    put_big(out, at + V2_COUNT, count, 4)
+    put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
+
+
+def seal(
+    out: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    model: cython.const[cython.uchar][::1],
+    attributes: cython.longlong,
+    base_timestamp: cython.longlong,
+    max_timestamp: cython.longlong,
+    count: cython.longlong,
+) -> None:
+    """`put_header` for a batch in ``out``; ``model`` holds the header with the other fields.
+
+    Raises ValueError if a buffer is too short.
+    """
+    if at < 0 or end - at < V2_HEADER_BYTES or end > len(out) or len(model) < V2_HEADER_BYTES:
+        raise ValueError("a buffer is too short")
+    put_header(bytes_out(out), at, end, bytes_in(model), 0, attributes, base_timestamp, max_timestamp, count)
+
 
 # Of the sizes of key and value of a v0 or v1 message.
 SIZES_BYTES = cython.declare(cython.longlong, 8)
@@ -247,4 +338,86 @@ def add_messages(
         raise ValueError("no such magic")
     with cython.nogil:
         done = write_messages(area, p, row, first, stop, magic, attributes, base)
+    return done
+
+
+# Writes records as v2 batches of one record each, as Kafka's cleaner and down-conversion do with plain messages.
+
+MAX_FIELD_BYTES = cython.declare(cython.Py_ssize_t, 24)  # lengths, deltas and attributes of a record without headers
+LARGEST_SIZE = cython.declare(cython.longlong, 0x7FFFFFFF)
+
+
+def write_batches(area, p, rows, headers, count, attributes):
+    """Returns the number of bytes written, -1 if a batch does not fit."""
+    i: cython.Py_ssize_t
+    k: cython.int
+    at: cython.Py_ssize_t = 0
+    model: cython.uchar[61]
+    if not cython.compiled:
+        model = [0] * V2_HEADER_BYTES
+    for k in range(V2_HEADER_BYTES):
+        model[k] = 255  # -1: no leader epoch, no producer
+    model[ENTRY_MAGIC] = 2
+    for k in range(V2_LAST_OFFSET_DELTA, V2_BASE_TIMESTAMP):
+        model[k] = 0
+    area.limit = LARGEST_SIZE
+    for i in range(count):
+        if area.capacity - at < V2_HEADER_BYTES:
+            return -1
+        begin_area(area, at + V2_HEADER_BYTES, rows[i * ROW_WIDTH + ROW_OFFSET])
+        if write_records(area, p, rows, headers, i, i + 1) == i or area.end - at - ENTRY_OVERHEAD > LARGEST_SIZE:
+            return -1
+        put_header(area.out, at, area.end, model, 0, attributes, area.base_timestamp, area.largest_timestamp, 1)
+        put_big(area.out, at, area.base_offset, 8)
+        at = area.end
+    return at
+
+
+def max_bytes(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t) -> int:
+    """Returns an upper bound of the size of ``count`` records without headers as batches.
+
+    Raises ValueError if there are no such rows.
+    """
+    i: cython.Py_ssize_t
+    size: cython.longlong = 0
+    if count < 0 or count * ROW_WIDTH > len(rows):
+        raise ValueError("no such rows")
+    for i in range(count):
+        size += V2_HEADER_BYTES + MAX_FIELD_BYTES
+        if rows[i * ROW_WIDTH + ROW_KEY_SIZE] > 0:
+            size += rows[i * ROW_WIDTH + ROW_KEY_SIZE]
+        if rows[i * ROW_WIDTH + ROW_VALUE_SIZE] > 0:
+            size += rows[i * ROW_WIDTH + ROW_VALUE_SIZE]
+    return size
+
+
+def single_batches(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    headers: cython.const[cython.longlong][::1],
+    count: cython.Py_ssize_t,
+    attributes: cython.int,
+    out: cython.uchar[::1],
+) -> int:
+    """Writes the first rows (ROW_*, positions in ``payload``) to ``out``, each as a batch with these attributes.
+
+    Producer and leader epoch are unset. Returns the number of bytes written. Raises ValueError if ``out`` is too short,
+    or if a batch would exceed its length field.
+    """
+    done: cython.Py_ssize_t
+    area: AreaWriter
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(payload)
+    row: cython.pointer[cython.const[cython.longlong]] = int64s_in(rows)
+    header: cython.pointer[cython.const[cython.longlong]] = int64s_in(headers)
+    if count < 0 or count * ROW_WIDTH > len(rows) or len(headers) == 0:
+        raise ValueError("no such rows")
+    if count == 0:
+        return 0
+    if len(payload) == 0 or len(out) == 0:
+        raise ValueError("a buffer is too short")
+    area = AreaWriter(out)
+    with cython.nogil:
+        done = write_batches(area, p, row, header, count, attributes)
+    if done < 0:
+        raise ValueError("a batch does not fit")
     return done

@@ -1,5 +1,15 @@
 from kseg.kernel.records.plain cimport PassPosition, PlainFrames
 
+cdef Py_ssize_t gather_bytes(
+    const unsigned char* payload, Py_ssize_t length, const long long* fields, Py_ssize_t count, Py_ssize_t width,
+    unsigned char* data, Py_ssize_t capacity, int* ends, unsigned char* valid, Py_ssize_t at
+) noexcept nogil
+cdef Py_ssize_t keep_rows_with_key(
+    const unsigned char* payload, Py_ssize_t length, long long* rows, Py_ssize_t count, const unsigned char* key,
+    Py_ssize_t key_size
+) noexcept nogil
+cdef void check_capacity(Py_ssize_t length, Py_ssize_t at, Py_ssize_t count) except *
+
 cpdef enum:
     # Columns of ``wanted``.
     WANTED_FIRST = 0
@@ -22,3 +32,13 @@ cdef long long kind_of(long long check) noexcept nogil
 cdef int collect_rows(Collector collector, Py_ssize_t stop, const long long* wanted) noexcept nogil
 cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *
 cdef void check_headers(Py_ssize_t length, long long first, long long count) except *
+
+cdef class HeaderOffsets:
+    cdef public Py_ssize_t batch
+    cdef public long long delta, max_batch_bytes
+
+cdef bint is_given(const long long* rows, Py_ssize_t batch, long long max_batch_bytes) noexcept nogil
+cdef Py_ssize_t fill_offsets(
+    HeaderOffsets progress, const long long* rows, Py_ssize_t stop, const long long* wanted, long long* out,
+    Py_ssize_t capacity, Py_ssize_t at
+) noexcept nogil

@@ -2,8 +2,8 @@
 
 `Collector.collect` reads the rows of many plain frames (`kseg.kernel.records.plain`), `keep` filters rows, `fitting`
 finds the rows that fit a size. The other functions fill one column each. Numbers are int64 or int32. A bit of ``valid``
-is set for each value that is not null; the first row is the least significant bit of the first byte. Columns of bytes:
-`kseg.kernel.records.column_bytes`. The functions raise ValueError if a buffer is too short.
+is set for each value that is not null; the first row is the least significant bit of the first byte. The functions
+raise ValueError if a buffer is too short.
 
 ROW_CHECK of every row, of any format, has the valid bit and the timestamp type, as for v0 in `kseg.kernel.layout.rows`.
 
@@ -17,18 +17,28 @@ from cython.cimports.kseg.kernel.layout.headers import (
     CONTROL,
     CREATE_TIME,
     ENTRY_OFFSET,
+    HIGHEST_CODEC,
     LEGACY_FLAGS,
     LOG_APPEND_TIME,
     MAGIC_V2,
+    MIN_RECORD_BYTES,
     NO_TIME,
     V1_TIMESTAMP,
     V2_BASE_OFFSET,
     V2_FLAGS,
+    V2_HEADER_BYTES,
     V2_LAST_OFFSET_DELTA,
     V2_MAX_TIMESTAMP,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
     CHECK_KIND_BITS,
     CHECK_KIND_SHIFT,
     CHECK_VALID_SHIFT,
@@ -40,9 +50,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     HEADER_KEY_SIZE,
     HEADER_VALUE_SIZE,
     HEADER_WIDTH,
+    INT32_MAX,
     ROW_CHECK,
     ROW_HEADER_COUNT,
     ROW_HEADERS,
+    ROW_KEY,
     ROW_KEY_SIZE,
     ROW_OFFSET,
     ROW_TIMESTAMP,
@@ -50,9 +62,13 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_WIDTH,
     be32,
     be64,
+    bytes_in,
+    bytes_out,
+    int32s_out,
+    int64s_in,
+    int64s_out,
     sum_of,
 )
-from cython.cimports.kseg.kernel.records.column_bytes import check_capacity
 from cython.cimports.kseg.kernel.records.messages import row_check
 from cython.cimports.kseg.kernel.records.plain import (
     DONE,
@@ -64,6 +80,133 @@ from cython.cimports.kseg.kernel.records.plain import (
     enter,
     leave,
 )
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcmp, memcpy
+
+
+# Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
+# one more than there are rows. Rows that point outside the payload are a ValueError.
+
+DATA_FULL = cython.declare(cython.Py_ssize_t, -1)
+OUTSIDE = cython.declare(cython.Py_ssize_t, -2)
+
+
+def gather_bytes(payload, length, fields, count, width, data, capacity, ends, valid, at):
+    """`gather` of fields that are ``width`` columns apart; OUTSIDE if one points outside the payload."""
+    k: cython.Py_ssize_t
+    position: cython.longlong
+    size: cython.longlong
+    filled: cython.Py_ssize_t = ends[at]
+    for k in range(count):
+        position = fields[k * width]
+        size = fields[k * width + 1]
+        if size >= 0:
+            if position < 0 or size > length or position > length - size:
+                return OUTSIDE
+            if size > capacity - filled:
+                return DATA_FULL
+            if size > 0:
+                if cython.compiled:
+                    memcpy(data + filled, payload + position, size)
+                else:
+                    data[filled : filled + size] = payload[position : position + size]
+                filled += size
+            valid[(at + k) >> 3] |= 1 << ((at + k) & 7)
+        ends[at + k + 1] = cython.cast(cython.int, filled)
+    return filled
+
+
+def gather(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.const[cython.longlong][::1],
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    width: cython.Py_ssize_t,
+    field: cython.Py_ssize_t,
+    data: cython.uchar[::1],
+    ends: cython.int[::1],
+    valid: cython.uchar[::1],
+    at: cython.Py_ssize_t,
+) -> int:
+    """Copies the bytes of ``field`` of the rows: a column of positions in ``payload``, the next column has the sizes.
+
+    They are written from data[ends[at]] on, their ends to ends[at + 1] and on. Returns the last end; -1 if ``data`` is
+    too short, and then the written bytes are undefined. ``width``: columns of the rows, of records or headers.
+    """
+    found: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t = len(data)
+    length: cython.Py_ssize_t = len(payload)
+    if not (0 <= field < width - 1 and 0 <= first <= stop <= len(rows) // width):
+        raise ValueError("no such rows")
+    check_capacity(len(ends), at + 1, stop - first)
+    check_capacity(8 * len(valid), at, stop - first)
+    if ends[at] < 0 or ends[at] > capacity or capacity > INT32_MAX:
+        raise ValueError("no such place in the data")
+    if first == stop:
+        return ends[at]
+    p, fields, out, out_ends, bits = (
+        bytes_in(payload), int64s_in(rows[first * width + field :]), bytes_out(data), int32s_out(ends), bytes_out(valid)
+    )  # fmt: skip
+    with cython.nogil:
+        found = gather_bytes(p, length, fields, stop - first, width, out, capacity, out_ends, bits, at)
+    if found == OUTSIDE:
+        raise ValueError("a row points outside the payload")
+    return found
+
+
+def keep_rows_with_key(payload, length, rows, count, key, key_size):
+    """`keep_key` without the GIL; OUTSIDE if a key is outside the payload."""
+    k: cython.Py_ssize_t
+    f: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    position: cython.longlong
+    kept: cython.Py_ssize_t = 0
+    for k in range(count):
+        at = k * ROW_WIDTH
+        if rows[at + ROW_KEY_SIZE] != key_size:
+            continue
+        position = rows[at + ROW_KEY]
+        if position < 0 or key_size > length or position > length - key_size:
+            return OUTSIDE
+        if cython.compiled:
+            if key_size and memcmp(payload + position, key, key_size) != 0:
+                continue
+        elif payload[position : position + key_size] != key[:key_size]:
+            continue
+        if kept != k:
+            for f in range(ROW_WIDTH):
+                rows[kept * ROW_WIDTH + f] = rows[at + f]
+        kept += 1
+    return kept
+
+
+def keep_key(
+    payload: cython.const[cython.uchar][::1],
+    rows: cython.longlong[::1],
+    count: cython.Py_ssize_t,
+    key: cython.const[cython.uchar][::1],
+) -> int:
+    """Moves the rows with this key to the front. Returns their number. A null key equals no key."""
+    kept: cython.Py_ssize_t
+    length: cython.Py_ssize_t = len(payload)
+    size: cython.Py_ssize_t = len(key)
+    if count < 0 or count > len(rows) // ROW_WIDTH:
+        raise ValueError("no such rows")
+    if count == 0:
+        return 0
+    p, out, wanted = bytes_in(payload), int64s_out(rows), bytes_in(key)
+    with cython.nogil:
+        kept = keep_rows_with_key(p, length, out, count, wanted, size)
+    if kept == OUTSIDE:
+        raise ValueError("a row points outside the payload")
+    return kept
+
+
+def check_capacity(length, at, count):
+    if at < 0 or count < 0 or at > length - count:
+        raise ValueError("no such place in the column")
+
 
 PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
@@ -389,3 +532,99 @@ def check_rows(length, stop):
 def check_headers(length, first, count):
     if first < 0 or count < 0 or first + count > length // HEADER_WIDTH:
         raise ValueError("no such headers")
+
+
+# Offsets of records by the headers of their v2 batches. The records are neither read nor decompressed.
+#
+# A header gives them if its batch is intact and has as many records as offsets: a broker assigns consecutive offsets,
+# and only compaction makes gaps. Rows of headers: BATCH_*. Times of ``wanted`` are ignored.
+
+
+def is_given(rows, batch, max_batch_bytes):
+    """Whether the header of a batch gives the offsets of its records."""
+    at: cython.Py_ssize_t = batch * BATCH_WIDTH
+    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    last: cython.longlong = rows[at + BATCH_LAST_OFFSET]
+    codec: cython.longlong = rows[at + BATCH_ATTRIBUTES] & CODEC
+    record_bytes: cython.longlong = max_batch_bytes if codec else rows[at + BATCH_SIZE] - V2_HEADER_BYTES
+    if not rows[at + BATCH_STATE] & CRC_RIGHT or rows[at + BATCH_MAGIC] != MAGIC_V2 or codec > HIGHEST_CODEC:
+        return False
+    if first < 0 or last < first or rows[at + BATCH_COUNT] != last - first + 1:
+        return False
+    return rows[at + BATCH_COUNT] <= record_bytes // MIN_RECORD_BYTES
+
+
+class HeaderOffsets:
+    """The position of a pass over headers: ``batch`` is the next one, ``delta`` its first offset that is not passed.
+
+    No batch is taken by its header if it has more records than fit into ``max_batch_bytes``.
+    """
+
+    def __init__(self, max_batch_bytes):
+        self.batch = 0
+        self.delta = 0
+        self.max_batch_bytes = max_batch_bytes
+
+    def fill(
+        self,
+        rows: cython.const[cython.longlong][::1],
+        stop: cython.Py_ssize_t,
+        wanted: cython.const[cython.longlong][::1],
+        out: cython.longlong[::1],
+        at: cython.Py_ssize_t,
+    ) -> int:
+        """Writes the wanted offsets from out[at] on, and returns where they end.
+
+        It stops where ``out`` is full, at a batch whose header does not give its offsets, and at the batch ``stop``.
+        Raises ValueError if a buffer is too short.
+        """
+        if len(wanted) < WANTED_WIDTH:
+            raise ValueError("a buffer is too short")
+        if not 0 <= at <= len(out):
+            raise ValueError("no such place in the column")
+        check_batches(len(rows), self.batch, stop)
+        if self.batch == stop or at == len(out):
+            return at
+        headers, asked, offsets = int64s_in(rows), int64s_in(wanted), int64s_out(out)
+        capacity: cython.Py_ssize_t = len(out)
+        with cython.nogil:
+            at = fill_offsets(self, headers, stop, asked, offsets, capacity, at)
+        return at
+
+    def next_given(self, rows: cython.const[cython.longlong][::1], stop: cython.Py_ssize_t) -> int:
+        """Returns the next batch from ``batch`` on whose header gives the offsets, or ``stop``."""
+        batch: cython.Py_ssize_t = self.batch
+        check_batches(len(rows), batch, stop)
+        headers = int64s_in(rows)
+        while batch < stop and not is_given(headers, batch, self.max_batch_bytes):
+            batch += 1
+        return batch
+
+
+def fill_offsets(progress, rows, stop, wanted, out, capacity, at):
+    row: cython.Py_ssize_t
+    first: cython.longlong
+    last: cython.longlong
+    count: cython.longlong
+    k: cython.longlong
+    while progress.batch < stop and is_given(rows, progress.batch, progress.max_batch_bytes):
+        row = progress.batch * BATCH_WIDTH
+        first = max(rows[row + BATCH_FIRST_OFFSET] + progress.delta, wanted[WANTED_FIRST])
+        last = min(rows[row + BATCH_LAST_OFFSET], wanted[WANTED_LAST])
+        if not rows[row + BATCH_ATTRIBUTES] & CONTROL and first <= last:
+            count = min(last - first + 1, capacity - at)
+            for k in range(count):
+                out[at + k] = first + k
+            at += count
+            if count < last - first + 1:
+                progress.delta = first + count - rows[row + BATCH_FIRST_OFFSET]
+                return at
+        progress.batch += 1
+        progress.delta = 0
+    return at
+
+
+def check_batches(length, first, stop):
+    """Raises ValueError unless there are such batches."""
+    if not 0 <= first <= stop <= length // BATCH_WIDTH:
+        raise ValueError("no such batches")

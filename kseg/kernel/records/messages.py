@@ -37,7 +37,6 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V1_HEADER_BYTES,
     V1_TIMESTAMP,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     CHECK_KIND_SHIFT,
     CHECK_VALID_SHIFT,
@@ -54,7 +53,9 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_WIDTH,
     be32,
     be64,
+    bytes_in,
     crc32,
+    int64s_out,
     native_setup,
     stored_crc,
     sum_of,

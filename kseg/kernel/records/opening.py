@@ -1,13 +1,12 @@
 """Reads the records of v2 batches, decompressed if necessary, into rows for loops over records.
 
 `open_batch` finds the bytes, `read_batch` writes a row (ROW_*) for each record. HEADERS and CHECK of a row are the
-start and the end of the record's headers, as `kseg.kernel.compact.rewriting` needs them.
+start and the end of the record's headers, as `kseg.kernel.records.building` needs them.
 """
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import CODEC, MIN_RECORD_BYTES, V2_FLAGS, V2_HEADER_BYTES
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_POSITION,
@@ -18,11 +17,15 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_VALUE,
     ROW_VALUE_SIZE,
     ROW_WIDTH,
+    bytes_in,
+    int64s_in,
+    int64s_out,
 )
-from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE
 from cython.cimports.kseg.kernel.records.records import (
+    COMPLETE,
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
+    MORE,
     RecordCursor,
     RecordsHeader,
     RecordTable,

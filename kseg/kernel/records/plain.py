@@ -52,10 +52,12 @@ from cython.cimports.kseg.kernel.layout.rows import (
     stored_crc,
 )
 from cython.cimports.kseg.kernel.records.messages import row_check
-from cython.cimports.kseg.kernel.records.record_fields import COMPLETE, MORE, TOO_MANY_HEADERS
 from cython.cimports.kseg.kernel.records.records import (
+    COMPLETE,
     FLAG_NOT_RISING,
     FLAG_OUT_OF_RANGE,
+    MORE,
+    TOO_MANY_HEADERS,
     RecordCursor,
     append_records,
     begin_records,

@@ -18,7 +18,6 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_MAX_TIMESTAMP,
     V2_PRODUCER_ID,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in
 from cython.cimports.kseg.kernel.layout.rows import (
     CRC_RIGHT,
     FRAME_MAGIC,
@@ -28,6 +27,8 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     be32,
     be64,
+    bytes_in,
+    int64s_in,
 )
 from cython.cimports.kseg.kernel.records.plain import check_frames, is_legacy_plain
 

@@ -1,13 +1,12 @@
 """Writes columns of records as lines of CSV. Compiled kernel only: interpreted, the caller writes all lines."""
 
 import cython
-from cython.cimports.kseg.kernel.layout.pointers import bytes_out
+from cython.cimports.kseg.kernel.layout.rows import bytes_out
 from cython.cimports.kseg.kernel.native.escape import put, put_int, put_raw
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.native import escape
     from cython.cimports.kseg.kernel.native.escape import put_base64
-    from cython.cimports.kseg.kernel.render.csv_text import put_csv
 
     escape.shuffle_setup()
 

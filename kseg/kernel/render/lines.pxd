@@ -1,5 +1,6 @@
-# The state shared by the lines of the records of a batch.
 from kseg.kernel.native.escape cimport Counters
+
+# The state shared by the lines of the records of a batch.
 
 cpdef enum:
     # What is printed. DEEP: the records of each batch; CONTENTS: their keys and values, in JSON those of headers too;
@@ -42,3 +43,24 @@ cdef struct Line:
     long long position
     Context context
     Counters counters
+
+cdef Py_ssize_t put_fields(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_headers(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_metadata(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_contents(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil
+cdef Py_ssize_t put_bool(unsigned char* out, Py_ssize_t o, bint value) noexcept nogil
+cdef Py_ssize_t put_text_kind(unsigned char* out, Py_ssize_t o, int kind) noexcept nogil
+cdef Py_ssize_t put_json_kind(unsigned char* out, Py_ssize_t o, int kind) noexcept nogil
+cdef Py_ssize_t put_text_batch(
+    Line* line, Py_ssize_t o, const unsigned char* p, Py_ssize_t at, const long long* frames, Py_ssize_t frame,
+    long long origin
+) noexcept nogil
+cdef Py_ssize_t put_json_batch(
+    Line* line, Py_ssize_t o, const unsigned char* p, const long long* frames, Py_ssize_t frame, long long origin
+) noexcept nogil
+cdef Py_ssize_t put_codec(unsigned char* out, Py_ssize_t o, int codec) noexcept nogil
+cdef Py_ssize_t put_text_v2(unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
+cdef Py_ssize_t put_json_v2(unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at) noexcept nogil
+cdef Py_ssize_t put_json_legacy(
+    unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t at, long long magic
+) noexcept nogil

@@ -1,1 +1,466 @@
-"""The state shared by the lines of the records of a batch: the flags and structs of lines.pxd."""
+"""The lines of batches and of their records: as kafka-dump-log (4.4) prints them, byte for byte, and as JSON Lines."""
+
+import cython
+from cython.cimports.kseg.kernel.layout.headers import (
+    APPEND_TIME,
+    CODEC,
+    CONTROL,
+    CREATE_TIME,
+    DELETE_HORIZON,
+    ENTRY_OFFSET,
+    GZIP,
+    LEGACY_CRC,
+    LEGACY_FLAGS,
+    LOG_APPEND_TIME,
+    LZ4,
+    MAGIC_V2,
+    NO_TIME,
+    SNAPPY,
+    TRANSACTIONAL,
+    V1_TIMESTAMP,
+    V2_BASE_OFFSET,
+    V2_BASE_SEQUENCE,
+    V2_BASE_TIMESTAMP,
+    V2_COUNT,
+    V2_CRC,
+    V2_FLAGS,
+    V2_LAST_OFFSET_DELTA,
+    V2_LEADER_EPOCH,
+    V2_MAX_TIMESTAMP,
+    V2_PRODUCER_EPOCH,
+    V2_PRODUCER_ID,
+    ZSTD,
+)
+from cython.cimports.kseg.kernel.layout.rows import (
+    CHECK_KIND_BITS,
+    CHECK_KIND_SHIFT,
+    CHECK_VALID_SHIFT,
+    CRC_RIGHT,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    HEADER_KEY,
+    HEADER_KEY_SIZE,
+    HEADER_VALUE,
+    HEADER_VALUE_SIZE,
+    HEADER_WIDTH,
+    ROW_CHECK,
+    ROW_HEADER_COUNT,
+    ROW_HEADERS,
+    ROW_KEY,
+    ROW_KEY_SIZE,
+    ROW_OFFSET,
+    ROW_SEQUENCE,
+    ROW_TIMESTAMP,
+    ROW_VALUE,
+    ROW_VALUE_SIZE,
+    be16,
+    be32,
+    be64,
+    stored_crc,
+    sum_of,
+)
+from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near, put_raw
+from cython.cimports.kseg.kernel.records.plain import sequence_after
+
+# Records as JSON Lines: one object per line, keys in the order that ``kseg dump --format json`` promises.
+#
+# Only mandatory escapes are used. Bytes are a string if they are strict UTF-8 (no surrogates, no over-long forms),
+# else ``{"base64":"..."}``; a missing key or value is null. A field that the format lacks is absent, an unset field
+# is null.
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.native import escape
+    from cython.cimports.kseg.kernel.native.escape import NOT_UTF8, put_base64, put_json
+
+    escape.shuffle_setup()
+else:
+    from kseg.kernel.native.escape import json_value, put_limited
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_bytes(
+    line: cython.pointer[Line],
+    start: cython.Py_ssize_t,
+    size: cython.Py_ssize_t,
+    as_base64: cython.bint,
+    o: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Writes null, a string or the object form. Negative if the output is full."""
+    after: cython.Py_ssize_t
+    if size < 0:
+        return put(line.out, o, b"null")
+    if cython.compiled:
+        after = NOT_UTF8
+        if not as_base64:
+            after = put_json(line.out, o, line.limit, line.p + start, size)
+        if after == NOT_UTF8:
+            o = put(line.out, o, b'{"base64":"')
+            after = put_base64(line.out, o, line.limit, line.p + start, size)
+            if after >= 0:
+                after = put(line.out, after, b'"}')
+        return after
+    else:
+        return put_limited(line.out, o, line.limit, json_value(line.p, start, size, as_base64))
+
+
+def put_headers(line, row, o):
+    headers: cython.pointer[cython.const[cython.longlong]] = line.headers
+    k: cython.longlong
+    h: cython.Py_ssize_t = line.rows[row + ROW_HEADERS] * HEADER_WIDTH
+    o = put(line.out, o, b',"headers":[')
+    for k in range(line.rows[row + ROW_HEADER_COUNT]):
+        if k:
+            o = put(line.out, o, b",")
+        o = put(line.out, o, b'{"key":')
+        o = put_bytes(line, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE], False, o)
+        if o < 0:
+            return o
+        if line.flags & CONTENTS:
+            o = put(line.out, o, b',"value":')
+            o = put_bytes(line, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE], False, o)
+            if o < 0:
+                return o
+        o = put(line.out, o, b"}")
+        h += HEADER_WIDTH
+    return put(line.out, o, b"]")
+
+
+def put_fields(line, row, o):
+    """Writes the object of a record without its end; ``row``: its first column. Negative if the output is full."""
+    out: cython.pointer[cython.uchar] = line.out
+    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    kind: cython.int = line.kind
+    o = put_raw(out, o, line.context.record, line.context.record_size)
+    o = put_int(out, o, line.position)
+    o = put_raw(out, o, line.context.place, line.context.place_size)
+    o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
+    if line.magic < MAGIC_V2:
+        kind = (rows[row + ROW_CHECK] >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
+    if kind:
+        o = put(out, o, b',"timestamp":')
+        o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
+        o = put_json_kind(out, o, kind)
+    if line.magic >= MAGIC_V2:
+        o = put(out, o, b',"sequence":')
+        if rows[row + ROW_SEQUENCE] == -1:
+            o = put(out, o, b"null")
+        else:
+            o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
+    o = put(out, o, b',"keySize":')
+    o = put_int(out, o, rows[row + ROW_KEY_SIZE])
+    o = put(out, o, b',"valueSize":')
+    o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
+    if line.magic >= MAGIC_V2:
+        o = put_headers(line, row, o)
+        if o < 0:
+            return o
+    if line.flags & CONTENTS:
+        o = put(out, o, b',"key":')
+        o = put_bytes(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], line.flags & BASE64_KEYS, o)
+        if o < 0:
+            return o
+        o = put(out, o, b',"value":')
+        o = put_bytes(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], line.flags & BASE64_VALUES, o)
+    return o
+
+
+# The line of a batch, as kafka-dump-log prints it (Kafka's DumpLogSegments.printBatchLevel) and as a JSON object.
+#
+# As in Kafka, a frame of magic 2 or above is read by the v2 header, any other (negative magic included) by the header
+# of v0 and v1.
+
+# The format of record lines is that of Kafka's DumpLogSegments.printRecordMetadata and printRecordContents. Keys,
+# values and header keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for malformed UTF-8.
+
+if cython.compiled:
+    from cython.cimports.kseg.kernel.native import escape
+    from cython.cimports.kseg.kernel.native.escape import put_java, put_visible
+
+    escape.shuffle_setup()
+else:
+    from kseg.kernel.native.escape import java, put_limited, visible
+
+
+LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_text(
+    line: cython.pointer[Line], start: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
+) -> cython.Py_ssize_t:
+    """Writes ``size`` bytes from ``start`` on. Negative if the output is full."""
+    if cython.compiled:
+        if line.flags & ESCAPE:
+            return put_visible(line.out, o, line.limit, line.p + start, size)
+        return put_java(line.out, o, line.limit, line.p + start, size)
+    else:
+        shown = visible if line.flags & ESCAPE else java
+        return put_limited(line.out, o, line.limit, shown(bytes(line.p[start : start + size])))
+
+
+def put_metadata(line, row, o):
+    """Writes the line of a record up to its key; ``row``: its first column. Negative if the output is full."""
+    out: cython.pointer[cython.uchar] = line.out
+    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    k: cython.longlong
+    h: cython.Py_ssize_t
+    if line.flags & SKIP_METADATA:
+        return o
+    o = put(out, o, b"| offset: ")
+    o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
+    o = put_text_kind(out, o, line.kind)
+    o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
+    o = put(out, o, b" keySize: ")
+    o = put_int(out, o, rows[row + ROW_KEY_SIZE])
+    o = put(out, o, b" valueSize: ")
+    o = put_int(out, o, rows[row + ROW_VALUE_SIZE])
+    if line.magic < MAGIC_V2:
+        o = put(out, o, b" isValid: ")
+        o = put_bool(out, o, (rows[row + ROW_CHECK] >> CHECK_VALID_SHIFT) & 1)
+        o = put(out, o, b" crc: ")
+        return put_int(out, o, rows[row + ROW_CHECK] & LOW_32_BITS)
+    o = put(out, o, b" sequence: ")
+    o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
+    o = put(out, o, b" headerKeys: [")
+    h = rows[row + ROW_HEADERS] * HEADER_WIDTH
+    for k in range(rows[row + ROW_HEADER_COUNT]):
+        if k:
+            o = put(out, o, b",")
+        o = put_text(line, line.headers[h + HEADER_KEY], line.headers[h + HEADER_KEY_SIZE], o)
+        if o < 0:
+            return o
+        h += HEADER_WIDTH
+    return put(out, o, b"]")
+
+
+def put_contents(line, row, o):
+    """Writes the key and the value of a record, unless they are null. Negative if the output is full."""
+    out: cython.pointer[cython.uchar] = line.out
+    rows: cython.pointer[cython.const[cython.longlong]] = line.rows
+    is_first: cython.bint = line.flags & SKIP_METADATA
+    if not line.flags & CONTENTS:
+        return o
+    if rows[row + ROW_KEY_SIZE] >= 0:
+        o = put(out, o, b"| key: ") if is_first else put(out, o, b" key: ")
+        is_first = False
+        o = put_text(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], o)
+        if o < 0:
+            return o
+    if rows[row + ROW_VALUE_SIZE] >= 0:
+        o = put(out, o, b"| payload: ") if is_first else put(out, o, b" payload: ")
+        o = put_text(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], o)
+    return o
+
+
+def use_loops(level: cython.int) -> int:
+    """For tests: 0 disables the loops of shuffle.h, 1 enables them if available. Returns the available level."""
+    if cython.compiled:
+        escape.shuffle_setup()
+        best: cython.int = escape.can_shuffle
+        escape.can_shuffle = min(best, level)
+        return best
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def kind_of(attributes: cython.int) -> cython.int:
+    return APPEND_TIME if attributes & LOG_APPEND_TIME else CREATE_TIME
+
+
+def put_bool(out, o, value):
+    return put(out, o, b"true") if value else put(out, o, b"false")
+
+
+def put_codec(out, o, codec):
+    if codec == 0:
+        return put(out, o, b"none")
+    if codec == GZIP:
+        return put(out, o, b"gzip")
+    if codec == SNAPPY:
+        return put(out, o, b"snappy")
+    if codec == LZ4:
+        return put(out, o, b"lz4")
+    if codec == ZSTD:
+        return put(out, o, b"zstd")
+    o = put(out, o, b"unknown(")
+    return put(out, put_int(out, o, codec), b")")
+
+
+def put_text_kind(out, o, kind):
+    if kind == CREATE_TIME:
+        return put(out, o, b" CreateTime: ")
+    if kind == APPEND_TIME:
+        return put(out, o, b" LogAppendTime: ")
+    return put(out, o, b" NoTimestampType: ")
+
+
+def put_text_v2(out, o, p, at):
+    """Writes the line of a v2 batch up to its position."""
+    attributes: cython.int = p[at + V2_FLAGS]
+    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
+    o = put(out, o, b"baseOffset: ")
+    o = put_int(out, o, base)
+    o = put(out, o, b" lastOffset: ")
+    o = put_int(out, o, sum_of(base, delta))
+    o = put(out, o, b" count: ")
+    o = put_int(out, o, be32(p, at + V2_COUNT))
+    o = put(out, o, b" baseSequence: ")
+    o = put_int(out, o, sequence)
+    o = put(out, o, b" lastSequence: ")
+    o = put_int(out, o, sequence_after(sequence, delta))
+    o = put(out, o, b" producerId: ")
+    o = put_int(out, o, be64(p, at + V2_PRODUCER_ID))
+    o = put(out, o, b" producerEpoch: ")
+    o = put_int(out, o, be16(p, at + V2_PRODUCER_EPOCH))
+    o = put(out, o, b" partitionLeaderEpoch: ")
+    o = put_int(out, o, be32(p, at + V2_LEADER_EPOCH))
+    o = put(out, o, b" isTransactional: ")
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
+    o = put(out, o, b" isControl: ")
+    o = put_bool(out, o, attributes & CONTROL)
+    if attributes & DELETE_HORIZON:
+        o = put(out, o, b" deleteHorizonMs: OptionalLong[")
+        o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
+        return put(out, o, b"]")
+    return put(out, o, b" deleteHorizonMs: OptionalLong.empty")
+
+
+def put_text_batch(line, o, p, at, frames, frame, origin):
+    """Writes the line of the frame with columns from ``frame`` on; its header of 61 bytes is at p[at].
+
+    The line is shorter than the margin. ``origin`` is added to the frame's position.
+    """
+    out: cython.pointer[cython.uchar] = line.out
+    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    is_valid: cython.bint = frames[frame + FRAME_STATE] & CRC_RIGHT and 0 <= magic <= MAGIC_V2
+    attributes: cython.int = p[at + V2_FLAGS] if magic >= MAGIC_V2 else p[at + LEGACY_FLAGS]
+    timestamp: cython.longlong = (
+        -1 if magic == 0 else be64(p, at + (V2_MAX_TIMESTAMP if magic >= MAGIC_V2 else V1_TIMESTAMP))
+    )
+    crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic >= MAGIC_V2 else LEGACY_CRC))
+    if magic >= MAGIC_V2:
+        o = put_text_v2(out, o, p, at)
+    else:
+        o = put(out, o, b"offset: ")
+        o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
+    o = put(out, o, b" position: ")
+    o = put_int(out, o, frames[frame + FRAME_POSITION] + origin)
+    o = put_text_kind(out, o, NO_TIME if magic == 0 else kind_of(attributes))
+    o = put_int(out, o, timestamp)
+    o = put(out, o, b" size: ")
+    o = put_int(out, o, frames[frame + FRAME_SIZE])
+    o = put(out, o, b" magic: ")
+    o = put_int(out, o, magic)
+    o = put(out, o, b" compresscodec: ")
+    o = put_codec(out, o, attributes & CODEC)
+    o = put(out, o, b" crc: ")
+    o = put_int(out, o, crc)
+    o = put(out, o, b" isvalid: ")
+    o = put_bool(out, o, is_valid)
+    return put(out, o, b"\n")
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_known(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, value: cython.longlong) -> cython.Py_ssize_t:
+    """Writes a number, null for -1."""
+    return put(out, o, b"null") if value == -1 else put_int(out, o, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_json_codec(out: cython.pointer[cython.uchar], o: cython.Py_ssize_t, codec: cython.int) -> cython.Py_ssize_t:
+    o = put(out, o, b',"compression":"')
+    o = put_codec(out, o, codec)
+    return put(out, o, b'"')
+
+
+def put_json_kind(out, o, kind):
+    if kind == APPEND_TIME:
+        return put(out, o, b',"timestampType":"LogAppendTime"')
+    return put(out, o, b',"timestampType":"CreateTime"')
+
+
+def put_json_v2(out, o, p, at):
+    """Writes the fields of a v2 batch from baseOffset to maxTimestamp."""
+    attributes: cython.int = p[at + V2_FLAGS]
+    base: cython.longlong = be64(p, at + V2_BASE_OFFSET)
+    sequence: cython.longlong = be32(p, at + V2_BASE_SEQUENCE)
+    delta: cython.longlong = be32(p, at + V2_LAST_OFFSET_DELTA)
+    o = put(out, o, b',"baseOffset":')
+    o = put_int(out, o, base)
+    o = put(out, o, b',"lastOffset":')
+    o = put_int(out, o, sum_of(base, delta))
+    o = put(out, o, b',"count":')
+    o = put_int(out, o, be32(p, at + V2_COUNT))
+    o = put(out, o, b',"baseSequence":')
+    o = put_known(out, o, sequence)
+    o = put(out, o, b',"lastSequence":')
+    o = put_known(out, o, sequence_after(sequence, delta))
+    o = put(out, o, b',"producerId":')
+    o = put_known(out, o, be64(p, at + V2_PRODUCER_ID))
+    o = put(out, o, b',"producerEpoch":')
+    o = put_known(out, o, be16(p, at + V2_PRODUCER_EPOCH))
+    o = put(out, o, b',"partitionLeaderEpoch":')
+    o = put_known(out, o, be32(p, at + V2_LEADER_EPOCH))
+    o = put(out, o, b',"isTransactional":')
+    o = put_bool(out, o, attributes & TRANSACTIONAL)
+    o = put(out, o, b',"isControl":')
+    o = put_bool(out, o, attributes & CONTROL)
+    o = put(out, o, b',"deleteHorizonMs":')
+    o = put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP)) if attributes & DELETE_HORIZON else put(out, o, b"null")
+    o = put_json_codec(out, o, attributes & CODEC)
+    o = put_json_kind(out, o, kind_of(attributes))
+    o = put(out, o, b',"baseTimestamp":')
+    o = put(out, o, b"null") if attributes & DELETE_HORIZON else put_int(out, o, be64(p, at + V2_BASE_TIMESTAMP))
+    o = put(out, o, b',"maxTimestamp":')
+    return put_int(out, o, be64(p, at + V2_MAX_TIMESTAMP))
+
+
+def put_json_legacy(out, o, p, at, magic):
+    o = put(out, o, b',"baseOffset":')
+    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
+    o = put(out, o, b',"lastOffset":')
+    o = put_int(out, o, be64(p, at + ENTRY_OFFSET))
+    o = put(out, o, b',"count":1')
+    o = put_json_codec(out, o, 0)
+    if magic == 0:
+        return o
+    o = put_json_kind(out, o, kind_of(p[at + LEGACY_FLAGS]))
+    o = put(out, o, b',"maxTimestamp":')
+    return put_int(out, o, be64(p, at + V1_TIMESTAMP))
+
+
+def put_json_batch(line, o, p, frames, frame, origin):
+    """Writes the object of a plain batch, whose columns begin at ``frame``; fewer bytes than the line's margin."""
+    out: cython.pointer[cython.uchar] = line.out
+    at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
+    magic: cython.longlong = frames[frame + FRAME_MAGIC]
+    crc: cython.longlong = stored_crc(p, at + (V2_CRC if magic == MAGIC_V2 else LEGACY_CRC))
+    o = put_raw(out, o, line.context.batch, line.context.batch_size)
+    o = put_int(out, o, at + origin)
+    o = put(out, o, b',"size":')
+    o = put_int(out, o, frames[frame + FRAME_SIZE])
+    o = put(out, o, b',"magic":')
+    o = put_int(out, o, magic)
+    o = put_json_v2(out, o, p, at) if magic == MAGIC_V2 else put_json_legacy(out, o, p, at, magic)
+    o = put(out, o, b',"crc":')
+    o = put_int(out, o, crc)
+    return put(out, o, b',"isValid":true,"problems":[]}\n')

@@ -1,6 +1,6 @@
 """Prints batches and records as text or JSON Lines, in one pass over plain frames.
 
-`kseg.kernel.render.batch_lines`, `kseg.kernel.render.text` and `kseg.kernel.render.jsonl` write the lines. Keys and
+`kseg.kernel.render.lines`, `kseg.kernel.render.lines` and `kseg.kernel.render.lines` write the lines. Keys and
 values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
@@ -18,7 +18,6 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_FLAGS,
     V2_HEADER_BYTES,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, bytes_out, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     CRC_RIGHT,
     FRAME_MAGIC,
@@ -27,6 +26,10 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_WIDTH,
     HEADER_WIDTH,
     ROW_WIDTH,
+    bytes_in,
+    bytes_out,
+    int64s_in,
+    int64s_out,
 )
 from cython.cimports.kseg.kernel.native.escape import forget, put
 from cython.cimports.kseg.kernel.records.plain import (
@@ -43,13 +46,20 @@ from cython.cimports.kseg.kernel.records.plain import (
     leave,
     needed_bytes,
 )
-from cython.cimports.kseg.kernel.render.batch_lines import put_json_batch, put_text_batch
-from cython.cimports.kseg.kernel.render.framings import put_decoded
-from cython.cimports.kseg.kernel.render.jsonl import put_fields
-from cython.cimports.kseg.kernel.render.lines import CONTENTS, DEEP, LINE_ONLY, SKIP_METADATA, Line
+from cython.cimports.kseg.kernel.render.lines import (
+    CONTENTS,
+    DEEP,
+    LINE_ONLY,
+    SKIP_METADATA,
+    Line,
+    put_contents,
+    put_fields,
+    put_json_batch,
+    put_metadata,
+    put_text_batch,
+)
 from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
-from cython.cimports.kseg.kernel.render.schema import Job
-from cython.cimports.kseg.kernel.render.text import put_contents, put_metadata
+from cython.cimports.kseg.kernel.render.schema import Job, put_decoded
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy, memset
@@ -153,7 +163,7 @@ class Renderer(PassPosition):
 
         Without DEEP a batch is plain in JSON if its header has no problem. A v0 or v1 wrapper is never plain: its base
         offset is inside the compressed set. ``expanded`` and ``expanded_frames``: the same frames decompressed by
-        `kseg.kernel.codecs.batch_expansion`.
+        `kseg.kernel.codecs.recoding`.
         """
         status: cython.int
         if expanded_frames is None:

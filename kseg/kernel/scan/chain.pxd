@@ -1,5 +1,18 @@
+# The base class of the state of passes over rows, and the function that logs an event.
+cpdef enum:
+    EVENT_WIDTH = 5
+
+cdef class EventLog:
+    cdef public long long limit
+    cdef public Py_ssize_t events
+    cdef object _buffer
+    cdef long long[::1] _rows
+    cdef long long[::1] _totals
+    cdef long long[::1] _last_about
+
+cdef void report(EventLog log, long long kind, long long about, long long a, long long b, long long c) noexcept nogil
+
 # The kinds of events of a check of batches, and its state.
-from kseg.kernel.scan.events cimport EventLog
 
 cpdef enum:
     # The checksum or the magic is wrong. A: last trusted offset before it, or -1.

@@ -1,5 +1,32 @@
+# Prefix CRCs: prefixes.h explains the fields.
+cdef enum:
+    # Bytes for each entry of a table.
+    BLOCK_BYTES = 256
+
+cdef extern from "prefixes.h" nogil:
+    ctypedef struct PrefixTable "struct kseg_prefix_table":
+        unsigned int* crcs
+        long long filled
+        long long start
+        long long end
+        unsigned int start_crc
+        unsigned int end_crc
+    ctypedef struct Prefixes "struct kseg_prefixes":
+        long long anchor
+        PrefixTable castagnoli
+        PrefixTable ieee
+
+cdef bint crc_is_right(
+    Prefixes* prefixes, const unsigned char* p, Py_ssize_t i, Py_ssize_t after, bint v07
+) noexcept nogil
+cdef Py_ssize_t fill(
+    PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x
+) noexcept nogil
+cdef unsigned int prefix_through(
+    PrefixTable* table, bint castagnoli, const unsigned char* p, Py_ssize_t anchor, Py_ssize_t x, bint is_end
+) noexcept nogil
+
 # Results, options and state of a scan over the frames of a segment.
-from kseg.kernel.native.prefixes cimport Prefixes
 
 cpdef enum:
     # DONE: frames end exactly at the end. FULL: the rows are full or the budget is spent. IRREGULAR: no intact frame

@@ -1,12 +1,119 @@
-"""The state of a scan over the frames of a segment, which `kseg.kernel.scan.frames` keeps between calls."""
+"""The state of a scan over the frames of a segment, kept between calls, and the check of a frame's checksum by it."""
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.layout.headers import CRC_BYTES
-from cython.cimports.kseg.kernel.layout.pointers import uint32s_out
-from cython.cimports.kseg.kernel.native.prefixes import BLOCK_BYTES, Prefixes
+from cython.cimports.kseg.kernel.layout.headers import (
+    CRC_BYTES,
+    ENTRY_MAGIC,
+    LEGACY_CRC,
+    MAGIC_V2,
+    V07_MAGIC,
+    V07_MIN_BYTES,
+    V2_ATTRIBUTES,
+    V2_CRC,
+)
+from cython.cimports.kseg.kernel.layout.rows import (
+    crc32,
+    crc32_range,
+    crc32c,
+    crc32c_range,
+    native_setup,
+    stored_crc,
+    uint32s_out,
+)
 
-from kseg.kernel.codecs.uninitialized import allocate
+from kseg.kernel.files.system import allocate
+
+# A checksum is checked in a time that does not depend on the length that the frame claims.
+# CRCs of suspect frames are computed from prefix CRCs: a table with one entry for each 256 bytes from an anchor on,
+# filled on demand. A check of any range then costs the same. Reading stays linear in the size of the file, even if
+# every byte begins a header that claims the rest of the file.
+
+native_setup()
+
+
+MAX_DIRECT_BYTES = cython.declare(cython.Py_ssize_t, 1024)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def crc_of(
+    castagnoli: cython.bint,
+    crc: cython.uint,
+    p: cython.pointer[cython.const[cython.uchar]],
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.uint:
+    return crc32c(crc, p, start, end) if castagnoli else crc32(crc, p, start, end)
+
+
+def fill(table, castagnoli, p, anchor, x):
+    """Fills the table up to the block that contains x. Returns the number of that block."""
+    n: cython.Py_ssize_t = table.filled
+    k: cython.Py_ssize_t = (x - anchor) // BLOCK_BYTES
+    at: cython.Py_ssize_t
+    while n <= k:
+        at = anchor + (n - 1) * BLOCK_BYTES
+        table.crcs[n] = crc_of(castagnoli, table.crcs[n - 1], p, at, at + BLOCK_BYTES)
+        n += 1
+    table.filled = n
+    return k
+
+
+def prefix_through(table, castagnoli, p, anchor, x, is_end):
+    """Returns the CRC-32C or CRC-32 of the bytes from the anchor to x, the start or the end of the checked range."""
+    near: cython.Py_ssize_t
+    k: cython.Py_ssize_t
+    crc: cython.uint
+    if table.filled == 0:
+        table.filled = 1
+        table.crcs[0] = 0
+        table.start = table.end = -1
+    near = table.end if is_end else table.start
+    if 0 <= near <= x <= near + BLOCK_BYTES:
+        crc = crc_of(castagnoli, table.end_crc if is_end else table.start_crc, p, near, x)
+    else:
+        k = fill(table, castagnoli, p, anchor, x)
+        crc = crc_of(castagnoli, table.crcs[k], p, anchor + k * BLOCK_BYTES, x)
+    if is_end:
+        table.end = x
+        table.end_crc = crc
+    else:
+        table.start = x
+        table.start_crc = crc
+    return crc
+
+
+def crc_is_right(prefixes, p, i, after, v07):
+    """Whether the CRC stored in the frame at i, which ends at ``after``, is right. Its magic must be known."""
+    castagnoli: cython.bint = not v07 and p[i + ENTRY_MAGIC] == MAGIC_V2
+    table: cython.pointer[PrefixTable]
+    stored: cython.longlong
+    start: cython.Py_ssize_t
+    before: cython.uint
+    through: cython.uint
+    if castagnoli:
+        start = i + V2_ATTRIBUTES
+        stored = stored_crc(p, i + V2_CRC)
+    elif v07:
+        start = i + V07_MIN_BYTES + p[i + V07_MAGIC]
+        stored = stored_crc(p, start - CRC_BYTES)
+    else:
+        start = i + ENTRY_MAGIC
+        stored = stored_crc(p, i + LEGACY_CRC)
+    if prefixes.anchor < 0 or i < prefixes.anchor or after - start <= MAX_DIRECT_BYTES:
+        return stored == crc_of(castagnoli, 0, p, start, after)
+    if castagnoli:
+        table = cython.address(prefixes.castagnoli)
+    else:
+        table = cython.address(prefixes.ieee)
+    before = prefix_through(table, castagnoli, p, prefixes.anchor, start, False)
+    through = prefix_through(table, castagnoli, p, prefixes.anchor, after, True)
+    if castagnoli:
+        return stored == crc32c_range(before, through, after - start)
+    return stored == crc32_range(before, through, after - start)
 
 
 class FrameScan:
@@ -52,7 +159,6 @@ class FrameScan:
         self.prefixes.castagnoli.crcs = uint32s_out(self._castagnoli_crcs)
         self.prefixes.ieee.crcs = uint32s_out(self._ieee_crcs)
         self.prefixes.castagnoli.filled = self.prefixes.ieee.filled = 0
-        self.prefixes.castagnoli.shifted = self.prefixes.ieee.shifted = 0
         self.prefixes.anchor = anchor
 
     def forget_prefixes(self) -> None:

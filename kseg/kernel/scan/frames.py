@@ -8,7 +8,7 @@ frame, or to a header that continues it, and no intact frame begins before that.
 """
 
 import cython
-from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer
+from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
 from cython.cimports.kseg.kernel.layout.headers import (
     CODEC,
     ENTRY_MAGIC,
@@ -16,13 +16,14 @@ from cython.cimports.kseg.kernel.layout.headers import (
     ENTRY_SIZE,
     LEGACY_FLAGS,
     MAGIC_V2,
+    V0_HEADER_BYTES,
     V07_MAGIC,
+    V1_HEADER_BYTES,
     V2_ATTRIBUTES,
     V2_CRC,
     V2_FLAGS,
     V2_HEADER_BYTES,
 )
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     CRC_RIGHT,
     FRAME_MAGIC,
@@ -31,16 +32,36 @@ from cython.cimports.kseg.kernel.layout.rows import (
     FRAME_STATE,
     FRAME_WIDTH,
     INT32_MAX,
+    NULL_KEYS,
     RECORDS_RIGHT,
     be32,
     be64,
+    bytes_in,
     crc32c,
+    int64s_out,
     native_setup,
     stored_crc,
 )
-from cython.cimports.kseg.kernel.native.search import could_be_frame, frame_bytes
-from cython.cimports.kseg.kernel.records.walk import walk_frame
-from cython.cimports.kseg.kernel.scan.frame_checksums import crc_is_right
+from cython.cimports.kseg.kernel.native.search import (
+    could_be_frame,
+    frame_bytes,
+    next_candidate,
+    search_from,
+    search_state,
+)
+from cython.cimports.kseg.kernel.records.plain import is_legacy_plain
+from cython.cimports.kseg.kernel.records.records import (
+    COMPLETE,
+    FLAG_ATTRIBUTES,
+    FLAG_NOT_RISING,
+    FLAG_NULL_KEY,
+    FLAG_OUT_OF_RANGE,
+    RecordCursor,
+    RecordsHeader,
+    begin_records,
+    read_records_header,
+    walk_records,
+)
 from cython.cimports.kseg.kernel.scan.frame_scan import (
     DONE,
     FULL,
@@ -50,6 +71,7 @@ from cython.cimports.kseg.kernel.scan.frame_scan import (
     SKIP_CHECKSUMS,
     WALK_RECORDS,
     FrameScan,
+    crc_is_right,
 )
 from cython.cimports.kseg.kernel.scan.plausibility import (
     SHORT_TAIL_BYTES,
@@ -60,15 +82,69 @@ from cython.cimports.kseg.kernel.scan.plausibility import (
     last_offset_claimed,
 )
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.scan import search_paths as native_search
-    from cython.cimports.kseg.kernel.scan.search_paths import next_candidate, search_from, search_state
+# Checks every record of a frame without keeping it: the main work of a full verification.
+#
+# Compressed v2 batches are decompressed into an `ExpansionBuffer` (`kseg.kernel.codecs.expand`), which the caller
+# extends if necessary. A frame without RECORDS_RIGHT may still be valid: the caller must open gzip, snappy,
+# compressed v0 and v1 messages, and malformed records.
 
+
+def walk_message(scan, p, i, size):
+    """`walk_frame` of a v0 or v1 message."""
+    magic: cython.int = p[i + ENTRY_MAGIC]
+    if not is_legacy_plain(p, i, size, magic):
+        return 0
+    scan.records += 1
+    if be32(p, i + (V1_HEADER_BYTES if magic else V0_HEADER_BYTES)) < 0:
+        return RECORDS_RIGHT | NULL_KEYS
+    return RECORDS_RIGHT
+
+
+def walk_frame(scan, p, i, size):
+    """Checks the records of the frame at i, whose CRC is right. Returns bits of STATE: 0, RECORDS_RIGHT and NULL_KEYS.
+
+    BUFFER_FULL: the caller must extend the expansion buffer and call again, or treat the result as 0.
+    """
+    header: RecordsHeader
+    cursor: RecordCursor
+    codec: cython.int
+    held: cython.Py_ssize_t
+    status: cython.int
+    if p[i + ENTRY_MAGIC] < MAGIC_V2:
+        return walk_message(scan, p, i, size)
+    if size < V2_HEADER_BYTES:
+        return 0
+    if not cython.compiled:
+        header, cursor = RecordsHeader(), RecordCursor()
+    read_records_header(p, i, cython.address(header))
+    codec = p[i + V2_FLAGS] & CODEC
+    if header.count > header.last_offset_delta + 1:  # more records than offsets
+        return 0
+    if header.count == 0:
+        return RECORDS_RIGHT if size == V2_HEADER_BYTES and not codec else 0
+    if codec == 0:
+        begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
+        status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
+    elif cython.compiled and scan.out != cython.NULL:
+        held = expand_batch(p, i, size, scan.out, scan.out_bytes, scan.zstd)
+        if held < 0:
+            return BUFFER_FULL if held == BUFFER_FULL else 0
+        begin_records(cython.address(cursor), 0, -1)
+        status = walk_records(scan.out, held, cython.address(cursor), cython.address(header))
+    else:
+        return 0
+    if status != COMPLETE or cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE | FLAG_ATTRIBUTES):
+        return 0
+    if cursor.largest_timestamp != header.max_timestamp:
+        return 0
+    scan.records += header.count
+    return RECORDS_RIGHT | NULL_KEYS if cursor.flags & FLAG_NULL_KEY else RECORDS_RIGHT
+
+
+if cython.compiled:
     native_setup()
-    native_search.search_setup()
 else:
     from kseg.kernel.layout.rows import indexable
-    from kseg.kernel.native.search import next_candidate, search_from, search_state
 
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
@@ -356,22 +432,3 @@ def find(
     with cython.nogil:
         found = find_behind(scan, p, behind, start, stop, end)
     return found
-
-
-def search_paths() -> tuple[str, ...]:
-    """Returns the implementations of the search that this machine can run, slowest first; the last one is used.
-
-    ``plain``, ``avx2`` when compiled; ``expressions`` when interpreted.
-    """
-    if cython.compiled:
-        count: cython.int = native_search.search_path_count
-        return tuple([native_search.search_path_name(i).decode("ascii") for i in range(count)])
-    else:
-        return ("expressions",)
-
-
-def search_by(path: str) -> None:
-    """For tests: sets the implementation, one of `search_paths`. Raises ValueError for any other name."""
-    number: cython.int = search_paths().index(path)
-    if cython.compiled:
-        native_search.search_by(number)

@@ -11,6 +11,9 @@ cdef enum:
     # Internal: the expansion buffer must be extended.
     NEEDS_MORE = 4
 
+cdef extern from "file_io.h" nogil:
+    long long read_at "kseg_read_at"(int descriptor, unsigned char* out, long long size, long long position)
+
 cdef class WindowedScan:
     cdef public long long origin, filled
     cdef public Py_ssize_t frame_count, header_count

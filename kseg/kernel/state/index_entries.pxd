@@ -1,5 +1,5 @@
 # Kinds of indexes, and the events and state of a check of their entries.
-from kseg.kernel.scan.events cimport EventLog
+from kseg.kernel.scan.chain cimport EventLog
 
 cpdef enum:
     # The kinds of indexes; the number is the size of an entry in bytes.

@@ -5,7 +5,6 @@ Entries and batches have the same order, so only the current entry is held until
 
 import cython
 from cython.cimports.kseg.kernel.layout.headers import MAGIC_V2, OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -20,8 +19,9 @@ from cython.cimports.kseg.kernel.layout.rows import (
     INT32_MAX,
     be32,
     be64,
+    bytes_in,
 )
-from cython.cimports.kseg.kernel.scan.events import EventLog, report
+from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 
 NO_ENTRY = -(1 << 63)
 """Offset and value of the last entry in order, as long as there is none."""

@@ -9,9 +9,11 @@ the caller must handle.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CONTROL, MAGIC_V2
+from cython.cimports.kseg.kernel.layout.headers import CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
 from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_BASE_TIMESTAMP,
     BATCH_COORDINATOR_EPOCH,
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -19,26 +21,380 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_MAGIC,
     BATCH_MARKER,
     BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
     BATCH_PRODUCER_ID,
     BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
     CRC_RIGHT,
+    be16,
+    be32,
+    be64,
+    bytes_in,
+    difference,
+    int64s_out,
 )
-from cython.cimports.kseg.kernel.scan.events import report
-from cython.cimports.kseg.kernel.state.producer_table import (
-    ABORT_MARKER,
-    BAD_MARKER,
-    COMMIT_MARKER,
-    ENTRY_WIDTH,
-    FIRST_KRAFT_TYPE,
-    LAST_KRAFT_TYPE,
-    PLAIN_MARKER_BYTES,
-    SEEN,
-    ProducerTable,
-    index_of,
-)
-from cython.cimports.kseg.kernel.state.producer_updates import replay_data, replay_marker
+from cython.cimports.kseg.kernel.records.plain import sequence_after
+from cython.cimports.kseg.kernel.scan.chain import EventLog, report
+
+# The table of producers of a replay: lookup, the list of open transactions, comparison with a snapshot file.
+
+# Where offsets rise the place of a transaction is found at once; where they fall in file after file it must not become
+# a search.
+_MAX_STEPS = cython.declare(cython.Py_ssize_t, 1000)
+
+
+def _int64s(count):
+    return memoryview(bytearray(8 * count)).cast("q")
+
+
+class ProducerTable(EventLog):
+    """The table of producers and the state of a replay, kept between calls.
+
+    Entries (ENTRY_WIDTH int64 each) are in the order in which producers were first seen. `use` sets the buffers for
+    them and for the hash table ``slots``: 2^n int64, index + 1 or 0, open addressing by a hash with the random odd
+    number ``seed``, so that no file can choose its producer ids to collide. `write_to` sets the buffers for events and
+    ABORT markers. Offsets, indexes and timestamps (ms) are -1 if unset.
+
+    ``producers``: number of entries. ``open``: number of open transactions, with the ``oldest`` and ``youngest`` entry.
+    ``stop``: the replay stops before the first batch that reaches this offset. ``largest_offset``: of all batches.
+    ``after_hole``, ``after_damage``: first offset after the last gap, and after the last ignored batch;
+    ``is_after_damage``: a batch was ignored since. ``is_full``: some producers did not fit. ``idle_ms``: time until a
+    broker removes a producer. ``newest_data``, ``newest_marker``: largest timestamps up to ``now_ms``. ``batches``:
+    with a producer; ``committed``, ``aborted``: transactions with data; ``first_ended``: smallest first offset of the
+    ended transactions. ``aborts``: rows of a call. ``as_broker``: see `kseg.kernel.state.producers`.
+    """
+
+    def __init__(self, now_ms, idle_ms, limit, as_broker):
+        EventLog.__init__(self, KINDS, limit)
+        self.now_ms, self.idle_ms, self.as_broker = now_ms, idle_ms, as_broker
+        self.seed = 1
+        self.producers = self.open = 0
+        self.oldest = self.youngest = -1
+        self.stop = self.largest_offset = self.after_hole = self.after_damage = -1
+        self.is_after_damage = self.is_full = False
+        self.newest_data = self.newest_marker = self.first_ended = -1
+        self.batches = self.committed = self.aborted = 0
+        self.aborts = self.differing = self.differing_open = 0
+        self.use(_int64s(0), _int64s(1))
+        self._abort_rows, self.abort_capacity = None, 0
+
+    def use(self, entries: cython.longlong[::1], slots: cython.longlong[::1]) -> None:
+        """Keeps entries here from now on: ``entries`` holds all so far, ``slots`` are zero and at least one more.
+
+        Raises ValueError if a buffer has another size.
+        """
+        i: cython.longlong
+        at: cython.longlong
+        mask: cython.longlong = len(slots) - 1
+        capacity: cython.longlong = len(entries) // ENTRY_WIDTH
+        if len(slots) <= capacity or len(slots) & mask or capacity < self.producers:
+            raise ValueError("the table of producers has no free slot")
+        self._entries, self._slots = entries, slots
+        self.entries, self.slots = int64s_out(entries), int64s_out(slots)
+        self.capacity, self.mask = capacity, mask
+        for i in range(self.producers):
+            at = home(self, self.entries[i * ENTRY_WIDTH + ID])
+            while self.slots[at]:
+                at = (at + 1) & mask
+            self.slots[at] = i + 1
+
+    def load(self, row) -> None:
+        """Adds an entry as another replay left it. Raises ValueError if the producer is known or the table is full."""
+        k: cython.Py_ssize_t
+        slot: cython.longlong = find(self, row[ID])
+        if self.producers >= self.capacity or self.slots[slot]:
+            raise ValueError("the producer is known, or the table is full")
+        for k in range(ENTRY_WIDTH):
+            self.entries[self.producers * ENTRY_WIDTH + k] = row[k]
+        self.producers += 1
+        self.slots[slot] = self.producers
+
+    def row(self, index: cython.longlong) -> list:
+        """Returns the entry of the producer that was the index-th to be seen. Raises IndexError."""
+        if not 0 <= index < self.producers:
+            raise IndexError(index)
+        return [self.entries[index * ENTRY_WIDTH + k] for k in range(ENTRY_WIDTH)]
+
+    def begin_transaction(self, index: cython.longlong) -> None:
+        """Puts an entry, loaded with a TXN_FIRST, among the open transactions. Raises IndexError."""
+        if not 0 <= index < self.producers:
+            raise IndexError(index)
+        open_transaction(self, index, self.entries[index * ENTRY_WIDTH + TXN_FIRST])
+
+    def write_to(self, events, aborts: cython.longlong[::1]) -> None:
+        """Sets the buffers for the events (EVENT_WIDTH) and the markers (ABORT_WIDTH) of a call."""
+        self.use_rows(events)
+        self._abort_rows = aborts
+        self.abort_rows, self.abort_capacity = int64s_out(aborts), len(aborts) // ABORT_WIDTH
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def home(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
+    """Returns the slot where the search for an id begins: upper bits of a product that depend on all bits of the id."""
+    if cython.compiled:
+        return (
+            cython.cast(
+                cython.longlong,
+                (cython.cast(cython.ulonglong, producer_id) * cython.cast(cython.ulonglong, table.seed)) >> 33,
+            )
+            & table.mask
+        )
+    else:
+        return ((producer_id * table.seed & 0xFFFFFFFFFFFFFFFF) >> 33) & table.mask
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
+    """Returns the slot that holds the producer, or the free one where it belongs. At least one slot is free."""
+    at: cython.longlong = home(table, producer_id)
+    while table.slots[at] and table.entries[(table.slots[at] - 1) * ENTRY_WIDTH + ID] != producer_id:
+        at = (at + 1) & table.mask
+    return at
+
+
+def open_transaction(table, index, first):
+    """Puts the producer among those with an open transaction, by first offset."""
+    entries: cython.pointer[cython.longlong] = table.entries
+    behind: cython.longlong = -1
+    before: cython.longlong = table.youngest
+    steps: cython.Py_ssize_t = 0
+    while before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] > first and steps < _MAX_STEPS:
+        behind = before
+        before = entries[before * ENTRY_WIDTH + TXN_BEFORE]
+        steps += 1
+    entries[index * ENTRY_WIDTH + TXN_FIRST] = first
+    entries[index * ENTRY_WIDTH + TXN_BEFORE] = before
+    entries[index * ENTRY_WIDTH + TXN_BEHIND] = behind
+    if before >= 0:
+        entries[before * ENTRY_WIDTH + TXN_BEHIND] = index
+    else:
+        table.oldest = index
+    if behind >= 0:
+        entries[behind * ENTRY_WIDTH + TXN_BEFORE] = index
+    else:
+        table.youngest = index
+    table.open += 1
+
+
+def close_transaction(table, index):
+    entries: cython.pointer[cython.longlong] = table.entries
+    e: cython.longlong = index * ENTRY_WIDTH
+    before: cython.longlong = entries[e + TXN_BEFORE]
+    behind: cython.longlong = entries[e + TXN_BEHIND]
+    if before >= 0:
+        entries[before * ENTRY_WIDTH + TXN_BEHIND] = behind
+    else:
+        table.oldest = behind
+    if behind >= 0:
+        entries[behind * ENTRY_WIDTH + TXN_BEFORE] = before
+    else:
+        table.youngest = before
+    entries[e + TXN_FIRST] = entries[e + TXN_BEFORE] = entries[e + TXN_BEHIND] = -1
+    table.open -= 1
+
+
+def index_of(table, producer_id):
+    """Returns the index of a producer's entry, creating it if it is missing; -1 if the table is full."""
+    k: cython.Py_ssize_t
+    entry: cython.longlong = table.producers * ENTRY_WIDTH
+    slot: cython.longlong = find(table, producer_id)
+    if not table.slots[slot]:
+        if table.producers >= table.capacity:
+            return -1
+        for k in range(ENTRY_WIDTH):
+            table.entries[entry + k] = -1
+        table.entries[entry + ID] = producer_id
+        table.entries[entry + OFFSET_DELTA] = 0
+        table.producers += 1
+        table.slots[slot] = table.producers
+    return table.slots[slot] - 1
+
+
+def is_same(p, at, table, e):
+    """Whether the entry of a snapshot at p[at] is the one at ``e``."""
+    entries: cython.pointer[cython.longlong] = table.entries
+    return (
+        be16(p, at + SNAPSHOT_EPOCH) == entries[e + EPOCH]
+        and be32(p, at + SNAPSHOT_LAST_SEQUENCE) == entries[e + LAST_SEQUENCE]
+        and be64(p, at + SNAPSHOT_LAST_OFFSET) == entries[e + LAST_OFFSET]
+        and be32(p, at + SNAPSHOT_OFFSET_DELTA) == entries[e + OFFSET_DELTA]
+        and be64(p, at + SNAPSHOT_TIMESTAMP) == entries[e + TIMESTAMP]
+        and be32(p, at + SNAPSHOT_COORDINATOR_EPOCH) == entries[e + COORDINATOR_EPOCH]
+        and be64(p, at + SNAPSHOT_TXN_FIRST) == entries[e + TXN_FIRST]
+    )
+
+
+def compare(
+    table: ProducerTable,
+    snapshot: cython.const[cython.uchar][::1],
+    start: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    found: cython.longlong[::1],
+) -> int:
+    """Compares entries ``start`` to ``count`` of a .snapshot file with the table.
+
+    Writes the differing entries to ``found``: DIFFERING_NUMBER (in the file) and DIFFERING_INDEX (in the table, -1 for
+    an unknown producer). Returns the entry before which it stopped because ``found`` was full. ``differing``: number of
+    rows written; ``differing_open``: number of compared entries with an open transaction in the table.
+    Raises ValueError if ``snapshot`` is too short.
+    """
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t
+    index: cython.longlong
+    e: cython.longlong
+    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(snapshot)
+    table.differing = table.differing_open = 0
+    if len(snapshot) < SNAPSHOT_HEADER_BYTES + SNAPSHOT_ENTRY_BYTES * count:
+        raise ValueError("a buffer is too short")
+    for i in range(start, count):
+        to = table.differing * DIFFERING_WIDTH
+        if to + DIFFERING_WIDTH > len(found):
+            return i
+        at = SNAPSHOT_HEADER_BYTES + SNAPSHOT_ENTRY_BYTES * i
+        index = table.slots[find(table, be64(p, at))] - 1
+        if index >= 0:
+            e = index * ENTRY_WIDTH
+            if table.entries[e + TXN_FIRST] >= 0:
+                table.differing_open += 1
+            if is_same(p, at, table, e):
+                continue
+        found[to + DIFFERING_NUMBER] = i
+        found[to + DIFFERING_INDEX] = index
+        table.differing += 1
+    return count
+
+
+# Applies a batch to the entry of its producer: steps of `kseg.kernel.state.producers`.
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def is_remembered(table: ProducerTable, e: cython.longlong, timestamp: cython.longlong) -> cython.bint:
+    """Whether all is known of the producer since its batch before, and a broker has not forgotten it for being idle."""
+    entries: cython.pointer[cython.longlong] = table.entries
+    if entries[e + EPOCH] < 0 or entries[e + SEEN] < table.after_damage:
+        return False
+    return timestamp < 0 or entries[e + TIMESTAMP] < 0 or timestamp - entries[e + TIMESTAMP] < table.idle_ms
+
+
+def replay_data(rows, i, table, index):
+    entries: cython.pointer[cython.longlong] = table.entries
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    e: cython.longlong = index * ENTRY_WIDTH
+    first: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
+    sequence: cython.longlong = rows[at + BATCH_BASE_SEQUENCE]
+    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    delta: cython.longlong = difference(rows[at + BATCH_LAST_OFFSET], first)
+    is_transactional: cython.bint = (rows[at + BATCH_ATTRIBUTES] & TRANSACTIONAL) != 0
+    expected: cython.longlong = 0
+    is_known: cython.bint = not table.as_broker and is_remembered(table, e, timestamp)
+    if is_known and epoch < entries[e + EPOCH]:
+        report(table, EPOCH_FALLS, i, entries[e + EPOCH], epoch, 0)
+    elif is_known and sequence > 0 and epoch != entries[e + EPOCH]:
+        report(table, SEQUENCE, i, 0, sequence, entries[e + SEEN] < table.after_hole)
+    elif is_known and sequence > 0 and entries[e + LAST_SEQUENCE] >= 0:
+        expected = sequence_after(entries[e + LAST_SEQUENCE], 1)
+        if sequence != expected and entries[e + LAST_OFFSET] >= table.after_damage:
+            report(table, SEQUENCE, i, expected, sequence, entries[e + LAST_OFFSET] < table.after_hole)
+    if entries[e + TXN_FIRST] >= table.after_damage and entries[e + TXN_FIRST] >= 0:
+        if epoch > entries[e + EPOCH] and not table.as_broker:
+            report(table, LOST_MARKER, i, entries[e + TXN_FIRST], entries[e + EPOCH], epoch)
+        if not is_transactional:
+            report(table, OUTSIDE, i, entries[e + TXN_FIRST], 0, 0)
+    entries[e + EPOCH] = epoch
+    entries[e + LAST_SEQUENCE] = sequence_after(sequence, delta)
+    entries[e + LAST_OFFSET] = rows[at + BATCH_LAST_OFFSET]
+    entries[e + OFFSET_DELTA] = delta
+    entries[e + TIMESTAMP] = entries[e + DATA_TIMESTAMP] = timestamp
+    if is_transactional:
+        if entries[e + TXN_FIRST] < 0:
+            open_transaction(table, index, first)
+            entries[e + TXN_TIMESTAMP] = timestamp
+            entries[e + TXN_BATCHES] = entries[e + TXN_FILLED] = 0
+            entries[e + TXN_POSITION] = rows[at + BATCH_POSITION]
+            entries[e + TXN_MARKER] = -1
+        entries[e + TXN_BATCHES] += 1
+        if rows[at + BATCH_COUNT] > 0:
+            entries[e + TXN_FILLED] += 1
+
+
+def shares_first_offset(entries, e):
+    """Whether another open transaction has the first offset of the entry at ``e``; only neighbours can."""
+    before: cython.longlong = entries[e + TXN_BEFORE]
+    behind: cython.longlong = entries[e + TXN_BEHIND]
+    if before >= 0 and entries[before * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]:
+        return True
+    return behind >= 0 and entries[behind * ENTRY_WIDTH + TXN_FIRST] == entries[e + TXN_FIRST]
+
+
+def add_abort(table, e, stable, rows, at):
+    """Writes a row for the ABORT marker at rows[at] of the producer at ``e``. ``stable`` is the last stable offset."""
+    row: cython.Py_ssize_t = table.aborts * ABORT_WIDTH
+    first: cython.longlong = table.entries[e + TXN_FIRST]
+    table.abort_rows[row + ABORT_PRODUCER] = table.entries[e + ID]
+    table.abort_rows[row + ABORT_FIRST] = first
+    table.abort_rows[row + ABORT_OFFSET] = rows[at + BATCH_FIRST_OFFSET]
+    table.abort_rows[row + ABORT_STABLE] = stable
+    table.abort_rows[row + ABORT_POSITION] = rows[at + BATCH_POSITION]
+    table.abort_rows[row + ABORT_FILLED] = table.entries[e + TXN_FILLED] if first >= 0 else 0
+    table.abort_rows[row + ABORT_IS_CERTAIN] = first >= table.after_hole and first >= table.after_damage
+    table.aborts += 1
+
+
+def replay_marker(rows, i, table, index):
+    entries: cython.pointer[cython.longlong] = table.entries
+    at: cython.Py_ssize_t = i * BATCH_WIDTH
+    e: cython.longlong = index * ENTRY_WIDTH
+    offset: cython.longlong = rows[at + BATCH_FIRST_OFFSET]
+    epoch: cython.longlong = rows[at + BATCH_PRODUCER_EPOCH]
+    timestamp: cython.longlong = rows[at + BATCH_MAX_TIMESTAMP]
+    other: cython.longlong = table.oldest
+    young: cython.longlong = table.youngest
+    is_known: cython.bint = not table.as_broker and is_remembered(table, e, timestamp)
+    if not rows[at + BATCH_ATTRIBUTES] & LOG_APPEND_TIME:
+        timestamp = rows[at + BATCH_BASE_TIMESTAMP]
+    if is_known and epoch < entries[e + EPOCH]:
+        report(table, EPOCH_FALLS, i, entries[e + EPOCH], epoch, 1)
+    if is_known and rows[at + BATCH_COORDINATOR_EPOCH] < entries[e + COORDINATOR_EPOCH]:
+        report(table, COORDINATOR_FALLS, i, entries[e + COORDINATOR_EPOCH], rows[at + BATCH_COORDINATOR_EPOCH], 0)
+    if table.newest_marker < timestamp <= table.now_ms:
+        table.newest_marker = timestamp
+    while young >= 0 and entries[young * ENTRY_WIDTH + TXN_MARKER] < 0:
+        entries[young * ENTRY_WIDTH + TXN_MARKER] = timestamp
+        young = entries[young * ENTRY_WIDTH + TXN_BEFORE]
+    if rows[at + BATCH_MARKER] == ABORT_MARKER:
+        if other == index:
+            other = entries[e + TXN_BEHIND]
+        add_abort(table, e, entries[other * ENTRY_WIDTH + TXN_FIRST] if other >= 0 else offset + 1, rows, at)
+    if entries[e + TXN_FIRST] >= 0:
+        if rows[at + BATCH_MARKER] == ABORT_MARKER:
+            table.aborted += 1
+        else:
+            table.committed += 1
+        if table.first_ended < 0 or entries[e + TXN_FIRST] < table.first_ended:
+            table.first_ended = entries[e + TXN_FIRST]
+        if table.as_broker and shares_first_offset(entries, e):
+            report(table, SHARED, i, entries[e + TXN_FIRST], 0, 0)
+        close_transaction(table, index)
+    if epoch != entries[e + EPOCH]:
+        entries[e + EPOCH] = epoch
+        entries[e + LAST_SEQUENCE] = entries[e + LAST_OFFSET] = entries[e + DATA_TIMESTAMP] = -1
+        entries[e + OFFSET_DELTA] = 0
+    entries[e + TIMESTAMP] = timestamp
+    entries[e + COORDINATOR_EPOCH] = rows[at + BATCH_COORDINATOR_EPOCH]
+
 
 _MAX_OFFSET = cython.declare(cython.longlong, 1 << 62)
 

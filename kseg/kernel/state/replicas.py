@@ -1,7 +1,6 @@
 """Compares the records of two replicas, offset by offset: rows ROW_* of one against rows of the other."""
 
 import cython
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
     HEADER_KEY,
     HEADER_VALUE,
@@ -13,6 +12,9 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_TIMESTAMP,
     ROW_VALUE,
     ROW_WIDTH,
+    bytes_in,
+    int64s_in,
+    int64s_out,
 )
 
 FIELD_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")

@@ -1,7 +1,21 @@
-# Columns of a tally; tally.py explains them.
 from kseg.kernel.records.records cimport RecordTable
 
-cdef enum:
+cpdef enum:
+    COUNT = 0
+    CAP = 1
+    OVERFLOWED = 2
+    TABLE_MASK = 3
+    REGISTERS = 8
+    TABLE = 16392
+    REGISTER_BITS = 14
+cdef unsigned long long mixed(unsigned long long h) noexcept nogil
+cdef unsigned long long hash_of(const unsigned char* p, Py_ssize_t i, long long size) noexcept nogil
+cdef void add_hash(long long* distinct, unsigned long long h) noexcept nogil
+cdef void check_distinct(long long[::1] distinct) except *
+
+# Columns of a tally; tally.py explains them.
+
+cpdef enum:
     DONE = 0
     NOT_PLAIN = 1
     BATCHES = 0
@@ -38,6 +52,10 @@ cdef enum:
     OTHER_HEADERS = 31
     OTHER_HEADER_BYTES = 32
     HEADER_KEYS_HELD = 33
+    # Formats v0, v1, v2 and 0.7. A count of forms has batches and bytes for each codec of each format.
+    FORMATS = 4
+    CODECS = 8
+    FORMS_WIDTH = 64
     FORM_ROW = 40
     FORM_WIDTH = 5
     FORM_BATCHES = 0

@@ -11,8 +11,7 @@ keys than the first NAME_CAP are only counted.
 
 The columns of a distribution are SIZE_COUNT, SIZE_SUM, SIZE_LEAST, SIZE_LARGEST and its buckets. Each size below 64 has
 a bucket of its own. Above, a bucket covers 1/32 of a power of two, so the error of a quantile is at most 1/64.
-`kseg.kernel.state.distinct` counts distinct keys and producer ids. The functions raise ValueError if a buffer is too
-short.
+The functions raise ValueError if a buffer is too short.
 """
 
 import cython
@@ -37,8 +36,12 @@ from cython.cimports.kseg.kernel.layout.headers import (
 from cython.cimports.kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
 from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
 from cython.cimports.kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
-from cython.cimports.kseg.kernel.layout.pointers import bytes_in, int64s_in, int64s_out
 from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_MAGIC,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
     CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_POSITION,
@@ -60,6 +63,9 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be16,
     be32,
     be64,
+    bytes_in,
+    int64s_in,
+    int64s_out,
 )
 from cython.cimports.kseg.kernel.records.plain import check_frames
 from cython.cimports.kseg.kernel.records.records import (
@@ -70,7 +76,110 @@ from cython.cimports.kseg.kernel.records.records import (
     begin_records,
     read_records_header,
 )
-from cython.cimports.kseg.kernel.state.distinct import add_hash, check_distinct, hash_of, mixed
+
+# Distinct keys and producer ids are counted by their 64-bit hashes. ``distinct`` (int64) is exact as long as at most
+# CAP hashes were met; beyond, the 16384 registers of a HyperLogLog estimate (Flajolet and others, 2007; standard error
+# 0.8 %). Columns: COUNT of hashes held, CAP, OVERFLOWED, TABLE_MASK, from REGISTERS on the registers, then the table.
+
+LOW_64_BITS = 0xFFFFFFFFFFFFFFFF
+MIX_A = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
+MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
+
+
+def add(distinct: cython.longlong[::1], value: cython.const[cython.uchar][::1]) -> None:
+    """Counts one value."""
+    check_distinct(distinct)
+    if cython.compiled:
+        if len(value) == 0:
+            add_hash(cython.address(distinct[0]), mixed(0))
+        else:
+            add_hash(cython.address(distinct[0]), hash_of(cython.address(value[0]), 0, len(value)))
+    else:
+        add_hash(distinct, hash_of(value, 0, len(value)))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def mixed(h: cython.ulonglong) -> cython.ulonglong:
+    """Spreads 64 bits over 64 bits, one to one."""
+    h ^= h >> 32
+    if cython.compiled:
+        h = h * MIX_B
+    else:
+        h = h * MIX_B & LOW_64_BITS
+    h ^= h >> 29
+    if cython.compiled:
+        h = h * MIX_A
+    else:
+        h = h * MIX_A & LOW_64_BITS
+    return h ^ (h >> 32)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def hash_of(
+    p: cython.pointer[cython.const[cython.uchar]], i: cython.Py_ssize_t, size: cython.longlong
+) -> cython.ulonglong:
+    h: cython.ulonglong = cython.cast(cython.ulonglong, size)
+    tail: cython.ulonglong = 0
+    end: cython.Py_ssize_t = i + size
+    while end - i >= 8:
+        if cython.compiled:
+            h = mixed(h ^ cython.cast(cython.ulonglong, be64(p, i))) + MIX_A
+        else:
+            h = mixed(h ^ be64(p, i) & LOW_64_BITS) + MIX_A & LOW_64_BITS
+        i += 8
+    while i < end:
+        tail = tail << 8 | p[i]
+        i += 1
+    return mixed(h ^ tail)
+
+
+def add_hash(distinct, h):
+    rank: cython.longlong = 1
+    register: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, h >> (64 - REGISTER_BITS)) + REGISTERS
+    rest: cython.ulonglong = h
+    held: cython.longlong
+    signed: cython.longlong
+    at: cython.Py_ssize_t
+    while rank <= 64 - REGISTER_BITS and not (rest >> (64 - REGISTER_BITS - rank)) & 1:
+        rank += 1
+    if rank > distinct[register]:
+        distinct[register] = rank
+    if distinct[OVERFLOWED]:
+        return
+    if h == 0:
+        h = 1
+    if cython.compiled:
+        signed = cython.cast(cython.longlong, h)
+    else:
+        signed = h - (1 << 64) if h >> 63 else h
+    at = signed & distinct[TABLE_MASK]
+    while True:
+        held = distinct[TABLE + at]
+        if held == signed:
+            return
+        if held == 0:
+            break
+        at = (at + 1) & distinct[TABLE_MASK]
+    if distinct[COUNT] >= distinct[CAP]:
+        distinct[OVERFLOWED] = 1
+        return
+    distinct[TABLE + at] = signed
+    distinct[COUNT] += 1
+
+
+def check_distinct(distinct):
+    """Raises ValueError if hashes could be written outside the buffer, or if no slot would stay free."""
+    if len(distinct) < TABLE or distinct[TABLE_MASK] < 0 or distinct[CAP] > distinct[TABLE_MASK]:
+        raise ValueError("a table has too few slots")
+    if TABLE + distinct[TABLE_MASK] >= len(distinct):
+        raise ValueError("a buffer is too short")
+
 
 COUNTERS = (
     "batches", "records", "control_records", "null_keys", "null_values", "tombstones", "with_headers", "headers",
@@ -89,18 +198,10 @@ their records there; ``unpacked``: size of the decompressed records."""
 
 DISTRIBUTIONS = ("batch_sizes", "record_counts", "key_sizes", "value_sizes")
 
-FORMATS, CODECS = 4, 8
-
-
 # The magic that represents format 0.7, and the row of this format in FORMS.
 MAGIC_07 = cython.declare(cython.int, -7)
 FORM_07 = cython.declare(cython.Py_ssize_t, 3)
 LARGEST = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
-
-
-def layout() -> tuple[int, int, int, int]:
-    """Returns the first columns of FORMS and SIZES, the width of a distribution, and the width of a tally."""
-    return FORMS, SIZES, SIZE_WIDTH, TALLY_WIDTH
 
 
 def largest_of(tally: cython.longlong[::1], of_records: bool) -> list[tuple[int, int]]:
@@ -542,3 +643,39 @@ def check_buffers(tally, distinct):
     if len(tally) < TALLY_WIDTH:
         raise ValueError("a buffer is too short")
     check_distinct(distinct)
+
+
+# Counts batches by format and codec from their header rows (BATCH_*).
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_forms(
+    rows: cython.pointer[cython.const[cython.longlong]],
+    count: cython.Py_ssize_t,
+    is_07: cython.bint,
+    found: cython.pointer[cython.longlong],
+) -> cython.void:
+    i: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t
+    magic: cython.longlong
+    for i in range(count):
+        at = i * BATCH_WIDTH
+        magic = rows[at + BATCH_MAGIC]
+        if not rows[at + BATCH_STATE] & CRC_RIGHT or magic < 0 or magic > MAGIC_V2:
+            continue
+        to = ((FORM_07 if is_07 else magic) * CODECS + (rows[at + BATCH_ATTRIBUTES] & CODEC)) * 2
+        found[to] += 1
+        found[to + 1] += rows[at + BATCH_SIZE]
+
+
+def count_forms(rows: cython.const[cython.longlong][::1], count: int, is_07: bool, found: cython.longlong[::1]) -> None:
+    """Adds the valid batches of ``count`` rows to ``found``, FORMS_WIDTH columns.
+
+    Raises ValueError if a buffer is too short.
+    """
+    if len(rows) < count * BATCH_WIDTH or len(found) < FORMS_WIDTH:
+        raise ValueError("a buffer is too short")
+    add_forms(int64s_in(rows), count, is_07, int64s_out(found))

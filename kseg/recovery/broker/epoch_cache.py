@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from kseg.formats.rows import int64s
-from kseg.kernel.state import epochs as kernel
+from kseg.kernel.state import indexing as kernel
 from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
 

@@ -31,7 +31,7 @@ from kseg.kernel.layout.rows import (
     be64,
 )
 from kseg.kernel.scan import chain, headers
-from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.segment.batches import Message
 from kseg.segment.damage import crc_holds

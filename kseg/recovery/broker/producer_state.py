@@ -27,7 +27,7 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
     CRC_RIGHT,
 )
-from kseg.kernel.state.producer_table import PLAIN_MARKER_BYTES, SHARED
+from kseg.kernel.state.producers import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDER, Era

@@ -22,7 +22,7 @@ from kseg.kernel.layout.rows import (
     be32,
 )
 from kseg.kernel.scan import chain
-from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.recovery.salvage.header_repair import (
     CompressedMessages,

@@ -4,8 +4,8 @@ import pytest
 
 from kernel.rendering import int64s
 from kseg.kernel import COMPILED
-from kseg.kernel.codecs.batch_expansion import expand_batches
 from kseg.kernel.codecs.expand import ExpansionBuffer
+from kseg.kernel.codecs.recoding import expand_batches
 from kseg.kernel.layout.rows import FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH
 
 

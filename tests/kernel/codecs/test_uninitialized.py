@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.kernel.codecs.uninitialized import allocate
+from kseg.kernel.files.system import allocate
 
 STATUS = Path("/proc/self/statm")
 

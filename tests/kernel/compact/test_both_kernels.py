@@ -8,13 +8,12 @@ from kernel.both import assert_agreement, times, tried
 from kernel.random_segments import segment
 from kernel.rendering import frames, int64s
 from kseg.formats.codec_libraries import expansion_buffer
-from kseg.kernel.compact import judging, rewriting, survivors
-from kseg.kernel.compact.key_hash import Secret
-from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap
+from kseg.kernel.compact import survivors
+from kseg.kernel.compact.key_map import ENTRY_WIDTH, KeyMap, Secret
 from kseg.kernel.compact.keys import SKIP, KeyReader
 from kseg.kernel.layout.headers import V2_HEADER_BYTES
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_WIDTH, ROW_WIDTH
-from kseg.kernel.records import opening
+from kseg.kernel.records import building, opening
 from kseg.kernel.scan import headers
 
 SECRET = bytes(range(16))
@@ -116,11 +115,11 @@ def compactions(chance: Random) -> object:
     data = segment(chance)
     batches, count = headers_of(data)
     key_map = KeyMap(Secret(SECRET))
-    found: list[object] = [tried(survivors.Survivors, key_map, judging.Counts())]
+    found: list[object] = [tried(survivors.Survivors, key_map, survivors.Counts())]
     key_map.use(int64s(ENTRY_WIDTH * 300), 300, 299)
     found += read(chance, data, batches, count, key_map)
     key_map.latest_offset = chance.choice((-1, batches[4], batches[5], (1 << 63) - 1))
-    writer = survivors.Survivors(key_map, judging.Counts())
+    writer = survivors.Survivors(key_map, survivors.Counts())
     writer.now_ms, writer.retention_ms = chance.choice((0, 1000, 1001, 5000)), chance.choice((0, 100))
     writer.keeps_format, writer.keeps_tombstones = chance.random() < 0.3, chance.random() < 0.5
     writer.has_horizons = chance.random() < 0.7
@@ -160,13 +159,13 @@ def judged(chance: Random, key_map: KeyMap) -> object:
     rows = []
     for k in range(count):
         rows += [k, 0, -1, chance.choice((0, 1)), chance.choice((-1, 0, 1, 3)), 4, chance.choice((-1, 0, 1)), 0, 0, 0]
-    table, keep, counts = int64s(rows), bytearray(count), judging.Counts()
+    table, keep, counts = int64s(rows), bytearray(count), survivors.Counts()
     protects = chance.random() < 0.5
     return [
-        tried(judging.judge_rows, key_map, payload, table, count, protects, keep[:-1], counts),
-        tried(judging.judge_rows, key_map, payload, table[:-1], count, protects, keep, counts),
-        tried(judging.judge_rows, key_map, b"", table, count, protects, keep, counts),
-        tried(judging.judge_rows, key_map, payload, table, count, protects, keep, counts),
+        tried(survivors.judge_rows, key_map, payload, table, count, protects, keep[:-1], counts),
+        tried(survivors.judge_rows, key_map, payload, table[:-1], count, protects, keep, counts),
+        tried(survivors.judge_rows, key_map, b"", table, count, protects, keep, counts),
+        tried(survivors.judge_rows, key_map, payload, table, count, protects, keep, counts),
         keep.hex(), counts.as_dict(),
     ]  # fmt: skip
 
@@ -175,8 +174,8 @@ def sealed(chance: Random, data: bytes) -> object:
     found, fields = [], (chance.choice((0, 8, 0x70)), 1000, 9000, chance.choice((0, 3, -1)))
     for at, end, length, model in ((0, 61, 61, 61), (3, 64, 64, 61), (3, 63, 64, 61), (0, 61, 60, 61), (0, 61, 61, 60)):
         out = bytearray(length)
-        found += [tried(rewriting.seal, out, at, end, bytes(range(61))[:model], *fields), out.hex()]
-    return [*found, tried(rewriting.seal, bytearray(70), -1, 61, data[:61].ljust(61), *fields)]
+        found += [tried(building.seal, out, at, end, bytes(range(61))[:model], *fields), out.hex()]
+    return [*found, tried(building.seal, bytearray(70), -1, 61, data[:61].ljust(61), *fields)]
 
 
 CASES = {"maps": (maps, 120), "compactions": (compactions, 200)}

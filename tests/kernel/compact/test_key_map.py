@@ -7,22 +7,21 @@ from hypothesis import strategies as st
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
-from kseg.kernel.compact import key_hash
-from kseg.kernel.compact.key_hash import Secret
-from kseg.kernel.compact.key_map import KeyMap
+from kseg.kernel.compact import key_map
+from kseg.kernel.compact.key_map import KeyMap, Secret
 
 
 def put_key(offset_map: OffsetMap, key: bytes, offset: int) -> bool:
     """Whether it fitted."""
     hashes, offsets = int64s(2), int64s(1)
-    hashes[0], hashes[1] = key_hash.hash_of(key, offset_map.keys.secret)
+    hashes[0], hashes[1] = key_map.hash_of(key, offset_map.keys.secret)
     offsets[0] = offset
     return offset_map.put(hashes, offsets, 1) == 1
 
 
 def offset_of(offset_map: OffsetMap, key: bytes) -> int:
     """The last offset of a key, -1 where it is not in the map."""
-    return int(offset_map.keys.find(*key_hash.hash_of(key, offset_map.keys.secret)))
+    return int(offset_map.keys.find(*key_map.hash_of(key, offset_map.keys.secret)))
 
 
 KEYS = st.lists(st.binary(max_size=20), max_size=300)
@@ -81,8 +80,8 @@ def test_a_large_one_takes_no_more_memory_than_its_keys_need(monkeypatch: pytest
 
 def test_each_map_has_a_hash_of_its_own() -> None:
     one, other = OffsetMap(1 << 12), OffsetMap(1 << 12)
-    assert key_hash.hash_of(b"key", one.keys.secret) == key_hash.hash_of(b"key", one.keys.secret)
-    assert key_hash.hash_of(b"key", one.keys.secret) != key_hash.hash_of(b"key", other.keys.secret)
+    assert key_map.hash_of(b"key", one.keys.secret) == key_map.hash_of(b"key", one.keys.secret)
+    assert key_map.hash_of(b"key", one.keys.secret) != key_map.hash_of(b"key", other.keys.secret)
 
 
 @pytest.mark.skipif(not COMPILED, reason="interpreted, BLAKE2b stands in")
@@ -94,7 +93,7 @@ def test_the_hash_is_siphash_2_4_128() -> None:
         "9c70b60c5267a94e5f33b6b02985ed51",
     ]  # fmt: skip
     for size, vector in enumerate(vectors):
-        halves = key_hash.hash_of(bytes(range(size)), secret)
+        halves = key_map.hash_of(bytes(range(size)), secret)
         assert b"".join(half.to_bytes(8, "little", signed=True) for half in halves).hex() == vector
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import kseg
-from kseg.kernel.files import guard
+from kseg.kernel.files import system
 
-needs_guard = pytest.mark.skipif(not guard.AVAILABLE, reason="only the compiled kernel guards mappings, and on POSIX")
+needs_guard = pytest.mark.skipif(not system.CAN_GUARD, reason="only the compiled kernel guards mappings, and on POSIX")
 
 PRELUDE = """
 import mmap, os, signal, sys, threading
 from kseg.kernel.scan.checksums import crc32c
-from kseg.kernel.files.guard import guard, unguard, was_cut
+from kseg.kernel.files.system import guard, unguard, was_cut
 
 PAGE = mmap.PAGESIZE
 
@@ -189,8 +189,8 @@ other[0]
     assert "Bus error" in result.stderr
 
 
-@pytest.mark.skipif(guard.AVAILABLE, reason="mappings can be guarded here")
+@pytest.mark.skipif(system.CAN_GUARD, reason="mappings can be guarded here")
 def test_where_nothing_can_be_guarded_it_says_so():
-    for function in (guard.guard, guard.unguard, guard.was_cut):
+    for function in (system.guard, system.unguard, system.was_cut):
         with pytest.raises(RuntimeError):
             function(b"k")

@@ -9,8 +9,8 @@ from kernel.both import assert_agreement, number, times, tried
 from kernel.random_segments import area, changed, pairs, segment, text
 from kernel.rendering import frames, int64s, message
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
-from kseg.kernel.records import building, column_bytes, columns, messages, plain, single_batches
-from kseg.kernel.records.record_walk import RecordWalk
+from kseg.kernel.records import building, columns, messages, plain
+from kseg.kernel.records.records import RecordWalk
 
 
 def walks(chance: Random) -> object:
@@ -188,11 +188,11 @@ def bytes_found(chance: Random, data: bytes, rows: memoryview, first: int, count
         ends[at] = chance.choice((9, 9, 9, 8, 0, -1, len(out), len(out) + 1))
         ends = ends[: len(ends) - short]
         if at < len(ends):
-            found.append(tried(column_bytes.gather, data, rows, first, count, ROW_WIDTH, 3, out, ends, valid, at))
+            found.append(tried(columns.gather, data, rows, first, count, ROW_WIDTH, 3, out, ends, valid, at))
             found += [out.hex() if found[-1] != -1 else "", ends.tolist() if found[-1] != -1 else 0, valid.hex()]
     spare_ends = memoryview(bytearray(4 * (length + 1))).cast("i")
     for arguments in ((-1, 3), (0, 9), (0, 8), (0, -1), (count + 1, 3)):
-        part = column_bytes.gather, data, rows, arguments[0], count, ROW_WIDTH, arguments[1], bytearray(9)
+        part = columns.gather, data, rows, arguments[0], count, ROW_WIDTH, arguments[1], bytearray(9)
         found.append(tried(*part, spare_ends, bytearray(length // 8 + 1), at) if arguments[1] != 8 else size)
     astray = int64s(rows.tolist())
     for k in range(count):
@@ -200,16 +200,16 @@ def bytes_found(chance: Random, data: bytes, rows: memoryview, first: int, count
             astray[k * ROW_WIDTH + 3] = chance.choice((-1, len(data), len(data) - 1, (1 << 63) - 1))
             astray[k * ROW_WIDTH + 4] = chance.choice((0, 1, 2, len(data), len(data) + 1))
     out, valid = bytearray(4000), bytearray(length // 8 + 1)
-    found.append(tried(column_bytes.gather, data, astray, first, count, ROW_WIDTH, 3, out, spare_ends, valid, at))
+    found.append(tried(columns.gather, data, astray, first, count, ROW_WIDTH, 3, out, spare_ends, valid, at))
     for key in (b"", b"k", b"key", b"x" * 63):
         for table, number_of_rows in (
             (int64s(rows.tolist()), count),
             (int64s(astray.tolist()), count),
             (rows, count + 1),
         ):
-            kept = tried(column_bytes.keep_key, data, table, number_of_rows, key)
+            kept = tried(columns.keep_key, data, table, number_of_rows, key)
             found += [kept, table.tolist() if isinstance(kept, int) else 0]
-    return [*found, tried(column_bytes.keep_key, data, rows, -1, b"k")]
+    return [*found, tried(columns.keep_key, data, rows, -1, b"k")]
 
 
 def rows_to_write(chance: Random, headers_allowed: bool = True) -> tuple[bytes, memoryview, memoryview, int]:
@@ -288,21 +288,21 @@ def areas(chance: Random) -> object:
 
 def singles(chance: Random) -> object:
     payload, rows, headers, count = rows_to_write(chance, headers_allowed=False)
-    attributes, size = chance.choice((0, 8)), single_batches.max_bytes(rows, count)
-    found = [size, tried(single_batches.max_bytes, rows, count + 1), tried(single_batches.max_bytes, rows, -1)]
+    attributes, size = chance.choice((0, 8)), building.max_bytes(rows, count)
+    found = [size, tried(building.max_bytes, rows, count + 1), tried(building.max_bytes, rows, -1)]
     exact = bytearray(size)
-    written = tried(single_batches.single_batches, payload, rows, headers, count, attributes, exact)
+    written = tried(building.single_batches, payload, rows, headers, count, attributes, exact)
     found += [written, exact.hex()]
     for arguments in (
         (payload, rows, headers, count + 1, attributes, exact), (payload, rows, headers, -1, attributes, exact),
         (payload, rows, int64s(0), count, attributes, exact), (b"", rows, headers, count, attributes, exact),
         (payload, rows, headers, count, attributes, bytearray(0)), (payload, rows, headers, 0, attributes, exact),
     ):  # fmt: skip
-        found.append(tried(single_batches.single_batches, *arguments))
+        found.append(tried(building.single_batches, *arguments))
     for less in (0, 1, 60, 70):
         if isinstance(written, int) and written > less:
             out = bytearray(written - less)
-            found.append(tried(single_batches.single_batches, payload, rows, headers, count, attributes, out))
+            found.append(tried(building.single_batches, payload, rows, headers, count, attributes, out))
     return found
 
 

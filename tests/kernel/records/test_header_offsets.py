@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kernel.rendering import batch, frames, int64s, message, record
 from kseg.kernel.layout.rows import BATCH_STATE, BATCH_WIDTH
-from kseg.kernel.records.header_offsets import HeaderOffsets
+from kseg.kernel.records.columns import HeaderOffsets
 from kseg.kernel.scan import headers
 
 ALL_TIMES = (-(1 << 63), (1 << 63) - 1)

@@ -1,9 +1,7 @@
 """Records of a v2 batch: those of the usual shape, which C reads at once, tell what reading field by field tells."""
 
-import sys
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -15,8 +13,7 @@ from kseg.kernel.interpreted import InterpretedLoader
 from kseg.kernel.layout import rows as native
 from kseg.kernel.layout.rows import ROW_WIDTH
 from kseg.kernel.records import records
-from kseg.kernel.records.record_fields import COMPLETE
-from kseg.kernel.records.record_walk import RecordWalk
+from kseg.kernel.records.records import COMPLETE, RecordWalk
 
 ROWS, HEADERS = 12, 12
 LEAST = -(1 << 63)
@@ -29,14 +26,11 @@ texts = st.none() | st.binary(max_size=12) | st.sampled_from([63, 64, 70, 8191, 
 
 def field_by_field():
     """The walk as interpreted: it reads each record field by field."""
-    names = ("record_fields", "records", "record_walk")
-    with patch.dict(sys.modules):
-        for name in names:
-            full_name = f"kseg.kernel.records.{name}"
-            loader = InterpretedLoader(full_name, str(Path(records.__file__).with_name(f"{name}.py")))
-            sys.modules[full_name] = module = module_from_spec(spec_from_loader(full_name, loader))
-            loader.exec_module(module)
-        return module.RecordWalk
+    name = records.__name__
+    loader = InterpretedLoader(name, str(Path(records.__file__).with_name("records.py")))
+    module = module_from_spec(spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module.RecordWalk
 
 
 def overlong(encoded: bytes) -> bytes:

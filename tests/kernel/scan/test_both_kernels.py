@@ -10,13 +10,13 @@ from kernel.both import assert_agreement, number, times, tried
 from kernel.random_segments import segment
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
-from kseg.kernel.records.header_offsets import HeaderOffsets
+from kseg.kernel.records.columns import HeaderOffsets
 from kseg.kernel.scan import frames, headers, plausibility
 from kseg.kernel.scan.frame_scan import DONE, FULL, LONG_RUNS, SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
-from kseg.kernel.state import distinct, tally
+from kseg.kernel.state import tally
 
-_, _, _, TALLY_WIDTH = tally.layout()
-_, TABLE = distinct.layout()
+TALLY_WIDTH = tally.TALLY_WIDTH
+TABLE = tally.TABLE
 
 FIELDS = (
     (0, ">q"), (8, ">i"), (12, ">i"), (16, ">b"), (17, ">B"), (18, ">i"), (21, ">H"), (22, ">B"), (22, ">i"),

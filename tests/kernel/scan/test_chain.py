@@ -19,7 +19,7 @@ from kseg.kernel.layout.rows import (
     BATCH_WIDTH,
 )
 from kseg.kernel.scan import chain
-from kseg.kernel.scan.events import EVENT_WIDTH
+from kseg.kernel.scan.chain import EVENT_WIDTH
 
 LATEST_MS = 10_000
 VALID, INVALID = 1, 0

@@ -19,14 +19,6 @@ GOOD = batch([record(0, value=b"value")])
 NEEDS_COMPILED = pytest.mark.skipif(not COMPILED, reason="so many bytes take the interpreted kernel too long")
 
 
-@pytest.fixture(params=frames.search_paths(), scope="module", autouse=True)
-def _path(request):
-    """All that is told here holds by whichever path this machine can search."""
-    frames.search_by(request.param)
-    yield
-    frames.search_by(frames.search_paths()[-1])
-
-
 def scan_of(data, anchor=0, v07=False):
     """One with prefix CRCs from ``anchor`` on, -1 for none."""
     scan = FrameScan(v07)

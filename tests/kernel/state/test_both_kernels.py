@@ -17,20 +17,9 @@ from kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 from kseg.kernel.scan import chain
-from kseg.kernel.scan.events import EVENT_WIDTH
-from kseg.kernel.state import (
-    distinct,
-    epochs,
-    fingerprints,
-    forms,
-    index_entries,
-    indexing,
-    producer_table,
-    producers,
-    replicas,
-    tally,
-)
-from kseg.kernel.state.producer_table import ABORT_WIDTH, ENTRY_WIDTH
+from kseg.kernel.scan.chain import EVENT_WIDTH
+from kseg.kernel.state import fingerprints, index_entries, indexing, producers, replicas, tally
+from kseg.kernel.state.producers import ABORT_WIDTH, ENTRY_WIDTH
 
 CHAIN_STATE = (
     "base last_offset last_epoch first_offset misplaced missing largest_timestamp largest_timestamp_offset "
@@ -76,9 +65,9 @@ def chains(chance: Random) -> object:
     return found
 
 
-def table_of(chance: Random) -> producer_table.ProducerTable:
+def table_of(chance: Random) -> producers.ProducerTable:
     as_broker = chance.random() < 0.3
-    table = producer_table.ProducerTable(1010, chance.choice((5, 1000)), chance.choice((0, 1, 50)), as_broker)
+    table = producers.ProducerTable(1010, chance.choice((5, 1000)), chance.choice((0, 1, 50)), as_broker)
     table.seed = chance.choice((1, 0x9E3779B97F4A7C15 >> 1 | 1))
     table.stop = chance.choice((-1, -1, 30, 31, 32))
     table.use(int64s(ENTRY_WIDTH * 2), int64s(4))
@@ -112,7 +101,7 @@ def replays(chance: Random) -> object:
     return [*found, snapshots(chance, table)]
 
 
-def snapshots(chance: Random, table: producer_table.ProducerTable) -> object:
+def snapshots(chance: Random, table: producers.ProducerTable) -> object:
     """The table against a file of its own entries, some of which differ in one field."""
     entries, fields = [], (0, 1, 2, 3, 4, 5, 6, 7)
     for index in range(table.producers):
@@ -126,9 +115,9 @@ def snapshots(chance: Random, table: producer_table.ProducerTable) -> object:
     found = []
     for width in (0, 1, 2, 4, 100):
         out = int64s(width)
-        found += [tried(producer_table.compare, table, data, 0, len(entries), out), out.tolist()]
+        found += [tried(producers.compare, table, data, 0, len(entries), out), out.tolist()]
         found += [table.differing, table.differing_open]
-    return [*found, tried(producer_table.compare, table, data[:-1], 0, len(entries) + (not entries), int64s(2))]
+    return [*found, tried(producers.compare, table, data[:-1], 0, len(entries) + (not entries), int64s(2))]
 
 
 def indexes(chance: Random) -> object:
@@ -197,28 +186,28 @@ def builds(chance: Random) -> object:
 
 
 def changes(chance: Random) -> object:
-    rows, state, found = int64s(batch_rows(chance, 20)), epochs.EpochState(), []
+    rows, state, found = int64s(batch_rows(chance, 20)), indexing.EpochState(), []
     width = chance.choice((1, 2, 3, 9))
     out, row = int64s(3 * width), 0
-    found.append(tried(epochs.changes, rows, 0, 21, state, out))
-    found.append(tried(epochs.changes, rows, 0, 20, state, out[:2]))
-    found.append(tried(epochs.changes, rows, -1, 20, state, out))
+    found.append(tried(indexing.changes, rows, 0, 21, state, out))
+    found.append(tried(indexing.changes, rows, 0, 20, state, out[:2]))
+    found.append(tried(indexing.changes, rows, -1, 20, state, out))
     while row < 20:
-        row = epochs.changes(rows, row, 20, state, out)
+        row = indexing.changes(rows, row, 20, state, out)
         found += [row, state.found, state.epoch, state.last_offset, out.tolist()]
     return found
 
 
 def counts(chance: Random) -> object:
-    rows, found = int64s(batch_rows(chance, 20)), int64s(forms.FORMS_WIDTH)
+    rows, found = int64s(batch_rows(chance, 20)), int64s(tally.FORMS_WIDTH)
     for at in range(0, len(rows), BATCH_WIDTH):
         rows[at + 2] = chance.choice((0, 1, 2, 2, 3, -1))
     is_07 = chance.random() < 0.3
     refused = [
-        tried(forms.count_forms, rows, 21, is_07, found),
-        tried(forms.count_forms, rows, 20, is_07, found[:-1]),
+        tried(tally.count_forms, rows, 21, is_07, found),
+        tried(tally.count_forms, rows, 20, is_07, found[:-1]),
     ]
-    return refused, tried(forms.count_forms, rows, chance.choice((0, 7, 20)), is_07, found), found.tolist()
+    return refused, tried(tally.count_forms, rows, chance.choice((0, 7, 20)), is_07, found), found.tolist()
 
 
 def packs(chance: Random) -> object:
@@ -238,18 +227,18 @@ def packs(chance: Random) -> object:
 
 
 def values(chance: Random) -> object:
-    registers, table = distinct.layout()
+    registers, table = tally.REGISTERS, tally.TABLE
     found = int64s(table + 16)
     found[1], found[3] = chance.choice((4, 15)), 15
     size = chance.choice((1, 3, 7, 8, 9, 16, 20))
     for _ in range(8):
-        distinct.add(found, chance.randbytes(chance.randrange(size + 1)))
+        tally.add(found, chance.randbytes(chance.randrange(size + 1)))
     refused = []
     for cap, mask, length in ((16, 15, 16), (15, 15, 15), (4, -1, 16), (4, 7, 8), (4, 7, 7)):
         small = int64s(table + length)
         small[1], small[3] = cap, mask
-        refused.append(tried(distinct.add, small, b"x"))
-    refused.append(tried(distinct.add, found[: table - 1], b"x"))
+        refused.append(tried(tally.add, small, b"x"))
+    refused.append(tried(tally.add, found[: table - 1], b"x"))
     held = [(at, value) for at, value in enumerate(found.tolist()) if value]
     return registers, held, refused
 
@@ -290,8 +279,7 @@ def comparisons(chance: Random) -> object:
 
 def tallies(chance: Random) -> object:
     """Batches, rows and sizes that are counted one by one."""
-    _, _, _, width = tally.layout()
-    _, table = distinct.layout()
+    width, table = tally.TALLY_WIDTH, tally.TABLE
     counted, seen = int64s(width), int64s(table + 32)
     seen[1], seen[3] = 20, 31
     found: list[object] = []

@@ -4,7 +4,7 @@ import pytest
 
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_MAGIC, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
-from kseg.kernel.state.forms import CODECS, FORMS_WIDTH, count_forms
+from kseg.kernel.state.tally import CODECS, FORMS_WIDTH, count_forms
 
 
 def counted(batches: list[tuple[int, int, int, int]], is_07: bool = False) -> dict[tuple[int, int], tuple[int, int]]:

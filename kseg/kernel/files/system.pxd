@@ -1,4 +1,3 @@
-# guard.h, for guard.py only.
 cdef extern from "guard.h":
     enum:
         KSEG_GUARD_MAX
@@ -7,3 +6,6 @@ cdef extern from "guard.h":
     void guard_remove "kseg_guard_remove"(const void* start)
     int guard_hit "kseg_guard_hit"(const void* start)
     void keep_freed "kseg_keep_freed"()
+
+cdef extern from "file_io.h" nogil:
+    void write_behind "kseg_write_behind"(int descriptor, long long position, long long size)

@@ -1,1 +1,0 @@
-"""The structs of prefixes.h as prefixes.pxd declares them. The header explains their fields."""

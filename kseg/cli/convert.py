@@ -66,7 +66,7 @@ def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptio
     from kseg.cli.changing import write_new
     from kseg.conversion.lines_import import import_lines
 
-    return write_new(partial(import_lines, paths, options.output or "", options.request), change, presentation)
+    return write_new(partial(import_lines, paths, options.output or "", options), change, presentation)
 
 
 def _convert(

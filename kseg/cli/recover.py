@@ -1,7 +1,6 @@
 """``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 import os
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -23,14 +22,13 @@ from kseg.cli.options import ByteCount, LogPath, interval_option, jobs_option, r
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
-from kseg.kernel.files.system import keep_freed_memory
-from kseg.output.changes.rebuilds import LeftOutRow, RebuildFacts, RebuildPrinter, RebuiltRow, rebuild_printer
+from kseg.kernel.files.guard import keep_freed_memory
+from kseg.output.changes.rebuilds import RebuildPrinter
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition, RemoteRequest
-from kseg.recovery.remote.selection import UnusedSegment
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
@@ -123,12 +121,9 @@ def recover_from_remote(
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
-    facts = RebuildFacts(
-        shown(request.output), request.new_cluster or "", request.topic_id is not None, request.resets_epochs
-    )
     with open_report(change.is_dry, notices.error) as sink:
-        printer = rebuild_printer(presentation.form, sink, notices, facts, change.is_dry)
-        printer.left_out(_left_out(rebuild.left_out), "")
+        printer = RebuildPrinter(sink, notices, request, change.is_dry, presentation.is_json)
+        printer.left_out(rebuild.left_out, "")
         if change.is_dry:
             for outcome in rebuild.plans():
                 _show(outcome, shown(request.output), printer, failures)
@@ -153,23 +148,8 @@ def _show(outcome: RebuiltPartition, output: str, printer: RebuildPrinter, failu
     directory = os.path.join(output, outcome.name)
     if outcome.error is not None:
         failures.add(outcome.error, directory)
-        return
-    row = RebuiltRow(directory, outcome.topic_id, was_done=outcome.was_done, start=outcome.log_start)
-    if (selection := outcome.selection) is not None:
-        row.is_deleted = selection.is_deleted
-        row.is_made = bool(selection.pieces or selection.local)
-        row.holes, row.remarks = [(hole.first, hole.last) for hole in selection.holes], selection.remarks
-        row.left_out = _left_out(selection.left_out)
-        row.last_epoch = selection.lineage[-1].epoch if selection.lineage else 0
-        row.end = selection.pieces[-1].last + 1 if selection.pieces else selection.log_start
-    if (rebuilt := outcome.rebuilt) is not None:
-        row.end, row.segments, row.size, row.damage = rebuilt.end, rebuilt.segments, rebuilt.size, rebuilt.damage
-        row.last_epoch = rebuilt.last_epoch
-    printer.show(row)
-
-
-def _left_out(found: Iterable[UnusedSegment]) -> list[LeftOutRow]:
-    return [LeftOutRow(left.path, left.first_offset, left.last_offset, left.reason) for left in found]
+    else:
+        printer.show(outcome, directory)
 
 
 _SALVAGE_OPTIONS = {

@@ -23,9 +23,8 @@ from kseg.cli.remote_options import remote_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
 from kseg.findings.table import INFO, KINDS, SEVERITIES
-from kseg.kernel.files.system import keep_freed_memory
-from kseg.output.findings.printer import FindingsPrinter
-from kseg.output.findings.reporter import FindingsReporter, printer_of
+from kseg.kernel.files.guard import keep_freed_memory
+from kseg.output.findings.printer import FindingsPrinter, FindingsReporter
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Presentation, on_one_line
 from kseg.output.progress import progress_over
@@ -200,7 +199,17 @@ def _printer(
         from kseg.report.findings import FindingsPage
 
         return FindingsPage(sink, options.paths, options.level, severity or INFO)
-    return printer_of(presentation.form, sink, presentation.color, options.fail_on, options.paths, sort, severity)
+    if presentation.form == "junit":
+        from kseg.output.findings.junit import JunitFindings
+
+        return JunitFindings(sink, options.fail_on, options.paths, severity or INFO)
+    if presentation.is_json:
+        from kseg.output.findings.jsonl import JsonFindings
+
+        return JsonFindings(sink, sort, severity or INFO)
+    from kseg.output.findings.text import TextFindings
+
+    return TextFindings(sink, presentation.color, sort, severity)
 
 
 def _check_codes(codes: list[str]) -> None:

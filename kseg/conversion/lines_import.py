@@ -12,7 +12,7 @@ from kseg.changes.driver.reporter import Messages
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
 from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
-from kseg.conversion.options import ConversionRequest
+from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.rewriting import make_side_files
 from kseg.conversion.rows_writer import NewRecord, rows_of
@@ -37,7 +37,7 @@ _LEADER_EPOCH = 0
 class Import:
     """Partitions by name. ``folder(name)``: the folder for a partition, None to count only."""
 
-    def __init__(self, request: ConversionRequest, folder: Callable[[str], str | None]) -> None:
+    def __init__(self, request: ConvertOptions, folder: Callable[[str], str | None]) -> None:
         self._request, self._folder = request, folder
         self.partitions: dict[str, NewPartition] = {}
         self.skipped: list[str] = []
@@ -94,12 +94,12 @@ class Import:
 class NewPartition:
     """One partition. ``files``: names and sizes of the files, after `finish`."""
 
-    def __init__(self, name: str, request: ConversionRequest, folder: str | None) -> None:
+    def __init__(self, name: str, request: ConvertOptions, folder: str | None) -> None:
         self.name, self.folder = name, folder
         self.files: dict[str, int] = {}
         self.records = 0
         self._request = request
-        self._limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.interval_bytes)
+        self._limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         self._writer: LogWriter | None = None
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
@@ -107,7 +107,7 @@ class NewPartition:
         self._grouper = Grouper(self._magic)
         self._held: list[NewRecord] = []
         self._held_bytes = 0
-        self._next_offset = request.base_offset
+        self._next_offset = request.first_offset
 
     # Bare records
 
@@ -244,7 +244,7 @@ class NewPartition:
 
 
 def import_lines(
-    paths: Sequence[str], output: str, request: ConversionRequest, change: ChangeOptions, messages: Messages
+    paths: Sequence[str], output: str, request: ConvertOptions, change: ChangeOptions, messages: Messages
 ) -> list[Plan]:
     """Writes partitions below ``output``, or in a dry run only counts. Returns a plan for each. Raises KsegError."""
     is_dry = change.is_dry

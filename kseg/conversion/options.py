@@ -9,34 +9,6 @@ from kseg.limits import MAX_BATCH_BYTES
 from kseg.runtime.threads import usable_cores
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
-# The request of a conversion, and the error for information that its target format cannot hold.
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionRequest:
-    """The options. ``magic`` and ``target``: None keeps those of each batch.
-
-    ``has_level``: a compression level was given, so that batches with the same codec are recompressed, too.
-    ``batch_bytes``: records are regrouped to batches of at most this size before compression; None keeps the batches.
-    ``segment_bytes``: None keeps the segments. ``committed_only``: only records that a read_committed consumer sees.
-    ``base_offset``: the offset of the first message of a 0.7 log, whose byte positions become a header named
-    ``position_header``.
-    """
-
-    magic: int | None = None
-    target: Target | None = None
-    has_level: bool = False
-    batch_bytes: int | None = None
-    segment_bytes: int | None = None
-    committed_only: bool = False
-    is_lossy: bool = False
-    skips_damage: bool = False
-    base_offset: int = 0
-    position_header: bytes | None = None
-    interval_bytes: int = DEFAULT_INTERVAL_BYTES
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    jobs: int = 1
-
 
 class LossError(KsegError):
     """The target format cannot represent some information of the log."""
@@ -51,8 +23,12 @@ class ConvertOptions:
     """The options of `kseg convert`; None for an option that is not given.
 
     ``form``: one of FORMATS or EXPORTS, None keeps the format of each batch. ``from_lines``: the paths are JSON Lines.
-    ``codec``: ``none``, or a codec with or without a level, such as ``zstd:19``. ``output``: a directory for new
-    partitions, or the file of an export; ``-`` is standard output. ``interval_bytes``: index.interval.bytes.
+    ``codec``: ``none``, or a codec with or without a level, such as ``zstd:19``; None keeps that of each batch.
+    ``batch_bytes``: records are regrouped to batches of at most this size before compression; None keeps the batches.
+    ``segment_bytes``: None keeps the segments. ``base_offset``: that of the first message of a 0.7 log, whose byte
+    positions become a header named ``position_header``. ``read_committed``: only records that such a consumer sees.
+    ``output``: a directory for new partitions, or the file of an export; ``-`` is standard output. ``interval_bytes``:
+    index.interval.bytes.
     """
 
     form: str | None = None
@@ -84,32 +60,34 @@ class ConvertOptions:
 
     @property
     def target(self) -> Target | None:
-        """The codec and its level, None to keep those of each batch."""
+        """The codec and its level."""
         return None if self.codec is None else codec_target(self.codec)
 
     @property
     def has_level(self) -> bool:
+        """Whether batches with the same codec are recompressed, too."""
         return self.codec is not None and ":" in self.codec
 
     @property
-    def request(self) -> ConversionRequest:
-        """The options as a request."""
-        header = self.position_header
-        return ConversionRequest(
-            magic=FORMATS.get(self.form or ""),
-            target=self.target,
-            has_level=self.has_level,
-            batch_bytes=self.batch_bytes,
-            segment_bytes=self.segment_bytes,
-            committed_only=self.read_committed,
-            is_lossy=self.is_lossy,
-            skips_damage=self.skips_damage,
-            base_offset=self.base_offset or 0,
-            position_header=None if header is None else header.encode("utf-8", "surrogateescape"),
-            interval_bytes=DEFAULT_INTERVAL_BYTES if self.interval_bytes is None else self.interval_bytes,
-            max_batch_bytes=self.max_batch_bytes,
-            jobs=self.jobs or usable_cores(),
-        )
+    def magic(self) -> int | None:
+        """The message format, None to keep that of each batch."""
+        return FORMATS.get(self.form or "")
+
+    @property
+    def first_offset(self) -> int:
+        return self.base_offset or 0
+
+    @property
+    def position_key(self) -> bytes | None:
+        return None if self.position_header is None else self.position_header.encode("utf-8", "surrogateescape")
+
+    @property
+    def index_interval(self) -> int:
+        return DEFAULT_INTERVAL_BYTES if self.interval_bytes is None else self.interval_bytes
+
+    @property
+    def threads(self) -> int:
+        return self.jobs or usable_cores()
 
     @property
     def reason(self) -> str:

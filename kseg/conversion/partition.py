@@ -12,7 +12,7 @@ from typing import Any
 
 from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.losses import Losses
-from kseg.conversion.options import ConversionRequest, LossError
+from kseg.conversion.options import ConvertOptions, LossError
 from kseg.conversion.recoding import (
     BatchLocation,
     PlainRun,
@@ -67,13 +67,13 @@ class Converter:
     Raises Refused for a damaged batch; functions returned by ``add`` raise it, too.
     """
 
-    def __init__(self, request: ConversionRequest) -> None:
+    def __init__(self, request: ConvertOptions) -> None:
         self._request = request
-        self._magic = request.magic
-        self.losses = Losses(request.magic, request.committed_only, request.target is not None)
+        self._magic, self._wanted_target = request.magic, request.target
+        self.losses = Losses(request.magic, request.read_committed, self._wanted_target is not None)
         self._groupers: dict[int, Grouper] = {}
         self._last: Grouper | None = None
-        self._next_offset = request.base_offset
+        self._next_offset = request.first_offset
         self.has_changed = False
         """Whether any batch has changed."""
 
@@ -131,7 +131,7 @@ class Converter:
 
     def _target(self, codec: int, magic: int) -> Target:
         """Returns the codec for a new batch that replaces one with ``codec``."""
-        target = self._request.target
+        target = self._wanted_target
         if target is not None:
             if not allows(magic, target.codec):
                 raise UnsupportedError(f"message format v{magic} has no {target.name}: --to v2")
@@ -140,7 +140,7 @@ class Converter:
 
     def _is_kept(self, codec: int) -> bool:
         """Whether the codec, and so the compressed bytes, stay the same."""
-        target = self._request.target
+        target = self._wanted_target
         return target is None or (target.codec == codec and not (self._request.has_level and codec))
 
     # v2
@@ -198,8 +198,8 @@ class Converter:
     def _numbered(self, batch: Message07) -> Iterator[Rows]:
         for rows in batch.rows():
             found = rows
-            if self._request.position_header is not None:
-                found = _with_header(rows, self._request.position_header, b"%d" % batch.base_offset)
+            if self._request.position_key is not None:
+                found = _with_header(rows, self._request.position_key, b"%d" % batch.base_offset)
             for at in range(ROW_OFFSET, rows.count * ROW_WIDTH, ROW_WIDTH):
                 found.rows[at] = self._next_offset
                 self._next_offset += 1
@@ -300,13 +300,13 @@ class Converted:
         return sum(segment.sizes[LOG] for segment in self.segments)
 
 
-def convert_segments(name: str, files: list[SegmentFile], request: ConversionRequest, folder: str | None) -> Converted:
+def convert_segments(name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None) -> Converted:
     """Writes the segments ``files`` of the partition ``name`` to ``folder``; without a folder, only counts.
 
     Raises DamageError, LossError; then the caller removes the folder.
     """
     check_kinds(name, files)
-    with Pipeline(request.jobs) as pipeline:
+    with Pipeline(request.threads) as pipeline:
         conversion = _Conversion(name, files, request, folder, pipeline)
         conversion.run()
     return finished(name, files, request, conversion.found, conversion.has_changed)
@@ -318,9 +318,9 @@ def check_kinds(name: str, files: list[SegmentFile]) -> None:
         raise UnsupportedError(f"{name}: has segments of 0.7 beside later ones")
 
 
-def transactions_of(files: list[SegmentFile], request: ConversionRequest) -> Transactions | None:
+def transactions_of(files: list[SegmentFile], request: ConvertOptions) -> Transactions | None:
     """Returns the transactions of a partition if the conversion of its segments depends on them."""
-    return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.committed_only else None
+    return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.read_committed else None
 
 
 @dataclass(slots=True)
@@ -338,10 +338,10 @@ class ConvertedSegment:
 
 
 def convert_segment(
-    name: str, file: SegmentFile, request: ConversionRequest, folder: str | None, transactions: Transactions | None
+    name: str, file: SegmentFile, request: ConvertOptions, folder: str | None, transactions: Transactions | None
 ) -> ConvertedSegment:
     """Converts one of several segments (`kseg.conversion.partition`). Raises DamageError."""
-    with Pipeline(request.jobs) as pipeline:
+    with Pipeline(request.threads) as pipeline:
         conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
         conversion.run()
     return ConvertedSegment(
@@ -350,7 +350,7 @@ def convert_segment(
 
 
 def finished(
-    name: str, files: list[SegmentFile], request: ConversionRequest, found: Converted, has_changed: bool
+    name: str, files: list[SegmentFile], request: ConvertOptions, found: Converted, has_changed: bool
 ) -> Converted:
     """Completes the result of all segments. Raises LossError for losses that were not allowed."""
     found.gaps.sort()
@@ -374,7 +374,7 @@ class _Conversion:
         self,
         name: str,
         files: list[SegmentFile],
-        request: ConversionRequest,
+        request: ConvertOptions,
         folder: str | None,
         pipeline: Pipeline,
         transactions: Transactions | None = None,
@@ -419,7 +419,7 @@ class _Conversion:
             if not file.is_07 and file.base_offset is not None:
                 self._begin_segment(file.base_offset)
             elif file.is_07 and self._writer is None:
-                self._begin_segment(self._request.base_offset)
+                self._begin_segment(self._request.first_offset)
             for item in reader.runs():
                 if isinstance(item, Damage):
                     self._skip(item)
@@ -604,7 +604,7 @@ class _Conversion:
         if self._writer is not None:
             return
         request = self._request
-        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.interval_bytes)
+        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         if not self._is_07:
             self.next_offset = max(self.next_offset, base_offset)
         if self._is_07 and self.found.segments:
@@ -636,17 +636,17 @@ def _attempt(build: Callable[[], bytes], location: BatchLocation) -> list[bytes 
         return [refused_at(location, refused)]
 
 
-def is_divisible(files: list[SegmentFile], request: ConversionRequest) -> bool:
+def is_divisible(files: list[SegmentFile], request: ConvertOptions) -> bool:
     """Whether segments can be converted independently: segment boundaries stay, and all base offsets are known."""
     is_known = all(file.kind == LOG and file.base_offset is not None for file in files)
     return len(files) > 1 and is_known and request.segment_bytes is None
 
 
 def joined(
-    name: str, files: list[SegmentFile], request: ConversionRequest, converted: list[ConvertedSegment]
+    name: str, files: list[SegmentFile], request: ConvertOptions, converted: list[ConvertedSegment]
 ) -> Converted | None:
     """Returns the partition of these segments; None if they depend on each other. Raises LossError."""
-    whole = Converted(Losses(request.magic, request.committed_only, request.target is not None))
+    whole = Converted(Losses(request.magic, request.read_committed, request.target is not None))
     next_offset, ends_in_damage = 0, False
     for file, segment in zip(files, converted, strict=True):
         found = segment.found

@@ -18,7 +18,7 @@ from kseg.changes.journal import Known
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.staging import staging
-from kseg.conversion.options import ConversionRequest, ConvertOptions
+from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
 from kseg.conversion.rewriting import (
     Conversion,
@@ -56,7 +56,7 @@ _SAME, _OTHER_FORMAT, _EXPANDED = 1.25, 4, 30
 
 
 def check_space_to_rewrite(
-    path: str, name: str, files: list[SegmentFile], directory: str | None, request: ConversionRequest
+    path: str, name: str, files: list[SegmentFile], directory: str | None, request: ConvertOptions
 ) -> None:
     """Raises KsegError if new segments for all of ``files`` do not fit into the file system of ``path``.
 
@@ -98,7 +98,7 @@ class ConversionPlanner(Planner):
         named = Topics(self._options.topics).named(directory, own_partitions(directory))
         parts = [path for path in named if not is_left_alone(path, self.reporter)]
         parts = [path for path in parts if os.path.basename(path) not in done]
-        request = self._options.request
+        request = self._options
         if not self._is_dry and request.magic in (0, 1) and not request.is_lossy:
             for path in parts:  # if one is refused for loss of information, none is changed
                 rewrite(path, segments_of(path), path, request, None, self._conversion)
@@ -127,9 +127,10 @@ class Requests:
             options.interval_bytes, KnownTopics(), IntervalMessages(messages.warning, messages.detail)
         )
 
-    def of(self, directory: str | None) -> ConversionRequest:
-        request = self._options.request
-        return request if directory is None else replace(request, interval_bytes=self._intervals.of(directory))
+    def of(self, directory: str | None) -> ConvertOptions:
+        if directory is None:
+            return self._options
+        return replace(self._options, interval_bytes=self._intervals.of(directory))
 
 
 def report_losses(name: str, made: Rewritten, messages: Messages) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import Plan, Removed
-from kseg.conversion.options import ConversionRequest
+from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import Converted, convert_segments
 from kseg.errors import PathError, UnsupportedError
 from kseg.formats.suffixes import CLEANED, LOG, LOGS, SIDE_SUFFIXES, SNAPSHOT, SWAP, TRANSACTION_INDEX
@@ -92,7 +92,7 @@ MAX_GAPS = 10_000
 _UNFINISHED = (CLEANED, SWAP)
 
 
-Conversion = Callable[[str, list[SegmentFile], ConversionRequest, str | None], Converted]
+Conversion = Callable[[str, list[SegmentFile], ConvertOptions, str | None], Converted]
 
 
 @dataclass(slots=True)
@@ -120,7 +120,7 @@ def rewrite(
     name: str,
     files: list[SegmentFile],
     directory: str | None,
-    request: ConversionRequest,
+    request: ConvertOptions,
     folder: str | None,
     convert: Conversion = convert_segments,
 ) -> Rewritten:

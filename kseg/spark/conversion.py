@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
-from kseg.conversion.options import ConversionRequest
+from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import (
     Converted,
     ConvertedSegment,
@@ -102,7 +102,7 @@ class _Job(NamedTuple):
     """The request shared by all tasks of a partition."""
 
     name: str
-    request: ConversionRequest
+    request: ConvertOptions
     folder: str | None
     transactions: Transactions | None
 
@@ -113,9 +113,7 @@ class SparkConversion:
     def __init__(self, spark: Any) -> None:
         self._spark = spark
 
-    def __call__(
-        self, name: str, files: list[SegmentFile], request: ConversionRequest, folder: str | None
-    ) -> Converted:
+    def __call__(self, name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None) -> Converted:
         """Raises KsegError, OSError as the local engine does."""
         check_kinds(name, files)
         if any(file.path == STANDARD_INPUT for file in files):

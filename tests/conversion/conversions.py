@@ -3,29 +3,27 @@
 import gzip
 import json
 from base64 import b64decode
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kseg.conversion.options import ConversionRequest
+from kseg.conversion.options import ConvertOptions
 from kseg.conversion.rewriting import Rewritten, complete, rewrite, segments_of
-from kseg.formats.areas import NONE
-from kseg.formats.compressing import Target, parse_target
 from kseg.segment.batches import Batch
 from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 
 
-def target(name: str | None) -> Target | None:
-    return None if name is None else NONE if name == "none" else parse_target(name)
+def options(codec: str | None = None, magic: int | None = None, **asked: Any) -> ConvertOptions:
+    """Returns options of two threads that keep whatever is not asked for. ``magic``: the format."""
+    form = None if magic is None else f"v{magic}"
+    return ConvertOptions(form=form, codec=codec, **{"interval_bytes": 1024, "jobs": 2, **asked})
 
 
 def convert(source: Path, folder: Path, codec: str | None = None, **asked: Any) -> Rewritten:
     """Converts the partition to ``folder``."""
-    request = replace(ConversionRequest(target=target(codec), interval_bytes=1024, jobs=2), **asked)
     folder.mkdir(parents=True)
-    made = rewrite(str(source), segments_of(str(source)), str(source), request, str(folder))
+    made = rewrite(str(source), segments_of(str(source)), str(source), options(codec, **asked), str(folder))
     complete(str(folder), str(source), made.carried)
     return made
 

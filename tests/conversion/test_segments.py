@@ -116,7 +116,7 @@ def test_dropped_offsets_are_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["kafka-4.3.1/clients/librdkafka-txn-0", "kafka-1.1.1/txn/txn-open-0"])
 @pytest.mark.parametrize("magic", [1, 2])
 def test_only_what_was_committed(tmp_path: Path, source: str, magic: int) -> None:
-    convert(TESTDATA / source, tmp_path / "x-0", magic=magic, is_lossy=True, committed_only=True)
+    convert(TESTDATA / source, tmp_path / "x-0", magic=magic, is_lossy=True, read_committed=True)
     want = [record[:4] for record in consumed(TESTDATA / source, "read_committed")]
     assert [record[:4] for record in records_of(tmp_path / "x-0", with_headers=False)] == want
 
@@ -159,7 +159,7 @@ def test_batches_are_cut_and_joined_to_a_size(tmp_path: Path, limit: int) -> Non
 
 @pytest.mark.parametrize("source", ["kafka-0.7.2/direct/codecs-0", "kafka-0.7.2/direct/nested-0"])
 def test_a_log_of_0_7_gets_offsets(tmp_path: Path, source: str) -> None:
-    asked = {"base_offset": 1000, "position_header": b"position"}
+    asked = {"base_offset": 1000, "position_header": "position"}
     convert(TESTDATA / source, tmp_path / "x-0", magic=2, **asked)  # type: ignore[arg-type]
     old = [record for batch in batches_of(TESTDATA / source) for record in batch]
     new = records_of(tmp_path / "x-0")

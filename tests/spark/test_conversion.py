@@ -1,7 +1,6 @@
 """Conversion in tasks gives the same result as the local engine, for independent and dependent segments."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
-from conversion.conversions import target
-from kseg.conversion.options import ConversionRequest
+from conversion.conversions import options
 from kseg.conversion.rewriting import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
 from kseg.spark import conversion
@@ -33,7 +31,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"codec": "none", "batch_bytes": 400},
     {"magic": 1, "codec": "gzip"},
     {"magic": 0, "is_lossy": True, "skips_damage": True},
-    {"magic": 2, "committed_only": True, "skips_damage": True},
+    {"magic": 2, "read_committed": True, "skips_damage": True},
     {"codec": "lz4", "segment_bytes": 2000},
 ]
 ABORTED = [("d", 0, 0), ("d", 1, 1), ("a", 0, 0), ("c", 1, 0), ("p", 0, 2), ("d", 2, 1), ("a", 2, 0), ("p", 0, 3)]
@@ -42,12 +40,9 @@ ABORTED = [("d", 0, 0), ("d", 1, 1), ("a", 0, 0), ("c", 1, 0), ("p", 0, 2), ("d"
 def outcome(source: Path, folder: Path, cluster: Cluster | None, **asked: Any) -> Any:
     """Returns all files and results of a conversion."""
     folder.mkdir(parents=True)
-    request = ConversionRequest(interval_bytes=1024, jobs=2, target=target(asked.pop("codec", None)))
     convert: dict[str, Conversion] = {} if cluster is None else {"convert": SparkConversion(cluster)}
     try:
-        made = rewrite(
-            str(source), segments_of(str(source)), str(source), replace(request, **asked), str(folder), **convert
-        )
+        made = rewrite(str(source), segments_of(str(source)), str(source), options(**asked), str(folder), **convert)
     except KsegError as error:
         return str(error), error.exit_status
     found = made.converted
@@ -81,7 +76,7 @@ def test_real_partitions_are_converted_the_same(tmp_path: Path, asked: dict[str,
 @pytest.mark.parametrize("segment_bytes", [100, 150, 400])
 def test_gaps_across_segments_are_joined(tmp_path: Path, segment_bytes: int, magic: int | None) -> None:
     partition = transactional_log(tmp_path / "t-0", ABORTED, segment_bytes)
-    found = both(partition, tmp_path, magic=magic, committed_only=True, is_lossy=True)
+    found = both(partition, tmp_path, magic=magic, read_committed=True, is_lossy=True)
     assert found[6]
 
 

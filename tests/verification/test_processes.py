@@ -248,7 +248,7 @@ from kseg.verification import directory_tree
 
 directory_tree._is_worth_more = lambda seconds, done, left: sys.argv[2] != "1" and done == 0
 shown = 0
-make = cli.printer_of
+make = cli._printer
 def printer_of(*arguments):
     printer = make(*arguments)
     show = printer.show
@@ -260,7 +260,7 @@ def printer_of(*arguments):
             signal.raise_signal(signal.SIGINT)
     printer.show = count
     return printer
-cli.printer_of = printer_of
+cli._printer = printer_of
 run(["verify", *sys.argv[1:]])
 """
 

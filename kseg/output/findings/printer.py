@@ -1,10 +1,11 @@
-"""The base of the printers of findings, and their common texts."""
+"""The base of the printers of findings, their common texts, and the reporter of a verification."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, SEVERITIES, TOPIC_ID, WARNING, severity_of
 from kseg.output.notices import Notices, on_one_line
+from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.quantities import shell_line
 from kseg.verification.report import Finding, Report
@@ -45,6 +46,29 @@ class FindingsPrinter:
 
     def finish(self, report: Report, notices: Notices) -> None:
         raise NotImplementedError
+
+
+class FindingsReporter:
+    """Prints findings, messages and progress while a verification runs."""
+
+    def __init__(self, printer: FindingsPrinter, notices: Notices, progress: Progress) -> None:
+        self._printer, self._notices, self._progress = printer, notices, progress
+        self.begin, self.advance = progress.at, progress.advance
+        self.failed, self.noted = notices.error, notices.warning
+        notices.before = progress.erase
+
+    def finding(self, finding: Finding) -> None:
+        if self._printer.shows(finding.severity):
+            self._progress.erase()
+            self._printer.show(finding)
+
+    def compared(self, comparison: "Comparison") -> None:
+        self._progress.erase()
+        self._printer.compared(comparison)
+
+    def finish(self, report: Report) -> None:
+        self._progress.erase()
+        self._printer.finish(report, self._notices)
 
 
 def extent_of(finding: Finding) -> str:

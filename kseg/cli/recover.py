@@ -22,7 +22,7 @@ from kseg.cli.options import ByteCount, LogPath, interval_option, jobs_option, r
 from kseg.cli.remote_options import RebuildOptions, rebuild_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.changes.rebuilds import RebuildPrinter
 from kseg.output.notices import Presentation
 from kseg.output.sink import open_report

@@ -23,7 +23,7 @@ from kseg.cli.remote_options import remote_options
 from kseg.cli.times import now_option
 from kseg.errors import RequestError
 from kseg.findings.table import INFO, KINDS, SEVERITIES
-from kseg.kernel.files.guard import keep_freed_memory
+from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.findings.printer import FindingsPrinter, FindingsReporter
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Presentation, on_one_line

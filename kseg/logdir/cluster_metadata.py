@@ -5,6 +5,7 @@ types; of these only two bytes are read (the framing of `kseg.decoders.framed`).
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +29,8 @@ MAX_BYTES = 256 << 20
 _BROKER, _BROKER_GONE, _TOPIC, _PARTITION, _CONFIG = 0, 1, 2, 3, 4
 _PARTITION_CHANGE, _REMOVE_TOPIC, _CONTROLLER = 5, 9, 27
 """Record types, by their api keys."""
-_ABOUT_TOPICS = frozenset({_BROKER, _BROKER_GONE, _TOPIC, _CONFIG, _REMOVE_TOPIC, _CONTROLLER})
 _ABOUT_PARTITIONS = frozenset({_PARTITION, _PARTITION_CHANGE})
+_KINDS = _ABOUT_PARTITIONS | {_BROKER, _BROKER_GONE, _TOPIC, _CONFIG, _REMOVE_TOPIC, _CONTROLLER}
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 """Resource types of a config record (ConfigResource.Type)."""
 
@@ -47,6 +48,8 @@ class TopicSettings:
     brokers: set[int] = field(default_factory=set)
     controllers: set[int] = field(default_factory=set)
     lacking: str = ""
+    about_partitions: list[bytes] = field(default_factory=list)
+    """Records that few readers need; `replicas` decodes them."""
 
     @property
     def is_complete(self) -> bool:
@@ -59,8 +62,26 @@ class TopicSettings:
             return own
         return self.configs.get((_BROKER_RESOURCE, ""), {}).get(SYNONYMS[name][0].name)
 
+    def replicas(self) -> dict[tuple[str, int], list[int]]:
+        """Returns the brokers of each partition, by topic id and partition number; those before the first record that
+        cannot be read."""
+        found: dict[tuple[str, int], list[int]] = {}
+        with suppress(MessageError):
+            for value in self.about_partitions:
+                fields = read_framed(value, CLUSTER_METADATA).fields
+                if (replicas := fields.get("replicas")) is not None:
+                    found[fields["topicId"], fields["partitionId"]] = replicas
+        return found
+
+    def take(self, value: bytes) -> None:
+        """Applies one record of the log. Raises MessageError."""
+        if (kind := value[1]) in _ABOUT_PARTITIONS:
+            self.about_partitions.append(value)
+        else:
+            self.apply(kind, read_framed(value, CLUSTER_METADATA).fields)
+
     def apply(self, kind: int, fields: dict[str, Any]) -> None:
-        """Applies one record of the log."""
+        """Applies one record of this type."""
         if kind == _TOPIC:
             self.ids[fields["name"]] = fields["topicId"]
         elif kind == _BROKER:
@@ -85,39 +106,22 @@ def read_topic_settings(directory: str) -> TopicSettings | None:
     """Returns the settings in a __cluster_metadata directory; None if there are no files, more than MAX_BYTES, or they
     cannot be read."""
     try:
-        replay = _Replay(directory, _ABOUT_TOPICS)
+        replay = _Replay(directory)
         if not replay.files:
             return None
-        found = TopicSettings()
-        for kind, fields in replay:
-            found.apply(kind, fields)
-        found.lacking = replay.lacking
+        replay.run()
     except (KsegError, OSError):
         return None  # verification of the metadata partition itself reports the error
-    return found
-
-
-def read_replicas(directory: str) -> dict[tuple[str, int], list[int]]:
-    """Returns the brokers of each partition, by topic id and partition number; those before the first damage or
-    error."""
-    found: dict[tuple[str, int], list[int]] = {}
-    try:
-        for _, fields in _Replay(directory, _ABOUT_PARTITIONS):
-            if (replicas := fields.get("replicas")) is not None:
-                found[fields["topicId"], fields["partitionId"]] = replicas
-    except (KsegError, OSError):
-        return found
-    return found
+    return replay.found
 
 
 class _Replay:
-    """The records of some types in the newest snapshot and the log after it, up to the first batch that is not intact.
+    """The newest snapshot and the log after it, up to the first batch that is not intact.
 
-    ``files``: none if they are too large. ``lacking`` is known once all records were read. Raises KsegError or OSError
-    if the files cannot be listed or read.
+    ``files``: none if they are too large. Raises KsegError or OSError if the files cannot be listed or read.
     """
 
-    def __init__(self, directory: str, kinds: frozenset[int]) -> None:
+    def __init__(self, directory: str) -> None:
         files = list_segments(directory)
         snapshots = [
             file for file in files if file.kind == CHECKPOINT and not file.leftover and file.base_offset is not None
@@ -130,33 +134,35 @@ class _Replay:
         self.files = [newest, *chosen] if newest else chosen
         if sum(trees.getsize(file.path) for file in self.files) > MAX_BYTES:
             self.files = []
-        self.lacking = "" if chosen else "no .log file is left"
-        self._kinds, self._next = kinds, self.start
+        self.found = TopicSettings(lacking="" if chosen else "no .log file is left")
         if chosen and (base := chosen[0].base_offset or 0) > self.start:
-            self.lacking = f"the log starts at offset {base}, and no snapshot reaches it"
+            self.found.lacking = f"the log starts at offset {base}, and no snapshot reaches it"
 
-    def __iter__(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields type and fields of each record."""
+    def run(self) -> None:
+        """Applies the records of all files to ``found``."""
+        found, next_offset = self.found, self.start
         for file in self.files:
             is_snapshot = file.kind == CHECKPOINT
             is_complete = False  # a snapshot ends with a control batch
             for batch in self._batches(file):
                 if batch is None:
-                    self.lacking = f"{file.name} is damaged"
+                    found.lacking = f"{file.name} is damaged"
                     return
-                if not is_snapshot and batch.base_offset > self._next:
-                    self.lacking = f"offsets {self._next} to {batch.base_offset - 1} are missing in the log"
+                if not is_snapshot and batch.base_offset > next_offset:
+                    found.lacking = f"offsets {next_offset} to {batch.base_offset - 1} are missing in the log"
                 is_complete = batch.is_control
                 if not is_snapshot:
-                    self._next = batch.last_offset + 1
+                    next_offset = batch.last_offset + 1
                 if not batch.is_control and (is_snapshot or batch.last_offset >= self.start):
                     try:
-                        yield from self._records(batch, 0 if is_snapshot else self.start)
+                        for rows in batch.rows():
+                            for value in _values(rows, 0 if is_snapshot else self.start):
+                                found.take(value)
                     except (UndecodableError, MessageError):
-                        self.lacking = f"{file.name} has a record that cannot be read"
+                        found.lacking = f"{file.name} has a record that cannot be read"
                         return
             if is_snapshot and not is_complete:
-                self.lacking = f"{file.name} is not complete"
+                found.lacking = f"{file.name} is not complete"
 
     def _batches(self, file: SegmentFile) -> Iterator[RecordBatch | None]:
         """Yields the batches; None, as the last item, at the first damage."""
@@ -172,22 +178,16 @@ class _Replay:
                         return
                     yield batch
 
-    def _records(self, batch: RecordBatch, first_offset: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        for rows in batch.rows():
-            for value in _values(rows, first_offset, self._kinds):
-                record = read_framed(value, CLUSTER_METADATA)
-                yield record.api_key, record.fields
 
-
-def _values(rows: Rows, first_offset: int, kinds: frozenset[int]) -> Iterator[bytes]:
-    """Yields the values of the records of these types."""
+def _values(rows: Rows, first_offset: int) -> Iterator[bytes]:
+    """Yields the values of the records whose types are known here."""
     columns, payload = rows.rows, rows.payload
     for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
         value, size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
         if (
             size > 2
             and payload[value] == 1
-            and payload[value + 1] in kinds
+            and payload[value + 1] in _KINDS
             and columns[at + ROW_OFFSET] >= first_offset
         ):
             yield bytes(payload[value : value + size])

@@ -204,8 +204,7 @@ def judge(
     """Judges one open transaction of a partition, given by topic and number. ``now_ms``: a time at which the
     coordinator was running, in ms since the epoch; None if unknown."""
     state, age_ms = states.get(transaction.producer_id), transaction.age_ms(now_ms)
-    verdict = verdict_of(transaction.producer_epoch, state, partition, age_ms)
-    return Judged(transaction, state, age_ms, HANGING if _is_overdue(state, age_ms) else verdict)
+    return Judged(transaction, state, age_ms, verdict_of(transaction.producer_epoch, state, partition, age_ms))
 
 
 def verdict_of(
@@ -217,7 +216,7 @@ def verdict_of(
         return HANGING if age_ms is not None and age_ms > TRANSACTION_LIMIT_MS else OPEN
     if state.state in _ENDING_STATES:
         return ENDING
-    return OPEN if _is_known(producer_epoch, state, partition) else HANGING
+    return OPEN if _is_known(producer_epoch, state, partition) and not _is_overdue(state, age_ms) else HANGING
 
 
 def _is_overdue(state: TransactionState | None, age_ms: int | None) -> bool:

@@ -117,9 +117,7 @@ class LogDirectory:
     @cached_property
     def replicas(self) -> dict[tuple[str, int], list[int]]:
         """The brokers of each partition by __cluster_metadata, by topic id and partition number."""
-        from kseg.logdir.cluster_metadata import read_replicas
-
-        return read_replicas(os.path.join(self.path, METADATA_PARTITION))
+        return {} if self.topics is None else self.topics.replicas()
 
     @property
     def was_clean(self) -> bool:

@@ -469,6 +469,7 @@ def judge_task(
         found: list[Finding] = []
         trial = Report(found.append, report.ignored)
         outcome = _judge_once(task, settings, trial, progress, buffers)
+        progress = _no_progress  # the bytes of a further check were counted already
         if not trees.isdir(task.directory):
             return CheckedPartition(task.directory, report.totals, None, None)
         serious = {_place_of(each) for each in found if each.severity != INFO}
@@ -485,6 +486,10 @@ def judge_task(
             trial.totals.codes[each.code] -= 1
     report.take(trial.totals, trial.unshown())
     return outcome._replace(totals=report.totals)
+
+
+def _no_progress(_: int) -> None:
+    """Counts nothing."""
 
 
 def _place_of(finding: Finding) -> _Place:

@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kseg.changes.driver.path_run import run
 from kseg.changes.driver.planner import ChangeOptions
@@ -54,11 +54,7 @@ from kseg.verification.metadata import is_newest, judge_snapshot
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 
-if TYPE_CHECKING:
-    from kseg.logdir.coordinators import TransactionState
-
-
-# Facts of __transaction_state and __consumer_offsets in the same log directory to findings about transactions.
+# Facts of __transaction_state and __consumer_offsets in the same log directory about findings of transactions.
 
 
 def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
@@ -74,7 +70,7 @@ def with_coordinator_facts(finding: Finding, target: "RepairTarget") -> Finding:
     return finding._replace(message="; ".join(texts), details=details)
 
 
-def _add_state(details: dict[str, Any], state: "TransactionState | None", target: "RepairTarget") -> list[str]:
+def _add_state(details: dict[str, Any], state: TransactionState | None, target: "RepairTarget") -> list[str]:
     """Adds facts to the details of an open transaction. Returns sentences."""
     topic, partition = name = target.partition or (None, None)
     verdict = verdict_of(details["producerEpoch"], state, name, details["ageMs"])
@@ -99,7 +95,7 @@ def _add_state(details: dict[str, Any], state: "TransactionState | None", target
             waiting += f" and {plural(len(groups), 'group', 'groups')}"
         texts.append(f"{waiting} waiting behind the last stable offset {details['lastStableOffset']}")
     if verdict == HANGING:
-        texts.append(why_hanging(state))
+        texts.append(why_hanging(state, details["ageMs"]))
     return texts
 
 

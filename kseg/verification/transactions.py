@@ -6,7 +6,7 @@ the files with it.
 
 import os
 from bisect import bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.findings.table import ERROR, INFO, WARNING
@@ -44,10 +44,6 @@ from kseg.stores.regular_files import first_bytes
 from kseg.stores.source import open_source
 from kseg.verification.partition import CheckedSegment, Partition, Rule
 from kseg.verification.report import SHOWN_PER_FILE, Details
-
-if TYPE_CHECKING:
-    from kseg.segment.files import segment_stem
-
 
 # Checks .snapshot files: readable by a broker, consistent with the log, and not beyond its end.
 #

@@ -21,3 +21,13 @@ def test_the_clusters_own_default() -> None:
     assert found.setting("meta-0", "cleanup.policy") == "compact"
     found.apply(4, {"resourceType": 4, "resourceName": "", "name": "log.cleanup.policy", "value": None})
     assert found.setting("meta-0", "cleanup.policy") is None
+
+
+def test_the_brokers_of_partitions_come_from_the_same_reading() -> None:
+    found = read_topic_settings(str(INTERNAL / "__cluster_metadata-0"))
+    assert found is not None
+    replicas = found.replicas()
+    assert {topic_id for topic_id, _ in replicas} <= set(found.ids.values())
+    assert all(brokers for brokers in replicas.values())
+    found.about_partitions.append(b"\1\2\0")
+    assert found.replicas() == replicas

@@ -122,6 +122,17 @@ def test_without_a_coordinator_the_age_decides_and_the_command_is_named(logs: Pa
     assert young.message == "open"
 
 
+def test_verify_and_dump_agree_on_a_transaction_older_than_its_timeout(logs: Path) -> None:
+    state = coordinators.transaction_states(str(logs))[1015]
+    late = (state.timeout_ms or 0) + 10_001
+    transaction = OpenTransaction(1015, 0, 540, 0)
+    for age, verdict in ((late, HANGING), (late - 1, OPEN)):
+        judged = judge(transaction, {1015: state}, ("txn", 0), age)
+        found = settled(logs, 1015, "open-transaction", ageMs=age, firstOffset=540)
+        assert (judged.verdict, found.details["verdict"]) == (verdict, verdict)
+        assert ("older than its timeout" in found.message) == (verdict == HANGING)
+
+
 def test_damage_hides_only_what_it_destroys(logs: Path) -> None:
     log = logs / STATE.name / f"{0:020}.log"
     whole = coordinators.transaction_states(str(logs))

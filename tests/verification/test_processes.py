@@ -287,6 +287,7 @@ def test_a_partition_beside_a_broker_is_checked_again(tmp_path: Path, monkeypatc
     """What is not found again is no damage, and real damage is reported once."""
     partition, found, judge = damaged(tmp_path, 1) / "dplain-0", Found(), directory_tree.judge_partition
     calls: list[str] = []
+    progress: list[int] = []
 
     def judged(directory: str, settings: CheckSettings, report: Report, *rest: Any) -> Any:
         calls.append(directory)
@@ -297,7 +298,8 @@ def test_a_partition_beside_a_broker_is_checked_again(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(directory_tree, "judge_partition", judged)
     task = Task(str(partition), BrokerState())
-    outcome = directory_tree.judge_task(task, LIVE, found.report, lambda _: None, Buffers())
+    outcome = directory_tree.judge_task(task, LIVE, found.report, progress.append, Buffers())
+    assert sum(progress) == outcome.totals.bytes  # not counted again
     assert (outcome.failure, found.codes, len(calls)) == (None, ["crc-mismatch"], 2)
     assert (outcome.totals.errors, dict(+Counter(outcome.totals.codes))) == (1, {"crc-mismatch": 1})
     assert outcome.totals.files == check(partition).report.totals.files

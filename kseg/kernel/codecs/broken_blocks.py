@@ -15,7 +15,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
 
-# 2 ** 31, more than any length
+# 2 ** 31 - 1, more than any length
 _ENDLESS = cython.declare(cython.Py_ssize_t, 0x7FFFFFFF)
 
 

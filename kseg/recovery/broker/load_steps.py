@@ -79,17 +79,20 @@ def _time_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     return f"{name}: {size} bytes are no whole number of entries" if size % width else None
 
 
+def correct_index_versions(segment: BrokerSegment) -> None:
+    """Rewrites a transaction index whose entries are right but for their versions."""
+    name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
+    if name in workspace:
+        index = TransactionIndex(workspace.read(name), segment.base_offset)
+        if any(entry.version for entry in index) and (right := index.with_right_versions()) is not None:
+            workspace.write(name, [right], "with version 0, the only one on which a broker starts")
+
+
 def _transaction_index_problem(segment: BrokerSegment, era: Era) -> str | None:
     name, workspace = segment.name(TRANSACTION_INDEX), segment.workspace
     if name not in workspace:
         return None
-    index = TransactionIndex(workspace.read(name), segment.base_offset)
-    if era.refuses_index_versions and any(entry.version for entry in index):
-        right = index.with_right_versions()
-        if right is not None:
-            workspace.write(name, [right], "with version 0, the only one on which a broker starts")
-            index = TransactionIndex(right, segment.base_offset)
-    for entry in index:
+    for entry in TransactionIndex(workspace.read(name), segment.base_offset):
         if entry.version_as_kafka_reads_it > 0 or (entry.version and era.refuses_index_versions):
             raise BrokerRefusesError(
                 f"{workspace.directory}/{name}: has a version that stops a broker; kseg reindex rebuilds it, "

@@ -30,7 +30,14 @@ from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
-from kseg.recovery.broker.load_steps import handle_leftovers, index_problem, offset_index_problem, reset_epochs, split
+from kseg.recovery.broker.load_steps import (
+    correct_index_versions,
+    handle_leftovers,
+    index_problem,
+    offset_index_problem,
+    reset_epochs,
+    split,
+)
 from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager, ReplayResult
@@ -228,6 +235,8 @@ class PartitionLoad:
                 "kseg reindex rebuilds it"
             )
         is_new = segment.stem in self._swapped or segment.stem in self._parts
+        if has_index and era.refuses_index_versions:
+            correct_index_versions(segment)
         if not has_index and (era.ignores_lost_indexes or is_new):
             self._reindex(segment)
         elif not has_index or (not era.refuses_corrupt_indexes and index_problem(segment, era)):

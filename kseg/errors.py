@@ -49,6 +49,12 @@ def text_of(error: BaseException) -> str:
     return f"{place}: {error.strerror or error}" if place else str(error.strerror or error)
 
 
+def caused(error: KsegError, cause: BaseException) -> KsegError:
+    """Returns the error with its cause, to be raised later or kept."""
+    error.__cause__ = cause
+    return error
+
+
 class RequestError(KsegError):
     """Invalid options, and options that contradict each other or the files."""
 

@@ -98,10 +98,11 @@ def withdraw(directory: str, gaps: Iterable[tuple[int, int]], disk: Disk) -> Non
         _write(directory, set(found) - gone, disk)
 
 
-def end(change: "Change", disk: Disk) -> None:
-    """Removes a change that is not undone, and the bytes that it kept; its gaps stay. Raises OSError, KsegError."""
-    record(change.directory, change.gaps, disk)
-    quarantine.end(change, disk)
+def end(*changes: "Change", disk: Disk) -> None:
+    """Removes changes that are not undone, and the bytes that they kept; their gaps stay. Raises OSError, KsegError."""
+    for change in changes:
+        record(change.directory, change.gaps, disk)
+    quarantine.end(*changes, disk=disk)
 
 
 def _write(directory: str, gaps: set[tuple[int, int]], disk: Disk) -> None:

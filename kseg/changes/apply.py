@@ -16,15 +16,16 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import current_thread, main_thread
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
-from kseg.changes.disk import Disk, open_to_write
+from kseg.changes.disk import Disk, Model, attributes_of, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.journal import ShutdownMarker, root_state
 from kseg.changes.lock import log_directory_of
@@ -36,13 +37,17 @@ from kseg.changes.manifest import (
     ChangedSinceError,
     ExpectedStates,
     KeptRanges,
+    check_absent,
     kept_elsewhere,
     new_change,
+    publish_manifest,
+    stage_manifest,
     write_change,
 )
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
-from kseg.errors import KsegError, StoppedHalfwayError, text_of
+from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, text_of
 from kseg.signals import ENDING_SIGNALS
+from kseg.stores.no_follow import directories_held, open_with_status, status_of
 from kseg.stores.unreadable import is_disk_error
 
 # Identifies the files of an interrupted change in a copy of its directory, where all inodes differ from the manifest.
@@ -146,10 +151,11 @@ def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
 _BLOCK_BYTES = 1 << 16
 
 
-def _prepare_delta(change: Change, plan: Plan, k: int, disk: Disk) -> None:
+def _prepare_delta(change: Change, plan: Plan, k: int, model: str | Model, disk: Disk) -> None:
     """Does everything up to the commit: the empty file, its delta, added and kept bytes. Raises OSError, KsegError."""
     step, deltas, borrows = change.steps[k], deltas_of(plan), change.is_kept_inside
-    _make_empty(change, k, disk)
+    made = make_file(change.new(k), (), change.directory, disk, model, mtime_ns=step.mtime_ns)
+    change.made[k] = made._replace(size=step.size)
     _write(change, change.delta_path(k), _blocks(deltas.delta_pieces(k, borrows)), disk)
     if deltas.added_bytes(k, borrows):
         _write(change, change.added(k), deltas.added(k, borrows), disk)
@@ -159,13 +165,6 @@ def _prepare_delta(change: Change, plan: Plan, k: int, disk: Disk) -> None:
         pieces = (Range(step.origin, position, length) for position, length in removed_ranges)
         _write(change, change.old(k), pieces, disk, change.path(step.origin), step.before.mtime_ns)
         change.by_delta[k] = KeptRanges(removed_ranges.size, manifest.digest(change.old(k), 0, removed_ranges.size))
-
-
-def _make_empty(change: Change, k: int, disk: Disk) -> None:
-    step, path = change.steps[k], change.new(k)
-    model = step.model or change.path(step.origin)
-    make_file(path, (), change.directory, disk, model, mtime_ns=step.mtime_ns)
-    change.made[k] = created_state(path)._replace(size=step.size)
 
 
 def _blocks(delta_pieces: Iterator[DeltaPiece]) -> Iterator[bytes]:
@@ -269,14 +268,57 @@ def apply(
     """
     if not plan:
         return None
+    [found] = apply_all([plan], command, keeping, disk, group, undoes, shutdown_marker)
+    if isinstance(found, KsegError):
+        raise found
+    return found
+
+
+Outcome = Change | KsegError
+"""A change, or the error that has ended it."""
+
+
+def apply_all(
+    plans: Sequence[Plan],
+    command: str,
+    keeping: Keeping | None = None,
+    disk: Disk | None = None,
+    group: str = "",
+    undoes: int = 0,
+    shutdown_marker: ShutdownMarker | None = None,
+) -> list[Outcome]:
+    """Applies plans for different partitions of a file system phase by phase: a phase's bytes are synced together.
+
+    Several plans take the disk space that they need together, and keep nothing elsewhere. Arguments and errors are
+    those of `apply`; the error of one plan does not stop the others.
+    """
     disk, keeping = disk or Disk(), keeping or Keeping()
-    change = _new_change(plan, command, keeping, group, undoes)
-    _begin(change, plan, keeping, disk, shutdown_marker)
-    try:
-        roll_forward(change, disk)
-    except ChangedSinceError as error:
-        raise StoppedHalfwayError(f"{error}; stopped half-way") from error
-    return change
+    places = [plan.directory for plan in plans]
+    with directories_held():
+        changes: list[Outcome] = []
+        try:
+            with disk.phase(places):
+                for plan in plans:
+                    new = partial(_new_change, plan, command, keeping, group, undoes)
+                    changes.append(_prepared(plan, new, keeping, disk, shutdown_marker))
+            with disk.phase(places):
+                for k, change in enumerate(changes):
+                    try:
+                        if isinstance(change, Change):
+                            _commit(change, disk)
+                    except OSError as error:
+                        changes[k] = _dropped(change, error, disk, shutdown_marker)
+        except BaseException as error:
+            for k, change in enumerate(changes):
+                changes[k] = _dropped(change, error, disk, shutdown_marker)
+            if not isinstance(error, OSError):
+                raise
+            return changes
+        ends = _rolled_forward(changes, disk, is_new=True)
+    for k, end in enumerate(ends):
+        if isinstance(end, ChangedSinceError) and isinstance(changes[k], Change):
+            ends[k] = caused(StoppedHalfwayError(f"{end}; stopped half-way"), end)
+    return ends
 
 
 def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int) -> Change:
@@ -295,27 +337,51 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
     return change
 
 
-def _begin(change: Change, plan: Plan, keeping: Keeping, disk: Disk, shutdown_marker: ShutdownMarker | None) -> None:
-    """Prepares and commits a change; no step is applied. Raises KsegError."""
-    check_space(plan, keeping)
+def _prepared(
+    plan: Plan, new: Callable[[], Change], keeping: Keeping, disk: Disk, shutdown_marker: ShutdownMarker | None
+) -> Outcome:
+    """Prepares a change up to its commit."""
     try:
+        change = new()
+        check_space(plan, keeping)
         _make_own_folder(change, disk)
     except OSError as error:
-        raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}") from error
+        return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
+    except KsegError as error:
+        return error
     try:
         _prepare(change, plan, disk)
         if shutdown_marker is not None:
             _remove_marker(shutdown_marker, change)
-        _commit(change, disk)
+        change.state = COMMITTED
+        write_change(change, disk)
+    except (OSError, KsegError) as error:
+        return _dropped(change, error, disk, shutdown_marker)
     except BaseException as error:
-        remark = _drop(change, disk)
-        if shutdown_marker is not None:
-            _restore(shutdown_marker, change, error)
-        if isinstance(error, OSError):
-            raise KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}{remark}") from error
-        if isinstance(error, KsegError):
-            raise type(error)(f"{error}; nothing was changed{remark}") from error
+        _dropped(change, error, disk, shutdown_marker)
         raise
+    return change
+
+
+def _dropped(change: Outcome, cause: BaseException, disk: Disk, shutdown_marker: ShutdownMarker | None) -> KsegError:
+    """Removes what was prepared of a change, and restores the marker. Returns the error that says so."""
+    if not isinstance(change, Change):
+        return change
+    remark = _drop(change, disk)
+    if shutdown_marker is not None:
+        try:
+            shutdown_marker.restore()
+        except OSError as error:
+            return caused(
+                StoppedHalfwayError(
+                    f"{change.directory}: {text_of(cause)}; no log was changed, but the clean shutdown marker was "
+                    f"removed and cannot be restored: {text_of(error)}"
+                ),
+                cause,
+            )
+    if isinstance(cause, KsegError):
+        return caused(type(cause)(f"{cause}; nothing was changed{remark}"), cause)
+    return caused(KsegError(f"{change.directory}: nothing was changed: {text_of(cause)}{remark}"), cause)
 
 
 def check_space(plan: Plan, keeping: Keeping) -> None:
@@ -329,6 +395,17 @@ def check_space(plan: Plan, keeping: Keeping) -> None:
             raise KsegError(f"{place}: is no directory; nothing was changed")
         same = os.stat(place).st_dev == os.stat(plan.directory).st_dev
         check_free(place, kept_bytes(plan, links=same) + needed * same)
+
+
+MAX_TOGETHER_BYTES = 64 << 20
+"""Largest disk space of plans that are applied together; a larger plan is applied alone."""
+
+
+def needed_together(plan: Plan, keeping: Keeping) -> int:
+    """Returns the disk space that counts towards MAX_TOGETHER_BYTES."""
+    if keeping.elsewhere:
+        return MAX_TOGETHER_BYTES + 1
+    return space_of(plan, keeps=keeping.keeps).peak
 
 
 def check_free(place: str, needed: int) -> None:
@@ -382,14 +459,18 @@ def _prepare(change: Change, plan: Plan, disk: Disk) -> None:
     if change.kept:
         _make_folder(change.kept, directory, disk)
         disk.sync_directory(os.path.dirname(change.kept))
-    ExpectedStates(change).check_initial()
+    check_absent(change)
+    old: dict[str, Model] = {}
+    for step in change.steps:
+        if step.origin and step.origin not in old:
+            old[step.origin] = _examined(change, step)
+    removed_ranges = deltas_of(plan).removed_ranges
     for k, step in enumerate(change.steps):
-        if step.origin:
-            _check_changeable(change, step)
-        if k in deltas_of(plan).removed_ranges:
-            _prepare_delta(change, plan, k, disk)
+        model = step.model or old.get(step.origin, change.directory)
+        if k in removed_ranges:
+            _prepare_delta(change, plan, k, model, disk)
         elif step.makes or step.action == EXTEND:
-            _stage(change, plan, k, disk)
+            _stage(change, plan, k, model, disk)
         if change.kept and step.is_kept:
             _keep(change, k, disk)
     disk.sync_directory(new)
@@ -403,43 +484,52 @@ def _make_folder(path: str, model: str, disk: Disk) -> None:
     copy_owner(path, model, disk, as_directory=True)
 
 
-def _check_changeable(change: Change, step: Step) -> None:
-    """Raises OSError now if a step would fail later: the file cannot be written to or cannot be removed.
+def _examined(change: Change, step: Step) -> Model:
+    """Returns the old file of a step. Raises OSError now if the step would fail later, as the file cannot be written to
+    or cannot be removed; ChangedSinceError if the file is not as planned.
 
     Also raises for a file of another owner that has a second hard link: the owner may have linked it here so that kseg
     copies its bytes.
     """
-    path = change.path(step.origin)
-    status = os.stat(path, follow_symlinks=False)
-    if status.st_nlink > 1 and status.st_uid != os.stat(change.directory).st_uid:
-        raise OSError(errno.EPERM, "has another name, and another owner than its directory", path)
+    path, descriptor = change.path(step.origin), -1
     try:
-        os.close(open_to_write(path))
+        descriptor, status = open_with_status(path, os.O_RDWR)
+    except FileNotFoundError as error:
+        raise ChangedSinceError(f"{path}: has changed since it was read") from error
     except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EINVAL):
+            raise PathError(f"{path}: is no regular file, which kseg does not change") from error
         if step.action == TRUNCATE or error.errno == errno.EPERM:  # only immutable files cannot be removed
             raise
+        descriptor, status = open_with_status(path) if step.makes else (-1, status_of(path))
+    try:
+        if step.made_by is None and FileState(status.st_ino, status.st_size, status.st_mtime_ns) != step.before:
+            raise ChangedSinceError(f"{path}: has changed since it was read")
+        if status.st_nlink > 1 and status.st_uid != status_of(change.directory).st_uid:
+            raise OSError(errno.EPERM, "has another name, and another owner than its directory", path)
+        return Model(path, status, attributes_of(descriptor) if step.makes else {})
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _commit(change: Change, disk: Disk) -> None:
-    change.state = COMMITTED
-    write_change(change, disk)
     folder = os.path.join(quarantine.folder_of(change.directory), str(change.number))
     disk.rename(change.folder, folder)
     change.move_to(folder)
     disk.sync_directory(quarantine.folder_of(change.directory))
 
 
-def _stage(change: Change, plan: Plan, k: int, disk: Disk) -> None:
-    """Stages and syncs the new content of step k, with owner and mode of the file that it replaces."""
+def _stage(change: Change, plan: Plan, k: int, model: str | Model, disk: Disk) -> None:
+    """Stages the new content of step k, with owner and mode of the file that it replaces."""
     step, path = change.steps[k], change.new(k)
     if step.source:
         disk.link_or_copy(step.source, path)
         if os.stat(path).st_uid != os.stat(change.directory).st_uid and os.stat(path).st_nlink == 1:
             copy_owner(path, change.directory, disk)  # a copy from a file system without owners
+        made = created_state(path)
     else:
-        model = step.model or (change.path(step.origin) if step.origin else change.directory)
-        make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
-    made = created_state(path)
+        made = make_file(path, step.pieces, plan.directory, disk, model, bool(step.origin), step.mtime_ns)
     if step.action != EXTEND:
         change.made[k] = made
 
@@ -497,16 +587,6 @@ def _remove_marker(shutdown_marker: ShutdownMarker, change: Change) -> None:
         change.root = root_state(log_directory_of(change.directory))
 
 
-def _restore(shutdown_marker: ShutdownMarker, change: Change, cause: BaseException) -> None:
-    try:
-        shutdown_marker.restore()
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{change.directory}: {text_of(cause)}; no log was changed, but the clean shutdown marker was removed "
-            f"and cannot be restored: {text_of(error)}"
-        ) from cause
-
-
 def _drop(change: Change, disk: Disk) -> str:
     """Removes the folder of a change that was not committed. Returns a remark for the error message if that fails."""
     try:
@@ -514,7 +594,7 @@ def _drop(change: Change, disk: Disk) -> str:
             quarantine.remove_kept(change.kept, disk)
         if os.path.isdir(change.folder):
             if not change.folder.endswith(quarantine.PREPARING):
-                quarantine.end(change, disk)
+                quarantine.end(change, disk=disk)
                 return ""
             disk.remove_tree(change.folder)
         quarantine.remove_if_empty(quarantine.folder_of(change.directory), disk)
@@ -555,58 +635,103 @@ def roll_forward(change: Change, disk: Disk) -> None:
 
     Raises StoppedHalfwayError if a step fails, ChangedSinceError if another program has changed the files.
     """
-    try:
-        with _signals_deferred():
-            check_intermediate(change)
-            left: set[str] = set()
-            for k, step in enumerate(change.steps):
-                if (step.target or step.file) in left:
-                    disk.sync_directory(change.directory)  # otherwise a power cut may leave only the later name
-                _apply_step(change, k, disk)
-                left |= {step.file} if step.action == RENAME else set()
-            disk.sync_directory(change.directory)
-            change.after = ExpectedStates(change).check_final()
-            _finish(change, disk)
-    except OSError as error:
-        raise StoppedHalfwayError(
-            f"{change.directory}: stopped half-way: {text_of(error)}; repeat the command to go on, or kseg undo"
-        ) from error
+    with directories_held():
+        [found] = _rolled_forward([change], disk)
+    if isinstance(found, KsegError):
+        raise found
 
 
-def check_intermediate(change: Change) -> None:
-    """As `ExpectedStates.check_intermediate`. If the directory was copied meanwhile, the change gets the new inodes."""
-    if not is_staged(change) and not recognize(change):
+def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> list[Outcome]:
+    """Applies all remaining steps of committed changes. ``is_new``: none of them was applied yet."""
+
+    def phase(act: Callable[[Change], None], is_ordered: bool = False) -> None:
+        nonlocal changes
+        places = [] if is_ordered else [change.directory for change in changes if isinstance(change, Change)]
+        try:
+            with disk.phase(places):
+                changes = [_attempted(act, change) for change in changes]
+        except OSError as error:
+            changes = [_stopped(change, error) if isinstance(change, Change) else change for change in changes]
+
+    def apply_steps(change: Change) -> None:
+        check_intermediate(change, is_new)
+        left: set[str] = set()
+        for k, step in enumerate(change.steps):
+            if (step.target or step.file) in left:
+                disk.sync_directory(change.directory)  # otherwise a power cut may leave only the later name
+            _apply_step(change, k, disk, is_new)
+            left |= {step.file} if step.action == RENAME else set()
+
+    def sync(change: Change) -> None:
+        disk.sync_directory(change.directory)
+        change.after = ExpectedStates(change).check_final()
+
+    with _signals_deferred():
+        phase(apply_steps, is_ordered=True)
+        phase(sync)
+        phase(partial(_finish, disk=disk), is_ordered=True)
+        phase(lambda change: stage_manifest(change, disk) if change.state == DONE else None)
+        phase(lambda change: publish_manifest(change, disk) if change.state == DONE else None)
+    return changes
+
+
+def _attempted(act: Callable[[Change], None], change: Outcome) -> Outcome:
+    if isinstance(change, Change):
+        try:
+            act(change)
+        except KsegError as error:
+            return error
+        except OSError as error:
+            return _stopped(change, error)
+    return change
+
+
+def _stopped(change: Change, error: OSError) -> KsegError:
+    text = f"{change.directory}: stopped half-way: {text_of(error)}; repeat the command to go on, or kseg undo"
+    return caused(StoppedHalfwayError(text), error)
+
+
+def check_intermediate(change: Change, is_new: bool = False) -> None:
+    """As `ExpectedStates.check_intermediate`. If the directory was copied meanwhile, the change gets the new inodes.
+
+    ``is_new``: this process has prepared the change.
+    """
+    if not is_new and not is_staged(change) and not recognize(change):
         raise ChangedSinceError(
             f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
     try:
         ExpectedStates(change).check_intermediate()
     except ChangedSinceError:
-        if not recognize(change):
+        if is_new or not recognize(change):
             raise
         ExpectedStates(change).check_intermediate()
 
 
 def _finish(change: Change, disk: Disk) -> None:
+    """Ends a change that leaves no record; the manifest of any other is to be marked as done."""
     if change.undoes:
         for other in quarantine.changes(change.directory):
             if other.number == change.undoes:
                 accepted_gaps.withdraw(change.directory, other.gaps, disk)
-                quarantine.end(other, disk)
-    if change.undoes:
-        quarantine.end(change, disk)
-        return
-    if not (change.kept or change.group):
-        accepted_gaps.end(change, disk)
-        return
-    change.state = DONE
-    write_change(change, disk)
+                quarantine.end(other, disk=disk)
+        quarantine.end(change, disk=disk)
+    elif not (change.kept or change.group):
+        accepted_gaps.end(change, disk=disk)
+    else:
+        change.state = DONE
 
 
-def _apply_step(change: Change, k: int, disk: Disk) -> None:
-    """Applies step k, unless its file is not in the state before the step: then it was applied earlier."""
-    step, path = change.steps[k], change.path(change.steps[k].file)
-    now, new = file_state(path), change.new(k)
+def _apply_step(change: Change, k: int, disk: Disk, is_new: bool) -> None:
+    """Applies step k, unless its file is not in the state before the step: then it was applied earlier.
+
+    ``is_new``: no step was.
+    """
+    step, path, new = change.steps[k], change.path(change.steps[k].file), change.new(k)
+    if is_new and step.makes and k not in change.by_delta:
+        disk.rename(new, path)
+        return
+    now = file_state(path)
     if k in change.by_delta:
         _apply_delta(change, k, now, disk)
     elif step.makes:
@@ -656,6 +781,7 @@ def _extend(change: Change, k: int, disk: Disk) -> None:
             return
         if os.fstat(target).st_size > step.before.size:
             disk.truncate(target, step.before.size)
+        os.lseek(target, 0, os.SEEK_END)
         write_pieces([staged], "", target, disk)
         if step.mtime_ns is not None:
             disk.set_time(target, step.mtime_ns)
@@ -671,8 +797,7 @@ def _write_anew(change: Change, k: int, pieces: list[Range], mtime_ns: int | Non
     path, new = change.path(change.steps[k].file), f"{change.new(k)}.whole"
     if os.path.lexists(new):
         disk.unlink(new)
-    make_file(new, pieces, "", disk, path, mtime_ns=mtime_ns)
-    old, made = created_state(path), created_state(new)
+    old, made = created_state(path), make_file(new, pieces, "", disk, path, mtime_ns=mtime_ns)
     disk.rename(new, path)
     replace_inodes(change, {old.inode: made.inode})
 

@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Iterable
 
-from kseg.changes.disk import Disk
+from kseg.changes.disk import Disk, Model
 from kseg.changes.plan import FileState, Piece, Range, file_state, piece_size
 from kseg.errors import KsegError
 from kseg.stores.extent import Extent
@@ -19,12 +19,11 @@ _OPEN_FILES = 8
 
 
 def write_pieces(pieces: Iterable[Piece], directory: str, target: int, disk: Disk) -> int:
-    """Appends pieces to an open file. Returns the number of bytes.
+    """Writes pieces to an open file, from its position on. Returns the number of bytes.
 
     The files of ranges are names in the directory, or absolute paths. Raises OSError; EIO if a range does not exist
     (any more).
     """
-    os.lseek(target, 0, os.SEEK_END)
     sources, held, size = _Sources(directory), bytearray(), 0
     try:
         for piece in pieces:
@@ -103,12 +102,12 @@ def make_file(
     pieces: Iterable[Piece],
     directory: str,
     disk: Disk,
-    model: str,
+    model: str | Model,
     takes_attributes: bool = True,
     mtime_ns: int | None = None,
-) -> None:
+) -> FileState:
     """Creates and syncs a file with owner and mode of ``model``; extended attributes and modification time are
-    optional.
+    optional. Returns its state.
 
     Raises OSError, or KsegError if the owner cannot be set.
     """
@@ -121,6 +120,8 @@ def make_file(
         if mtime_ns is not None:
             disk.set_time(target, mtime_ns)
         disk.sync(target)
+        status = os.fstat(target)
+        return FileState(status.st_ino, status.st_size, status.st_mtime_ns)
     finally:
         os.close(target)
 
@@ -133,9 +134,10 @@ def created_state(path: str) -> FileState:
     return made
 
 
-def copy_owner(path: str, model: str, disk: Disk, as_directory: bool = False, descriptor: int = -1) -> None:
+def copy_owner(path: str, model: str | Model, disk: Disk, as_directory: bool = False, descriptor: int = -1) -> None:
     """As `Disk.copy_owner`. Raises KsegError if the owner cannot be set, otherwise OSError."""
     try:
         disk.copy_owner(path, model, as_directory, descriptor)
     except PermissionError as error:
-        raise KsegError(f"{model}: its owner cannot be given to new files: run kseg as the broker's user") from error
+        named = model.path if isinstance(model, Model) else model
+        raise KsegError(f"{named}: its owner cannot be given to new files: run kseg as the broker's user") from error

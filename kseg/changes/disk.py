@@ -7,16 +7,29 @@ callers decide what must be durable, and when.
 
 import errno
 import os
+import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from threading import Lock
+from typing import Any, NamedTuple
 
 from kseg.formats.rows import BytesLike
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.no_follow import create_file, names_in, open_directory, open_file, open_to_copy, parent_of, status_of
+from kseg.stores.no_follow import (
+    create_file,
+    forget_directory,
+    names_in,
+    open_directory,
+    open_file,
+    open_to_copy,
+    parent_of,
+    readable_directory,
+    status_of,
+)
 
 _COPY_BYTES = 8 << 20
 _NO_COPY_RANGE = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM, errno.ETXTBSY}
@@ -32,6 +45,14 @@ _DEPTH = 4
 
 _umask_lock = Lock()
 """The mask can only be read by setting it."""
+
+
+class Model(NamedTuple):
+    """Status and extended attributes of a file, which its successor gets."""
+
+    path: str
+    status: os.stat_result
+    attributes: dict[str, bytes]
 
 
 class Disk:
@@ -116,9 +137,10 @@ class Disk:
         return True
 
     def rename(self, path: str, target: str) -> None:
-        """Renames a file; an existing target is replaced."""
+        """Renames a file or directory; an existing target is replaced."""
         with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
+        forget_directory(path)
 
     def unlink(self, path: str) -> None:
         with parent_of(path) as (at, name):
@@ -136,7 +158,12 @@ class Disk:
             os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=at, follow_symlinks=False)
 
     def copy_owner(
-        self, path: str, model: str, as_directory: bool = False, descriptor: int = -1, mask: int = 0
+        self,
+        path: str,
+        model: "str | Model",
+        as_directory: bool = False,
+        descriptor: int = -1,
+        mask: int = 0,
     ) -> None:
         """Gives a file created by kseg the owner and mode of ``model``: a file, or the directory that will contain it.
 
@@ -145,7 +172,8 @@ class Disk:
         file gets the owner of its directory, whoever owns the model. Raises PermissionError if this user cannot change
         the owner; the mode is set by then. A group that cannot be set is ignored.
         """
-        status, directory = status_of(model), status_of(os.path.dirname(os.path.abspath(path)))
+        status = model.status if isinstance(model, Model) else status_of(model)
+        directory = status_of(os.path.dirname(os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
         owner, mode = status, status.st_mode & 0o777
@@ -185,39 +213,74 @@ class Disk:
         os.fchmod(descriptor, mode & 0o666)
         os.utime(descriptor, ns=(mtime_ns, mtime_ns))
 
-    def copy_attributes(self, path: str, target: str, descriptor: int = -1) -> None:
+    def copy_attributes(self, path: "str | Model", target: str, descriptor: int = -1) -> None:
         """Copies the extended attributes that give no privileges (such as access control lists), as far as the system
         allows.
         """
-        if not hasattr(os, "listxattr") or trees.find(path) is not None:
+        if isinstance(path, Model):
+            found = path.attributes
+        elif not hasattr(os, "listxattr") or trees.find(path) is not None:
             return
-        source = open_file(path)
-        try:
+        else:
+            source = open_file(path)
+            try:
+                found = attributes_of(source)
+            finally:
+                os.close(source)
+        if found:
             with _opened(target, False, descriptor) as ours:
-                for name in _attributes(source):
+                for name, value in found.items():
                     try:
-                        os.setxattr(ours, name, os.getxattr(source, name))
+                        os.setxattr(ours, name, value)
                     except OSError as error:
                         if error.errno not in _NO_ATTRIBUTE:
                             raise
-        finally:
-            os.close(source)
 
-    def sync(self, descriptor: int) -> None:
+    def flush(self, descriptor: int) -> None:
+        """Syncs an open file or directory."""
         os.fsync(descriptor)
 
-    def sync_directory(self, path: str) -> None:
-        """Syncs a directory, so that creations, renames and removals in it are durable."""
-        descriptor = open_directory(path, is_read=True)
-        try:
-            self.sync(descriptor)
-        finally:
-            os.close(descriptor)
+    def flush_all(self, path: str) -> None:
+        """Syncs the whole file system of a directory."""
+        with readable_directory(path) as descriptor:
+            sync_file_system(descriptor)
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
         with parent_of(path) as (at, name):
             os.rmdir(name, dir_fd=at)
+        forget_directory(path)
+
+    _is_in_phase = False
+
+    @contextmanager
+    def phase(self, places: Sequence[str]) -> Iterator[None]:
+        """With several ``places``, the syncs of the block take place at its end, all at once.
+
+        In such a block, the order in which changes become durable does not matter, and all are in the file systems of
+        these directories.
+        """
+        if len(places) < 2 or not can_sync_file_systems():
+            yield
+            return
+        self._is_in_phase = True
+        try:
+            yield
+        finally:
+            self._is_in_phase = False
+        for place in {os.stat(place).st_dev: place for place in places}.values():
+            self.flush_all(place)
+
+    def sync(self, descriptor: int) -> None:
+        """Syncs an open file or directory, or leaves that to the end of the phase."""
+        if not self._is_in_phase:
+            self.flush(descriptor)
+
+    def sync_directory(self, path: str) -> None:
+        """Syncs a directory, so that creations, renames and removals in it are durable."""
+        if not self._is_in_phase:
+            with readable_directory(path) as descriptor:
+                self.flush(descriptor)
 
     # Combinations of the calls above.
 
@@ -288,6 +351,7 @@ class Disk:
 
         The rename is synced, too. A temporary file that an interrupted call left is removed first.
         """
+        assert not self._is_in_phase  # the file is synced before it gets its name
         directory, name = os.path.split(path)
         temporary = os.path.join(directory, _TEMPORARY + name.lstrip("."))
         if os.path.lexists(temporary):
@@ -310,6 +374,31 @@ def umask() -> int:
     return mask
 
 
+@cache
+def can_sync_file_systems() -> bool:
+    """Whether the system can sync a file system and says if that failed (Linux, from 5.8 on)."""
+    if not sys.platform.startswith("linux"):
+        return False
+    major, minor = (int(part) for part in re.findall(r"\d+", os.uname().release + ".0")[:2])
+    return (major, minor) >= (5, 8) and hasattr(_system(), "syncfs")
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Syncs the file system of an open file. Raises OSError."""
+    import ctypes
+
+    if _system().syncfs(descriptor):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@cache
+def _system() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
 @contextmanager
 def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
     """Yields the descriptor, or opens a file or directory of kseg. Raises OSError."""
@@ -325,13 +414,19 @@ def _opened(path: str, is_directory: bool, descriptor: int) -> Iterator[int]:
         os.close(found)
 
 
-def _attributes(descriptor: int) -> list[str]:
+def attributes_of(descriptor: int) -> dict[str, bytes]:
+    """Returns the extended attributes that `Disk.copy_attributes` copies."""
+    if not hasattr(os, "listxattr"):
+        return {}
+    found = {}
     try:
-        return [name for name in os.listxattr(descriptor) if name.startswith(_ATTRIBUTES)]
+        for name in os.listxattr(descriptor):
+            if name.startswith(_ATTRIBUTES):
+                found[name] = os.getxattr(descriptor, name)
     except OSError as error:
         if error.errno not in _NO_ATTRIBUTE:
             raise
-        return []
+    return found
 
 
 def open_to_read(path: str) -> int:

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -148,21 +148,26 @@ class Journal:
 
     def append(self, row: dict[str, Any], disk: Disk) -> None:
         """Appends a line and updates the fields from it. Raises OSError."""
-        line = _line(row)
+        self.append_all([row], disk)
+
+    def append_all(self, rows: Sequence[dict[str, Any]], disk: Disk) -> None:
+        """Appends lines and updates the fields from them. Raises OSError."""
+        lines = b"".join(map(_line, rows))
         descriptor = open_to_write(self.path)
         try:
             if disk.has_second_link(descriptor):
-                replace_file(self.path, os.pread(descriptor, self.size, 0) + line, disk)
+                replace_file(self.path, os.pread(descriptor, self.size, 0) + lines, disk)
             else:
                 if os.fstat(descriptor).st_size > self.size:
                     disk.truncate(descriptor, self.size)  # half a line
                 os.lseek(descriptor, 0, os.SEEK_END)
-                disk.write(descriptor, line)
+                disk.write(descriptor, lines)
                 disk.sync(descriptor)
         finally:
             os.close(descriptor)
-        self.size += len(line)
-        self.update(row)
+        self.size += len(lines)
+        for row in rows:
+            self.update(row)
 
     def update(self, row: dict[str, Any]) -> None:
         """Updates the fields from a line. Raises ValueError for an invalid line."""

@@ -14,15 +14,11 @@ command starts again.
 import os
 import time
 from base64 import b64encode
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from itertools import chain, islice
-from typing import TYPE_CHECKING, NoReturn
 
 from kseg.changes import accepted_gaps, quarantine
-from kseg.changes.apply import Keeping, apply
+from kseg.changes.apply import MAX_TOGETHER_BYTES, Keeping, apply_all, needed_together
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -44,9 +40,6 @@ from kseg.changes.plan import CREATE, RENAME, REPLACE, Plan
 from kseg.errors import KsegError, StoppedHalfwayError, text_of
 from kseg.quantities import named_path, shell_line
 from kseg.segment.files import CLEAN_SHUTDOWN
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
 
 
 class LogDirectoryChange:
@@ -78,6 +71,7 @@ class LogDirectoryChange:
         self._keeping, self._disk = keeping or Keeping(), disk or Disk()
         self._keeps_marker, self._path_name = keeps_marker, path_name
         self._stale: Journal | None = None
+        self._changes: list[Change] = []
         self._journal = self._resumed()
         self.known = dict(self._journal.known) if self._journal else {}
         for name in sorted({*names, CLEAN_SHUTDOWN}):
@@ -107,10 +101,10 @@ class LogDirectoryChange:
 
         Raises KsegError if the partition was not changed, StoppedHalfwayError if it was changed partly.
         """
-        if not plan:
-            return None
-        journal = self._begin()
-        return self._recorded(journal, plan, lambda: self._apply(journal, plan))
+        [(_, found)] = self.apply_all([plan])
+        if isinstance(found, KsegError):
+            raise found
+        return found
 
     def apply_all(self, plans: Iterable[Plan], at_once: int = 1) -> Iterator[tuple[Plan, Change | KsegError | None]]:
         """Applies plans, ``at_once`` at a time. Yields each plan in order, with the result or the error of `apply`.
@@ -118,48 +112,37 @@ class LogDirectoryChange:
         Each plan is for a different partition. The next plan is taken from the iterator when at most ``at_once`` plans
         before it are unfinished; with ``at_once`` 1, when all are finished.
         """
-        plans = iter(plans)
-        first = list(islice(plans, 2 if at_once > 1 else 0))
-        plans = chain(first, plans)
-        if len(first) < 2:  # a single plan needs no thread
-            for plan in plans:
-                yield plan, _outcome(partial(self.apply, plan))
-            return
-        from concurrent.futures import ThreadPoolExecutor  # most changes concern few partitions
+        together: list[Plan] = []
+        needed = 0
+        for plan in plans:
+            more = needed_together(plan, self._keeping)
+            if together and needed + more > MAX_TOGETHER_BYTES:
+                yield from self._applied(together)
+                together, needed = [], 0
+            together.append(plan)
+            needed += more
+            if len(together) >= at_once:
+                yield from self._applied(together)
+                together, needed = [], 0
+        yield from self._applied(together)
 
-        running: deque[tuple[Plan, Callable[[], Change | None]]] = deque()
-        pool = ThreadPoolExecutor(at_once)
-        try:
-            for plan in plans:
-                running.append((plan, self._start(plan, pool.submit)))
-                if len(running) > at_once:
-                    plan, result = running.popleft()
-                    yield plan, _outcome(result)
-            while running:
-                plan, result = running.popleft()
-                yield plan, _outcome(result)
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-    def _start(self, plan: Plan, submit: "Callable[..., Future[Change | None]]") -> Callable[[], Change | None]:
-        """Starts a plan. Returns a function that waits for its end and records it."""
-        if not plan:
-            return lambda: None
-        try:
-            journal = self._begin()
-        except KsegError as error:
-            return partial(_raise, error)
-        future = submit(self._apply, journal, plan)
-        return lambda: self._recorded(journal, plan, future.result)
-
-    def _apply(self, journal: Journal, plan: Plan) -> Change | None:
-        return apply(plan, self.command, self._keeping, self._disk, journal.group)
-
-    def _recorded(self, journal: Journal, plan: Plan, result: Callable[[], Change | None]) -> Change | None:
-        """Returns the result, after recording the partition in the journal."""
-        change = result()
-        self._halfway(lambda: self._record_partition(journal, os.path.basename(os.path.abspath(plan.directory))))
-        return change
+    def _applied(self, plans: list[Plan]) -> Iterator[tuple[Plan, Change | KsegError | None]]:
+        """Applies plans together, and records them in the journal. Yields each with its result."""
+        found: list[Change | KsegError] = []
+        if changing := [plan for plan in plans if plan]:
+            try:
+                journal = self._begin()
+                found = apply_all(changing, self.command, self._keeping, self._disk, journal.group)
+                done = [change for change in found if isinstance(change, Change)]
+                self._changes += done
+                self._halfway(lambda: self._record_partitions(journal, [os.path.basename(c.directory) for c in done]))
+            except KsegError as error:
+                failed = error
+                found = found or [failed] * len(changing)
+                found = [outcome if isinstance(outcome, KsegError) else failed for outcome in found]
+        outcomes = iter(found)
+        for plan in plans:
+            yield plan, next(outcomes) if plan else None
 
     @contextmanager
     def rolled_back_if_unchanged(self) -> Iterator[None]:
@@ -197,9 +180,9 @@ class LogDirectoryChange:
             journal, self._journal = self._journal, None
             self._halfway(lambda: roll_back_journal(journal, self._disk))
 
-    def _record_partition(self, journal: Journal, name: str) -> None:
-        if name not in journal.partitions:
-            journal.append({"partition": name}, self._disk)
+    def _record_partitions(self, journal: Journal, names: list[str]) -> None:
+        if rows := [{"partition": name} for name in names if name not in journal.partitions]:
+            journal.append_all(rows, self._disk)
 
     def finish(self, root: Plan | None = None) -> None:
         """Renames directories and writes the root's files from the plan (steps with bytes as content), and ends the
@@ -232,7 +215,10 @@ class LogDirectoryChange:
         left = {name: read_root_file(self.directory, name) for name in {*self.known, *contents}}
         journal.append({"left": {k: found.row() if found else None for k, found in left.items()}, "state": DONE}, disk)
         if not journal.keeps:
-            forget(journal, disk)
+            names = {os.path.basename(change.directory) for change in self._changes}
+            forget(
+                journal, disk, changes=self._changes if names == {*journal.partitions} and not journal.moves else None
+            )
 
     def _halfway(self, run: Callable[[], object]) -> None:
         """Calls ``run``. Raises StoppedHalfwayError for its errors."""
@@ -301,17 +287,6 @@ class LogDirectoryChange:
             f"{self.directory}: {journal.command!r} was interrupted with {done} partitions done: going on"
         )
         return journal
-
-
-def _outcome(result: Callable[[], Change | None]) -> Change | KsegError | None:
-    try:
-        return result()
-    except KsegError as error:
-        return error
-
-
-def _raise(error: KsegError) -> NoReturn:
-    raise error
 
 
 def _changed_since(journal: Journal, keeps_marker: bool = False) -> str:
@@ -384,21 +359,22 @@ def changed_partitions(directory: str) -> list[str]:
     return [path for path in paths if os.path.lexists(quarantine.folder_of(path))]
 
 
-def forget(journal: Journal, disk: Disk, kept_in: str = "") -> int:
+def forget(journal: Journal, disk: Disk, kept_in: str = "", changes: list[Change] | None = None) -> int:
     """Removes a finished journal and the bytes that its partitions kept. Returns the number of bytes freed.
 
-    ``kept_in``: as in `quarantine.changes`. Raises OSError, or KsegError if a manifest names a folder that it may not
-    name.
+    ``kept_in``: as in `quarantine.changes`; ``changes``: those of its partitions, if the caller knows them. Raises
+    OSError, or KsegError if a manifest names a folder that it may not name.
     """
-    freed = 0
-    for path in partitions_of(journal.directory, journal.group):
-        for change in quarantine.changes(path, kept_in):
-            if change.group == journal.group:
-                quarantine.check_kept_path(change)
-                freed += change.kept_bytes
-                accepted_gaps.end(change, disk)
+    if changes is None:
+        paths = partitions_of(journal.directory, journal.group)
+        found = (change for path in paths for change in quarantine.changes(path, kept_in))
+        changes = [change for change in found if change.group == journal.group]
+    for change in changes:
+        quarantine.check_kept_path(change)
+    if changes:
+        accepted_gaps.end(*changes, disk=disk)
     journal.remove(disk)
-    return freed
+    return sum(change.kept_bytes for change in changes)
 
 
 def has_changed_anything(journal: Journal) -> bool:

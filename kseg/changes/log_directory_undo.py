@@ -287,7 +287,7 @@ def _complete(change: Change, disk: Disk) -> str:
         roll_forward(change, disk)
     except (ChangedSinceError, PathError) as error:
         if change.undoes:
-            quarantine.end(change, disk)  # it holds only hard links and copies
+            quarantine.end(change, disk=disk)  # it holds only hard links and copies
             return f"{name} was interrupted and is given up: {error}"
         change.state = CHANGE_ABANDONED
         write_change(change, disk)

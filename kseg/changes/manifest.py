@@ -156,6 +156,12 @@ class Change:
 
 def write_change(change: Change, disk: Disk) -> None:
     """Writes the manifest atomically and syncs it. Raises OSError, KsegError for a manifest that would be too large."""
+    stage_manifest(change, disk)
+    publish_manifest(change, disk)
+
+
+def stage_manifest(change: Change, disk: Disk) -> None:
+    """Writes and syncs the manifest beside the present one. Raises as `write_change` does."""
     path = os.path.join(change.folder, MANIFEST)
     if os.path.lexists(path + ".tmp"):
         disk.unlink(path + ".tmp")
@@ -163,6 +169,11 @@ def write_change(change: Change, disk: Disk) -> None:
     if len(content) > MAX_MANIFEST_BYTES // 2:  # the rest is for digests and results that are added later
         raise KsegError(f"{change.directory}: the change has too many steps to be noted down; do less at a time")
     disk.write_file(path + ".tmp", content, change.directory)
+
+
+def publish_manifest(change: Change, disk: Disk) -> None:
+    """Replaces the manifest by the staged one, which is synced. Raises OSError."""
+    path = os.path.join(change.folder, MANIFEST)
     disk.rename(path + ".tmp", path)
     disk.sync_directory(change.folder)
 
@@ -324,6 +335,17 @@ class ChangedSinceError(KsegError):
     """A file differs from the state in the plan, and from every state that the change can leave."""
 
 
+def check_absent(change: Change) -> None:
+    """Raises ChangedSinceError if there is a file under a name that is free in the plan, OSError."""
+    initial: dict[str, FileState | None] = {}
+    for step in change.steps:
+        initial.setdefault(step.file, step.before if step.made_by is None else None)
+        initial.setdefault(step.target or step.file, None)
+    for name in [name for name, found in initial.items() if found is None]:
+        if file_state(change.path(name)) is not None:
+            raise ChangedSinceError(f"{change.path(name)}: has changed since it was read")
+
+
 class ExpectedStates:
     """The expected states of all files of a change. None means no file.
 
@@ -404,12 +426,6 @@ class ExpectedStates:
     def has_time(self, inode: int, now: FileState) -> bool:
         """Whether size and modification time are the expected ones."""
         return self._times.get(inode) == now[1:]
-
-    def check_initial(self) -> None:
-        """Raises ChangedSinceError unless all files are in their initial state, OSError if one cannot be examined."""
-        for name, found in self.initial.items():
-            if file_state(self._change.path(name)) != found:
-                raise ChangedSinceError(f"{self._change.path(name)}: has changed since it was read")
 
     def check_intermediate(self) -> None:
         """Raises ChangedSinceError if a file is in a state that no step expects or leaves."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from kseg.changes.disk import Disk, is_temporary
 from kseg.errors import KsegError
-from kseg.stores.no_follow import is_directory, names_in
+from kseg.stores.no_follow import directories_held, is_directory, names_in
 
 if TYPE_CHECKING:
     from kseg.changes.manifest import Change  # its import takes 10 ms, which partitions without changes do not need
@@ -114,17 +114,21 @@ def pending(directory: str) -> "list[Change]":
     return [change for change in reversed(changes(directory)) if change.state == COMMITTED]
 
 
-def end(change: "Change", disk: Disk) -> None:
-    """Removes a change and the bytes that it kept. Raises OSError; `leftovers` then finds the rest."""
-    if change.kept and not change.is_kept_inside and change.is_kept_path_trusted:
-        remove_kept(change.kept, disk)
-    ended = os.path.join(folder_of(change.directory), f"{change.number}{ENDED}")
-    if os.path.lexists(ended):
-        disk.remove_tree(ended)
-    disk.rename(change.folder, ended)
-    disk.sync_directory(folder_of(change.directory))
-    disk.remove_tree(ended)
-    remove_if_empty(folder_of(change.directory), disk)
+def end(*changes: "Change", disk: Disk) -> None:
+    """Removes changes and the bytes that they kept. Raises OSError; `leftovers` then finds the rest."""
+    ended = [os.path.join(folder_of(change.directory), f"{change.number}{ENDED}") for change in changes]
+    with directories_held():
+        with disk.phase([change.directory for change in changes]):
+            for change, folder in zip(changes, ended, strict=True):
+                if change.kept and not change.is_kept_inside and change.is_kept_path_trusted:
+                    remove_kept(change.kept, disk)
+                if os.path.lexists(folder):
+                    disk.remove_tree(folder)
+                disk.rename(change.folder, folder)
+                disk.sync_directory(folder_of(change.directory))
+        for change, folder in zip(changes, ended, strict=True):
+            disk.remove_tree(folder)
+            remove_if_empty(folder_of(change.directory), disk)
 
 
 def check_kept_path(change: "Change") -> None:

@@ -139,7 +139,7 @@ def undo(
                 quarantine.remove_kept(change.kept, disk)
             return
         accepted_gaps.withdraw(change.directory, change.gaps, disk)
-        quarantine.end(change, disk)  # there is nothing to restore
+        quarantine.end(change, disk=disk)  # there is nothing to restore
     except OSError as error:
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
 
@@ -292,7 +292,7 @@ def purge(change: Change, disk: Disk | None = None) -> int:
     quarantine.check_kept_path(change)
     freed = change.kept_bytes
     try:
-        accepted_gaps.end(change, disk or Disk())
+        accepted_gaps.end(change, disk=disk or Disk())
     except OSError as error:
         raise StoppedHalfwayError(f"{change.folder}: {error.strerror or error}; repeat the command") from error
     return freed

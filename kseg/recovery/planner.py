@@ -68,8 +68,8 @@ def node_file_problems(directory: str) -> Iterator[str]:
             yield f"{path}: {found[0]}: a node of KRaft does not start with it; {help_}"
 
 
-CHANGES_EACH, MAX_CHANGES = 2, 8
-"""Number of partitions changed concurrently, for each core and in all: the disk takes most of the time."""
+CHANGED_TOGETHER = 256
+"""Largest number of partitions that are changed together: their bytes are synced at once."""
 
 WriteRecords = Callable[[Iterable[str], bool, Messages], None]
 """Writes the records of broken batches in partition directories somewhere, or in a dry run only counts them."""
@@ -111,8 +111,7 @@ class RecoveryPlanner(Planner):
             self.left_alone = []
         self._jobs = options.jobs or usable_cores()
         # Salvage writes large files, and states exactly how much disk space that takes.
-        is_sequential = self._jobs == 1 or options.is_salvage
-        self.at_once = 1 if is_sequential else min(CHANGES_EACH * self._jobs, MAX_CHANGES)
+        self.at_once = 1 if options.is_salvage else CHANGED_TOGETHER
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._start = BrokerStart(
             now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs

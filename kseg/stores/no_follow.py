@@ -8,6 +8,7 @@ given by the user are resolved once by `resolved`; paths below them never are.
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -110,17 +111,77 @@ def _opened_part_by_part(path: str, flags: int) -> int:
     return at
 
 
+_MAX_HELD = 16
+
+
+class _Held(threading.local):
+    """The directories that a thread keeps open, by path; the longest unused one comes first."""
+
+    is_on = False
+
+    def __init__(self) -> None:
+        self.open: dict[str, int] = {}
+
+    def at(self, directory: str) -> int:
+        descriptor = self.open.pop(directory, -1)
+        if descriptor < 0:
+            if len(self.open) >= _MAX_HELD:
+                os.close(self.open.pop(next(iter(self.open))))
+            descriptor = open_directory(directory)
+        self.open[directory] = descriptor
+        return descriptor
+
+    def forget(self, path: str) -> None:
+        below = path + os.sep
+        for held in [held for held in self.open if held == path or held.startswith(below)]:
+            os.close(self.open.pop(held))
+
+
+_held = _Held()
+
+
 @contextmanager
-def parent_of(path: str) -> Iterator[tuple[int, str]]:
-    """Yields a descriptor of the parent directory of ``path``, and the name in it. Raises OSError."""
-    folder, name = os.path.split(os.path.abspath(path))
-    at = open_directory(folder)
+def directories_held() -> Iterator[None]:
+    """Within the block, the directories of this thread's paths stay open: each of their paths is resolved once.
+
+    Whoever renames or removes a directory in the block calls `forget_directory`.
+    """
+    if _held.is_on:
+        yield
+        return
+    _held.is_on = True
     try:
-        yield at, name
-    except OSError as error:
-        raise _with_path(error, path) from error
+        yield
     finally:
-        os.close(at)
+        _held.is_on = False
+        while _held.open:
+            os.close(_held.open.popitem()[1])
+
+
+def forget_directory(path: str) -> None:
+    """Ends the access by this path, and those below it, to a directory that was kept open."""
+    if _held.open:
+        _held.forget(path)
+
+
+class parent_of:
+    """Yields a descriptor of the parent directory of ``path``, and the name in it. Raises OSError."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._at = path, -1
+
+    def __enter__(self) -> tuple[int, str]:
+        folder, name = os.path.split(os.path.abspath(self._path))
+        if _held.is_on:
+            return _held.at(folder), name
+        self._at = open_directory(folder)
+        return self._at, name
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._at >= 0:
+            os.close(self._at)
+        if isinstance(error, OSError):
+            raise _with_path(error, self._path) from error
 
 
 def _with_path(error: OSError, path: str) -> OSError:
@@ -137,6 +198,8 @@ def status_of(path: str) -> os.stat_result:
     place = trees.find(path)
     if place is not None:
         return place.status()
+    if (held := _held.open.get(path, -1)) >= 0:
+        return os.fstat(held)
     with parent_of(path) as (at, name):
         return os.stat(name, dir_fd=at, follow_symlinks=False)
 
@@ -145,9 +208,17 @@ def names_in(path: str) -> list[str]:
     """Returns the names in a directory, unordered. Raises OSError."""
     if trees.find(path) is not None:
         return trees.listdir(path)
-    at = open_directory(path, is_read=True)
-    try:
+    with readable_directory(path) as at:
         return os.listdir(at)
+
+
+@contextmanager
+def readable_directory(path: str) -> Iterator[int]:
+    """Yields a descriptor to list or sync a directory. Raises OSError."""
+    held = _held.open.get(path, -1)
+    at = open_directory(path, is_read=True) if held < 0 else os.open(".", os.O_RDONLY | _CLOEXEC, dir_fd=held)
+    try:
+        yield at
     finally:
         os.close(at)
 
@@ -162,15 +233,21 @@ def is_directory(path: str) -> bool:
 
 def open_file(path: str, flags: int = os.O_RDONLY) -> int:
     """Returns a descriptor of a regular file, without blocking. Raises OSError, also for a link or any other file."""
+    return open_with_status(path, flags)[0]
+
+
+def open_with_status(path: str, flags: int = os.O_RDONLY) -> tuple[int, os.stat_result]:
+    """As `open_file`, with the status of the open file."""
     with parent_of(path) as (at, name):
         found = os.stat(name, dir_fd=at, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", path)  # merely opening a device may have an effect
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is no regular file", path)
-    return descriptor
+    return descriptor, status
 
 
 def open_to_copy(path: str) -> Extent:

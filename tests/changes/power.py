@@ -147,7 +147,17 @@ class PowerDisk(Disk):
         super().remove_directory(path)
         self._note(Operation(path, None, is_directory=True))
 
-    def sync(self, descriptor: int) -> None:
+    def flush_all(self, path: str) -> None:
+        self._count()
+        for inode in self.unsynced:
+            held = self.keep / str(inode)
+            self.lasting[inode] = Content(held.read_bytes(), held.stat().st_mtime_ns)
+        self.unsynced.clear()
+        for operation in self.pending:
+            _perform(self.names, operation)
+        self.pending.clear()
+
+    def flush(self, descriptor: int) -> None:
         self._count()
         inode = os.fstat(descriptor).st_ino
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):

@@ -116,7 +116,7 @@ def test_a_killed_and_repeated_command_has_the_same_result(
     undisturbed = tmp_path / "undisturbed"
     make_log_directory(undisturbed, is_clean)
     before = all_trees(undisturbed)
-    points = calls_by(step, lambda disk: command(undisturbed, disk, keeping))
+    points = calls_by(step, lambda disk: command(undisturbed, disk, keeping, at_once=at_once))
     wanted = all_files(undisturbed)
     assert CLEAN_SHUTDOWN not in wanted
     assert len(wanted["a-0/0.log"]) == 31 + 60 * is_clean

@@ -313,7 +313,7 @@ class NoSync(PowerDisk):
 class NoFileSync(PowerDisk):
     """Does not sync files."""
 
-    def sync(self, descriptor: int) -> None:
+    def flush(self, descriptor: int) -> None:
         """Does nothing."""
 
 

@@ -77,8 +77,8 @@ def changed(directory: Path, keeping: Keeping | None = None, is_clean: bool = Tr
 
 
 @few_seeds
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_command_is_repeated(keeps: bool, seeds: range, tmp_path: Path) -> None:
+@pytest.mark.parametrize("keeps, at_once", [(True, 1), (False, 1), (True, 3), (False, 3)])
+def test_a_command_is_repeated(keeps: bool, at_once: int, seeds: range, tmp_path: Path) -> None:
     keeping = Keeping(keeps)
     changing.make_log_directory(tmp_path / "before")
     before = changing.all_trees(tmp_path / "before")
@@ -87,7 +87,7 @@ def test_a_command_is_repeated(keeps: bool, seeds: range, tmp_path: Path) -> Non
 
     def run(directory: Path, disk: Disk) -> None:
         if not changing.is_over(directory, wanted):
-            changing.command(directory, disk, keeping)
+            changing.command(directory, disk, keeping, at_once=at_once)
         complete_interrupted_in_log_directory(str(directory), disk)
 
     for directory in cut_at_calls(changing.make_log_directory, run, tmp_path, seeds):

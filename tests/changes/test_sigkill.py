@@ -42,7 +42,7 @@ def mortal(real):
         return real(self, *arguments, **named)
     return method
 
-for name in ("make_directory", "create", "write", "copy_range", "link", "rename", "unlink", "truncate", "sync"):
+for name in "make_directory create write copy_range link rename unlink truncate flush flush_all".split():
     setattr(Disk, name, mortal(getattr(Disk, name)))
 plan = Plan(sys.argv[1])
 plan.delete("b.log", "behind a cut")

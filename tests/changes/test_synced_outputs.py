@@ -16,7 +16,7 @@ from kseg.changes.resumable_output import resumable_output
 def synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """The inodes of synced files and directories."""
     found: set[int] = set()
-    monkeypatch.setattr(Disk, "sync", lambda _self, descriptor: found.add(os.fstat(descriptor).st_ino))
+    monkeypatch.setattr(Disk, "flush", lambda _self, descriptor: found.add(os.fstat(descriptor).st_ino))
     return found
 
 

@@ -16,6 +16,7 @@ import pytest
 from cli.command import TESTDATA, Kseg
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
+from kseg.errors import KsegError
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body"
 LOG = "00000000000000000116.log"
@@ -340,5 +341,6 @@ def test_a_file_that_is_swapped_for_another_name_of_a_foreign_file_gives_nothing
     (outside / "precious").chmod(0o600)
     before = everything(outside)
     os.chmod(logs / "dplain-0", 0o777)
-    apply(plan, "test", disk=Swapping())
+    with pytest.raises(KsegError, match="was changed by another program"):
+        apply(plan, "test", disk=Swapping())
     assert everything(outside) == before

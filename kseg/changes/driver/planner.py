@@ -36,7 +36,7 @@ class Planner:
     root_names: tuple[str, ...] = ()
     """Files of a log directory that plans depend on or change."""
     at_once = 1
-    """How many partitions of a log directory may be changed concurrently."""
+    """How many partitions of a log directory may be changed together."""
     reads_all_files = False
     """Whether segments under names that brokers do not give are read as well."""
     with_root = False

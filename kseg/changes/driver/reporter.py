@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from kseg.changes.manifest import Change
 from kseg.changes.plan import Plan
-from kseg.errors import KsegError, RequestError, text_of
+from kseg.errors import KsegError, RequestError, caused, text_of
 from kseg.runtime.progress import NO_PROGRESS, Progress
 from kseg.stores.stored_object import shown
 from kseg.stores.unreadable import is_disk_error
@@ -151,6 +151,4 @@ class Failures:
             self.add(error, path)
         except OSError as error:
             named = text_of(error) if error.filename else f"{shown(path)}: {text_of(error)}"
-            failure = KsegError(named)
-            failure.__cause__ = error
-            self.add(failure, path)
+            self.add(caused(KsegError(named), error), path)

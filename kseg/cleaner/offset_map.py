@@ -4,18 +4,18 @@ import math
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.cleaner.log import CleanerSegment, aborted_between, segments_between
-from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, open_message, open_records, refuse, windows
+from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, windows
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
-from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
-from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, ROWS_FULL
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.kernel.records.opening import DONE, MALFORMED
+from kseg.segment.batches import Message
 from kseg.stores.buffers import Buffers
 
 ENTRY_BYTES = 24
@@ -143,62 +143,36 @@ class Hashes(NamedTuple):
     keys: int
     batches: int
 
-    def copy(self) -> "Hashes":
-        """Returns a copy in its own memory."""
-        hashes, offsets = int64s(2 * self.keys), int64s(self.keys)
-        hashes[:], offsets[:] = self.hashes[: 2 * self.keys], self.offsets[: self.keys]
-        return Hashes(hashes, offsets, self.keys, self.batches)
 
-
-def read_keys(
-    window: Window,
-    verdicts: memoryview,
-    least: int,
-    secret: Secret,
-    buffers: RecordBuffers,
-    put: Callable[[Hashes], bool],
-) -> bool:
-    """Passes the keys of offsets ``least`` and above to ``put``; returns False as soon as ``put`` does.
-
-    The hashes are valid only during the call of ``put``. Raises DamagedError.
-    """
-    reader = keys.KeyReader(secret, least)
-    opened: bytes | memoryview | None = None
+def read_keys(window: Window, verdicts: memoryview, least: int, secret: Secret, buffers: RecordBuffers) -> list[Hashes]:
+    """Returns the keys of offsets ``least`` and above, in parts. Raises DamagedError."""
+    reader, found = keys.KeyReader(secret, least), []
+    opened: Any = None
     while True:
         status = reader.read(
             window.data, window.rows, window.count, verdicts, buffers.rows, buffers.hashes, buffers.offsets,
             buffers.expansion, opened,
         )  # fmt: skip
-        opened, i = None, reader.batch
-        if status == MALFORMED:
-            refuse(window, i, reader.reason)
-        if not put(Hashes(buffers.hashes, buffers.offsets, reader.keys, i)):
-            return False
-        reader.keys = 0
+        i = reader.batch
+        if status != MALFORMED:
+            found.append(_copied(buffers, reader.keys, i))
+            reader.keys = 0
         if status == DONE:
-            return True
-        if status == ROWS_FULL:
-            buffers.widen(reader.needed)
-        elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
-            if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
-                if not _read_message(window, i, reader, buffers, put):
-                    return False
-                reader.batch = i + 1
-            else:
-                opened = open_records(window, i, buffers)
+            return found
+        opened = buffers.provide(window, i, reader, status)
+        if isinstance(opened, Message):
+            for rows in opened.rows():
+                if rows.count > len(buffers.offsets):
+                    buffers.widen(rows.count)
+                count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
+                found.append(_copied(buffers, count, i))
+            reader.batch, opened = i + 1, None
 
 
-def _read_message(
-    window: Window, i: int, reader: keys.KeyReader, buffers: RecordBuffers, put: Callable[[Hashes], bool]
-) -> bool:
-    """Like `read_keys`, for one v0 or v1 message that the kernel does not decompress."""
-    for rows in open_message(window, i, buffers).rows():
-        if rows.count > len(buffers.offsets):
-            buffers.widen(rows.count)
-        count = reader.read_rows(rows.payload, rows.rows, rows.count, buffers.hashes, buffers.offsets)
-        if not put(Hashes(buffers.hashes, buffers.offsets, count, i)):
-            return False
-    return True
+def _copied(buffers: RecordBuffers, count: int, batches: int) -> Hashes:
+    hashes, offsets = int64s(2 * count), int64s(count)
+    hashes[:], offsets[:] = buffers.hashes[: 2 * count], buffers.offsets[:count]
+    return Hashes(hashes, offsets, count, batches)
 
 
 # The map of the dirty part of a log (Cleaner.buildOffsetMap).
@@ -248,24 +222,13 @@ class MapBuilder:
 
     def _take(self, window: Window) -> bool:
         """Submits a window and adds the results that are ready; returns False if the map is full."""
-        workers, start, secret = self._workers, self._start, self._map.keys.secret
+        start, secret = self._start, self._map.keys.secret
         verdicts = as_verdicts(self._transactions.discardable(window.rows, window.count), window.count)
-        if workers.is_alone:
-            return read_keys(
-                window, verdicts, start, secret, workers.buffers[0], lambda hashes: self._put(window, hashes)
-            )
 
         def work(buffers: RecordBuffers, kept: Window) -> _Found:
-            found: list[Hashes] = []
+            return kept, read_keys(kept, verdicts, start, secret, buffers)
 
-            def put(hashes: Hashes) -> bool:
-                found.append(hashes.copy())
-                return True
-
-            read_keys(kept, verdicts, start, secret, buffers, put)
-            return kept, found
-
-        return self._put_all(workers.submit(window, work))
+        return self._put_all(self._workers.submit(window, work))
 
     def _put_all(self, ready: Iterator[_Found]) -> bool:
         return all(self._put(window, hashes) for window, found in ready for hashes in found)

@@ -6,17 +6,18 @@ The first damage ends the cleaning with an error.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from kseg.errors import KsegError, PathError
 from kseg.formats import record_batch
 from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel import COMPILED
-from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, V2_FLAGS
+from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, MAGIC_V2, V2_FLAGS
 from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
@@ -159,10 +160,23 @@ class RecordBuffers:
         self.hashes, self.offsets = int64s(2 * records), int64s(records)
         self.keep = bytearray(records)
 
-    def expand(self, window: Window, i: int) -> bool:
-        """Enlarges the decompression buffer for batch i; returns False if the kernel cannot decompress it at all."""
-        position = window.rows[i * BATCH_WIDTH + BATCH_POSITION]
-        return bool(self.expansion.extend(window.data[position + V2_FLAGS] & CODEC))
+    def provide(self, window: Window, i: int, state: Any, status: int) -> bytes | memoryview | Message | None:
+        """Provides what the kernel's ``state`` lacks for batch i: larger buffers, or the batch opened by Python.
+
+        Returns the decompressed records of a v2 batch, a v0 or v1 message, or None. Raises DamagedError.
+        """
+        if status == opening.MALFORMED:
+            reason = state.reason
+            raise window.damage(i, opening.REASONS.get(reason) or REASONS.get(reason, "its records make no sense"))
+        if status == opening.ROWS_FULL:
+            self.widen(state.needed)
+        at = i * BATCH_WIDTH
+        needs_opening = status == opening.NEEDS_OPENING
+        if status == opening.NEEDS_BUFFER:
+            needs_opening = not self.expansion.extend(window.data[window.rows[at + BATCH_POSITION] + V2_FLAGS] & CODEC)
+        if not needs_opening:
+            return None
+        return (open_message if window.rows[at + BATCH_MAGIC] < MAGIC_V2 else open_records)(window, i, self)
 
 
 def batch_bytes(window: Window, i: int) -> memoryview:
@@ -191,11 +205,6 @@ def open_message(window: Window, i: int, buffers: RecordBuffers) -> Message:
     return message
 
 
-def refuse(window: Window, i: int, reason: int) -> NoReturn:
-    """Raises DamagedError for malformed records (a REASON of the kernel)."""
-    raise window.damage(i, opening.REASONS.get(reason) or REASONS.get(reason, "its records make no sense"))
-
-
 # Windows in several threads, with results in order; kernel and codecs release the GIL.
 
 OUT_BYTES = 2 << 20
@@ -206,7 +215,7 @@ T = TypeVar("T")
 
 
 class CleaningThreads:
-    """``buffers``: the buffers of the only thread if `is_alone`; otherwise each thread has its own."""
+    """``buffers``: those of each thread."""
 
     def __init__(self, jobs: int) -> None:
         jobs = jobs if COMPILED else 1
@@ -216,13 +225,9 @@ class CleaningThreads:
             self._idle.put(buffers)
         self._pipeline = Pipeline(jobs)
 
-    @property
-    def is_alone(self) -> bool:
-        return len(self.buffers) == 1
-
     def submit(self, window: Window, work: Callable[[RecordBuffers, Window], T]) -> Iterator[T]:
         """Yields results that are ready, in window order. The caller may overwrite the window afterwards."""
-        if window.size >= LARGE_BYTES:
+        if len(self.buffers) == 1 or window.size >= LARGE_BYTES:
             yield from self.drain()
             yield self._done(window, work)
             return

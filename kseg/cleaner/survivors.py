@@ -2,42 +2,32 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import Any, Self
 
 from kseg.cleaner.active_producers import Producers
 from kseg.cleaner.log import CleanerSegment
 from kseg.cleaner.offset_map import OffsetMap
-from kseg.cleaner.reading import (
-    CleaningThreads,
-    RecordBuffers,
-    Window,
-    batch_bytes,
-    open_message,
-    open_records,
-    refuse,
-    windows,
-)
+from kseg.cleaner.reading import CleaningThreads, RecordBuffers, Window, batch_bytes, windows
 from kseg.cleaner.settings import CleanerSettings
 from kseg.cleaner.transactions import CleanedTransactions, as_verdicts
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import compress, target_of
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader
-from kseg.formats.rows import BytesLike, Rows
+from kseg.formats.rows import Rows
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.survivors import Counts, judge_rows
-from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, MAGIC_V2
+from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
 from kseg.kernel.layout.rows import (
     BATCH_ATTRIBUTES,
     BATCH_BASE_TIMESTAMP,
     BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
     BATCH_WIDTH,
     ROW_OFFSET,
     ROW_VALUE_SIZE,
     ROW_WIDTH,
 )
 from kseg.kernel.records.building import seal
-from kseg.kernel.records.opening import DONE, MALFORMED, NEEDS_BUFFER, NEEDS_OPENING, OUTPUT_FULL, ROWS_FULL
+from kseg.kernel.records.opening import DONE, OUTPUT_FULL
 from kseg.segment.batches import Message
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import build_transaction_index
@@ -134,72 +124,56 @@ def _offset_of(rows: Rows, row: int) -> int:
 # The batches of one window, filtered to the records that survive cleaning (Cleaner.cleanInto); thread-safe.
 
 
-@dataclass(frozen=True, slots=True)
-class WindowFilter:
-    """``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept."""
+class _WindowFilter:
+    """Filters one window. ``pieces``: the new batches; ``counts``: of the window.
 
-    offset_map: OffsetMap
-    settings: CleanerSettings
-    keeps_tombstones: bool
+    ``keeps_tombstones``: tombstones of v0 and v1, and before 3.1 all tombstones, are kept.
+    """
 
-    def filter(
-        self, window: Window, verdicts: memoryview, buffers: RecordBuffers, put: Callable[[BytesLike], None]
-    ) -> Counts:
-        """Passes new batches to ``put`` and returns the counts of the window.
-
-        The batches are views, valid only during the call of ``put``. Raises DamagedError, and any error of ``put``.
-        """
-        return _Filtering(self, window, verdicts, buffers, put).run()
-
-
-class _Filtering:
     def __init__(
         self,
-        window_filter: WindowFilter,
+        offset_map: OffsetMap,
+        settings: CleanerSettings,
+        keeps_tombstones: bool,
         window: Window,
         verdicts: memoryview,
         buffers: RecordBuffers,
-        put: Callable[[BytesLike], None],
     ) -> None:
-        self._map, self._settings = window_filter.offset_map, window_filter.settings
-        self._keeps_tombstones = window_filter.keeps_tombstones
-        self._window, self._verdicts, self._buffers, self._put = window, verdicts, buffers, put
-        settings = self._settings
-        self._survivors = survivors = kernel.Survivors(self._map.keys, Counts())
+        self._map, self._settings, self._keeps_tombstones = offset_map, settings, keeps_tombstones
+        self._window, self._verdicts, self._buffers = window, verdicts, buffers
+        self.pieces: list[bytes] = []
+        self.counts = Counts()
+        self._survivors = survivors = kernel.Survivors(offset_map.keys, self.counts)
         survivors.now_ms, survivors.retention_ms = settings.now_ms, settings.delete_retention_ms
         survivors.keeps_format, survivors.has_horizons = settings.keeps_format, settings.has_horizons
-        survivors.keeps_tombstones = self._keeps_tombstones
+        survivors.keeps_tombstones = keeps_tombstones
 
-    def run(self) -> Counts:
+    def run(self) -> Self:
+        """Raises DamagedError."""
         window, buffers, survivors = self._window, self._buffers, self._survivors
-        opened: bytes | memoryview | None = None
+        opened: Any = None
         while True:
             status = survivors.write(
                 window.data, window.rows, window.count, self._verdicts, buffers.rows, buffers.keep, buffers.out,
                 buffers.expansion, opened,
             )  # fmt: skip
             opened, i = None, survivors.batch
-            if status == MALFORMED:
-                refuse(window, i, survivors.reason)
             if status == kernel.NEEDS_PACKING:
                 self._pack(i)
-            elif status == OUTPUT_FULL:
+                continue
+            if status == OUTPUT_FULL:
                 self._flush()
                 if survivors.needed > len(buffers.out):
                     buffers.out = bytearray(2 * survivors.needed)
-            elif status == ROWS_FULL:
-                buffers.widen(survivors.needed)
-            elif status == NEEDS_OPENING or (status == NEEDS_BUFFER and not buffers.expand(window, i)):
-                if window.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
-                    self._flush()
-                    self._filter_message(i)
-                    survivors.batch = i + 1
-                else:
-                    opened = open_records(window, i, buffers)
-            elif status == DONE:
-                break
-        self._flush()
-        return survivors.counts
+                continue
+            if status == DONE:
+                self._flush()
+                return self
+            opened = buffers.provide(window, i, survivors, status)
+            if isinstance(opened, Message):
+                self._flush()
+                self._filter_message(i, opened)
+                survivors.batch, opened = i + 1, None
 
     def _pack(self, i: int) -> None:
         """Compresses the records written by the kernel, and completes their batch header."""
@@ -220,16 +194,15 @@ class _Filtering:
     def _flush(self) -> None:
         if self._survivors.size:
             with memoryview(self._buffers.out) as out:
-                self._put(out[: self._survivors.size])
+                self.pieces.append(bytes(out[: self._survivors.size]))
             self._survivors.size = 0
 
-    def _filter_message(self, i: int) -> None:
+    def _filter_message(self, i: int, message: Message) -> None:
         settings = self._settings
-        message = open_message(self._window, i, self._buffers)
         ends_log = settings.includes_active and bool(self._verdicts[i] & kernel.KEEP_EMPTY)
         horizon_ms = settings.now_ms + settings.delete_retention_ms
         data, kept = rebuilt(message, self._keeps, horizon_ms, settings.keeps_format, ends_log)
-        counts = self._survivors.counts
+        counts = self.counts
         counts.kept += kept
         if data == message.data:
             counts.copied += 1
@@ -238,7 +211,7 @@ class _Filtering:
         else:
             counts.dropped += 1
         if data:
-            self._put(data)
+            self.pieces.append(data)
 
     def _keeps(self, rows: Rows) -> bytes:
         """Returns a byte per v0 or v1 record, 1 if it survives, else 0 (Cleaner.shouldRetainRecord)."""
@@ -247,12 +220,9 @@ class _Filtering:
             buffers.widen(rows.count)
         judge_rows(
             self._map.keys, rows.payload, rows.rows, rows.count, self._keeps_tombstones, buffers.keep,
-            self._survivors.counts,
+            self.counts,
         )  # fmt: skip
         return bytes(memoryview(buffers.keep)[: rows.count])
-
-
-_Filtered = tuple[list[bytes], Counts]
 
 
 class GroupCopier:
@@ -290,32 +260,28 @@ class GroupCopier:
 
     def copy(self, segment: CleanerSegment, writer: SegmentWriter, buffers: Buffers) -> None:
         """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
-        window_filter = WindowFilter(self._map, self._settings, segment.mtime_ms > self._legacy_horizon_ms)
+        keeps_tombstones = segment.mtime_ms > self._legacy_horizon_ms
         for window in windows(segment.path, buffers):
-            self._filter(window_filter, window, writer)
+            self._filter(window, keeps_tombstones, writer)
             self._advance(window.size)
         self._append(self._workers.drain(), writer)
         if self._transactions.kept:
             writer.add_aborted(build_transaction_index(self._transactions.kept))
             self._transactions.kept = []
 
-    def _filter(self, window_filter: WindowFilter, window: Window, writer: SegmentWriter) -> None:
+    def _filter(self, window: Window, keeps_tombstones: bool, writer: SegmentWriter) -> None:
         """Filters a window, and appends those survivors of this and earlier windows that are ready."""
-        verdicts, workers = self._verdicts(window, window_filter.keeps_tombstones), self._workers
-        if workers.is_alone:
-            self._counts.add(window_filter.filter(window, verdicts, workers.buffers[0], writer.append))
-            return
+        verdicts = self._verdicts(window, keeps_tombstones)
 
-        def work(buffers: RecordBuffers, kept: Window) -> _Filtered:
-            pieces: list[bytes] = []
-            return pieces, window_filter.filter(kept, verdicts, buffers, lambda piece: pieces.append(bytes(piece)))
+        def work(buffers: RecordBuffers, kept: Window) -> _WindowFilter:
+            return _WindowFilter(self._map, self._settings, keeps_tombstones, kept, verdicts, buffers).run()
 
-        self._append(workers.submit(window, work), writer)
+        self._append(self._workers.submit(window, work), writer)
 
-    def _append(self, ready: Iterable[_Filtered], writer: SegmentWriter) -> None:
-        for pieces, counts in ready:
-            self._counts.add(counts)
-            for piece in pieces:
+    def _append(self, ready: Iterable[_WindowFilter], writer: SegmentWriter) -> None:
+        for found in ready:
+            self._counts.add(found.counts)
+            for piece in found.pieces:
                 writer.append(piece)
 
     def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:

@@ -8,12 +8,12 @@ segment is enough.
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from kseg.changes.apply import MARGIN_BYTES, free_bytes
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Reporter
 from kseg.cleaner.log import CleanerSegment, group_segments
+from kseg.cleaner.rounds import CleanedGroup
 from kseg.cleaner.settings import CleanerSettings
 from kseg.errors import KsegError
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
@@ -22,17 +22,6 @@ from kseg.stores.regular_files import open_regular
 
 _LEGACY_GROWTH, _GROWTH = 3, 1.25
 """A v0 message of 26 bytes becomes a v2 batch of 68 bytes or more; delete horizons lengthen record timestamps."""
-
-
-class Group(Protocol):
-    """Segments that are cleaned into one; see `kseg.cleaner.rounds.CleanedGroup`."""
-
-    sources: list[CleanerSegment]
-    segment: CleanerSegment
-
-    @property
-    def is_copy(self) -> bool:
-        """Whether the new .log is identical to the old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +46,7 @@ class SpaceTaken:
         self._frees_each = frees_each
         self._now = self.peak = self.replaced = 0
 
-    def add(self, group: Group) -> None:
+    def add(self, group: CleanedGroup) -> None:
         """Adds the new files of a group; those of an identical copy are removed again at once."""
         size = file_bytes(group.segment)
         self.peak = max(self.peak, self._now + size)
@@ -93,7 +82,7 @@ def bound(segments: Sequence[CleanerSegment], end: int, settings: CleanerSetting
 
 
 def counted(
-    groups: Iterable[Group], unread: Sequence[CleanerSegment], until_clean: bool, frees_each: bool
+    groups: Iterable[CleanedGroup], unread: Sequence[CleanerSegment], until_clean: bool, frees_each: bool
 ) -> SpaceNeeded:
     """Returns the need found by a pass without writing.
 

@@ -13,7 +13,7 @@ from kseg.kernel.layout.headers import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import METADATA_TOPIC, file_names, segment_file, segments_among
 from kseg.segment.writer import LARGEST_DELTA
-from kseg.sidefiles.indexes import AbortedTxn, last_time_entry, read_transaction_index
+from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, last_time_entry
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
 from kseg.stores.regular_files import read_regular
@@ -64,7 +64,7 @@ class CleanerSegment:
         if path is None:
             return []
         found = []
-        for item in read_transaction_index(_content(path), self.base_offset):
+        for item in TransactionIndex(_content(path), self.base_offset).items():
             if isinstance(item, SideFileProblem):
                 raise UnsupportedError(f"{path}: {item.message}; rebuild it with kseg reindex")
             found.append(item)

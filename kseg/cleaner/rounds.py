@@ -16,7 +16,7 @@ from kseg.cleaner.survivors import GroupCopier
 from kseg.cleaner.transactions import CleanedTransactions
 from kseg.errors import UnsupportedError
 from kseg.formats.suffixes import LOG, TRANSACTION_INDEX
-from kseg.segment.survey import RecordCounter
+from kseg.segment.survey import record_count
 from kseg.segment.writer import SegmentWriter
 from kseg.sidefiles.indexes import AbortedTxn
 from kseg.stores.buffers import Buffers
@@ -180,6 +180,5 @@ class Round:
         dirty = segments_between(self._segments, self._range.start, self._range.end)
         if sum(segment.size for segment in dirty) > COUNT_BYTES:
             return None
-        counter = RecordCounter()
-        counts = [counter.count(segment.path) for segment in dirty]
+        counts = [record_count(segment.path, self._buffers) for segment in dirty]
         return None if None in counts else sum(count for count in counts if count is not None)

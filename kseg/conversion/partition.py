@@ -545,7 +545,7 @@ class _Conversion:
 
     def _end_gap(self, batch: Batch) -> None:
         """Ends a gap after damage: offsets missing before this batch may have been in the damaged bytes."""
-        base = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
+        base = batch.first_offset()
         if base is not None and base > self.next_offset and not self._is_07:
             self.found.gaps.append((self.next_offset, base - 1))
         self.is_after_damage = False

@@ -30,8 +30,7 @@ from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory
 from kseg.segment.seek import index_path
 from kseg.segment.writer import OFFSET_ENTRY
-from kseg.sidefiles.indexes import read_transaction_index
-from kseg.sidefiles.problems import entries_of
+from kseg.sidefiles.indexes import TransactionIndex
 from kseg.stores.regular_files import open_regular
 from kseg.verification.report import Finding, Report
 
@@ -147,7 +146,7 @@ def _aborted(files: list[SegmentFile]) -> Iterator[tuple[int, int]]:
                 data = stream.read(MAX_TXNINDEX_BYTES)
         except (KsegError, OSError):
             continue
-        for entry in entries_of(read_transaction_index(data)):
+        for entry in TransactionIndex(data):
             if left == 0:
                 return
             left -= 1

@@ -31,8 +31,9 @@ from kseg.segment.batches import Batch
 from kseg.segment.files import list_segments, own_partitions
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_offset
-from kseg.segment.survey import RecordCounter
+from kseg.segment.survey import record_count
 from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
+from kseg.stores.buffers import Buffers
 
 # Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted.
 
@@ -159,9 +160,9 @@ def amounts(found: Retention, is_asked: bool) -> Amounts:
     segments, gone = found.log.segments, len(found.selection.why)
     counts: list[int | None] = [None] * len(segments)
     if is_asked or found.log.size <= UNASKED_BYTES:
-        counter = RecordCounter()
+        buffers = Buffers()
         # Up to 0.7 the format has no headers to count by; only the file suffix identifies such a log.
-        counts = [counter.count(each.file.path) if each.file.kind == LOG else None for each in segments]
+        counts = [record_count(each.file.path, buffers) if each.file.kind == LOG else None for each in segments]
     sizes = found.log.size, sum(span.size for span in found.left)
     return Amounts(found.log.directory, (len(segments), len(found.left)), sizes, tuple(counts), gone)
 

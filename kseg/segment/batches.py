@@ -54,6 +54,11 @@ class Batch:
         """Offset of the first record; None for a compressed v0 or v1 message, which does not store it."""
         raise NotImplementedError
 
+    def first_offset(self) -> int | None:
+        """Returns the offset of the first record, for which a compressed v0 or v1 message is read; None if it is
+        unreadable."""
+        return self.base_offset
+
     @property
     def last_offset(self) -> int:
         raise NotImplementedError
@@ -229,6 +234,9 @@ class Message(Batch):
     @property
     def max_timestamp(self) -> int:
         return self.header.timestamp
+
+    def first_offset(self) -> int | None:
+        return self.extent()[0] if self.base_offset is None else self.base_offset
 
     def extent(self) -> tuple[int | None, int]:
         """Returns the offset of the first record and the number of readable records; decompresses the message."""

@@ -21,7 +21,7 @@ from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import INDEX, LOG, TIME_INDEX
 from kseg.formats.v07 import MessageSet, parse
 from kseg.kernel.layout.rows import ROW_TIMESTAMP, ROW_WIDTH
-from kseg.segment.batches import Batch, Message
+from kseg.segment.batches import Batch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader
@@ -287,11 +287,8 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
             return ByteSpan(0, size)
         first = entries.last_that(lambda entry: base + entry[0] <= first_offset)
         # An entry may be the last offset of an append, which ends at the next entry; readers look at batches behind it.
-        behind = entries.at(entries.last_that(lambda entry: base + entry[0] <= last_offset) + BATCHES_BEHIND + 1)
-        return ByteSpan(
-            _position(entries, first), size if behind is None else min(behind[1], size),
-            _position(entries, first - CHAINED),
-        )  # fmt: skip
+        last = entries.last_that(lambda entry: base + entry[0] <= last_offset) + BATCHES_BEHIND
+        return _span(entries, first, last, size)
 
 
 def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> ByteSpan:
@@ -300,16 +297,17 @@ def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> ByteSpa
         if isinstance(entries, str):
             return ByteSpan(0, size)
         first = entries.last_that(lambda entry: entry[1] <= start)
-        behind = entries.at(entries.last_that(lambda entry: entry[1] < end) + 1)
-        return ByteSpan(
-            _position(entries, first), size if behind is None else min(behind[1], size),
-            _position(entries, first - CHAINED),
-        )  # fmt: skip
+        return _span(entries, first, entries.last_that(lambda entry: entry[1] < end), size)
 
 
-def _position(entries: Entries, i: int) -> int:
-    entry = entries.at(i) if i >= 0 else None
-    return 0 if entry is None else entry[1]
+def _span(entries: Entries, first: int, last: int, size: int) -> ByteSpan:
+    """Returns the bytes from entry ``first`` to the one after ``last``, or to the end of the .log."""
+    start, before = (entries.at(i) if i >= 0 else None for i in (first, first - CHAINED))
+    behind = entries.at(last + 1)
+    return ByteSpan(
+        0 if start is None else start[1], size if behind is None else min(behind[1], size),
+        0 if before is None else before[1],
+    )  # fmt: skip
 
 
 def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
@@ -319,7 +317,7 @@ def offset_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] |
     if first is None:
         return None
     last = _tail(reader, file)[0]
-    return _first_offset(first) or 0, first.last_offset if last is None else last
+    return first.first_offset() or 0, first.last_offset if last is None else last
 
 
 def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | None:
@@ -411,17 +409,13 @@ def _points_to_batch(reader: SegmentReader, base: int, entry: tuple[int, int], o
     one.
     """
     batch = _batch_at(reader, entry[1])
-    first = None if batch is None else _first_offset(batch)
+    first = None if batch is None else batch.first_offset()
     return first is not None and base <= first <= min(offset, base + entry[0])
 
 
 def _batch_at(reader: SegmentReader, position: int) -> Batch | None:
     run = reader.frame_at(position)
     return None if run is None else reader.batch(run, 0, keep=False)
-
-
-def _first_offset(batch: Batch) -> int | None:
-    return batch.extent()[0] if isinstance(batch, Message) and batch.base_offset is None else batch.base_offset
 
 
 def _batch_of_time_entry(reader: SegmentReader, file: SegmentFile, entry: tuple[int, int]) -> Batch | str | None:

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar
 
-from kseg.errors import PathError
 from kseg.formats import record_batch
-from kseg.formats.message_set import MIN_BYTES
-from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, UndecodableError, int64s
-from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2, V2_COUNT
+from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import (
     BATCH_COUNT,
     BATCH_FIRST_OFFSET,
@@ -35,8 +32,7 @@ from kseg.kernel.layout.rows import (
     ROW_WIDTH,
 )
 from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
-from kseg.kernel.scan import frames, headers
-from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS, FrameScan
+from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem
@@ -44,7 +40,6 @@ from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.buffers import Buffers, RowPool
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import open_extent
 from kseg.stores.source import Source
 from kseg.stores.unreadable import is_disk_error
 from kseg.stores.windows import WINDOW_BYTES, ProvenBatches, Unproven, Windows
@@ -364,65 +359,21 @@ def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batc
     return kind(data, origin + position, size, magic, True)
 
 
-# Counts the records of a segment from batch headers, without reading the bodies of large batches.
+def record_count(path: str, buffers: Buffers | None = None) -> int | None:
+    """Returns the number of records of a .log, including markers, by its headers; None if they do not give it.
 
-READ_BYTES = 4 << 10
-"""Size of a read: many small batches, or the beginning of a large one."""
-
-
-class RecordCounter:
-    """Counts the records of segments, one after another."""
-
-    def __init__(self) -> None:
-        max_frames = READ_BYTES // MIN_BYTES + 1
-        self._frames, self._rows = int64s(max_frames * FRAME_WIDTH), int64s(max_frames * BATCH_WIDTH)
-
-    def count(self, path: str) -> int | None:
-        """Returns the number of records of a .log, including markers; None if headers do not give it.
-
-        Headers do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file cannot be
-        read.
-        """
-        try:
-            extent = open_extent(path)
-            try:
-                return self._count(extent, extent.current_size())
-            finally:
-                extent.close()
-        except OSError as error:
-            raise PathError(f"{path}: {error.strerror}") from error
-
-    def _count(self, extent: Extent, end: int) -> int | None:
-        position, total = 0, 0
-        while position < end:
-            data = extent.pread(READ_BYTES, position)
-            taken, records = _first(data)
-            if not taken:
-                taken, records = self._whole(data)
-            if records < 0 or not taken or position + taken > end:
+    They do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file cannot be read.
+    """
+    total = 0
+    with open_survey(path, QUICK, buffers) as survey:
+        for item in survey:
+            if not isinstance(item, HeaderRows):
                 return None
-            position, total = position + taken, total + records
-        return total
-
-    def _whole(self, data: bytes) -> tuple[int, int]:
-        """Returns the end of the last whole batch in ``data``, and the number of records; -1 if a header lacks it."""
-        scan, total = FrameScan(options=SKIP_CHECKSUMS), 0
-        frames.scan(scan, data, len(data), self._frames)
-        if count := scan.count:
-            headers.read(data, self._frames, count, False, 0, self._rows)
-            counts = self._rows[BATCH_COUNT : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-            total = sum(counts) if min(counts) >= 0 else -1
-        return scan.position, total
-
-
-def _first(data: bytes) -> tuple[int, int]:
-    """Returns size and record count of a batch larger than ``data``; (0, -1) if there is none or it lacks a count."""
-    size = ENTRY_OVERHEAD + int.from_bytes(data[ENTRY_SIZE:ENTRY_OVERHEAD], "big", signed=True)
-    if len(data) >= HEADER_BYTES and size > len(data) and data[ENTRY_MAGIC] == MAGIC_V2:
-        return size, int.from_bytes(data[V2_COUNT:HEADER_BYTES], "big", signed=True)
-    if len(data) > LEGACY_FLAGS and size > len(data) and data[ENTRY_MAGIC] in (0, 1) and not data[LEGACY_FLAGS] & CODEC:
-        return size, 1
-    return 0, -1
+            counts = item.rows[BATCH_COUNT : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            if min(counts) < 0:
+                return None
+            total += sum(counts)
+    return total
 
 
 # How far a cleaner has cleaned a log, from the keys of the remaining records.

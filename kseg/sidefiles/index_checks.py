@@ -100,8 +100,7 @@ class IndexedLog:
     def first_offset(self, frame: Frame) -> int:
         """Returns the offset of the frame's first record, or its last offset if its compressed data is unreadable."""
         if frame.position not in self._first_offsets:
-            batch = self.batch(frame)
-            first = batch.extent()[0] if isinstance(batch, Message) else batch.base_offset
+            first = self.batch(frame).first_offset()
             self._first_offsets[frame.position] = frame.last_offset if first is None else first
         return self._first_offsets[frame.position]
 

@@ -171,11 +171,6 @@ class OffsetIndex(EntryFile[OffsetIndexEntry]):
         return None
 
 
-def read_offset_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[OffsetIndexEntry | SideFileProblem]:
-    """Yields the entries and problems of a .index file; ``base_offset`` is the number in its name."""
-    return OffsetIndex(buffer, base_offset).items()
-
-
 # ``.timeindex``: maps timestamps to offsets (Kafka's TimeIndex; since 0.10.1).
 #
 #     0   timestamp        int64   ms
@@ -214,17 +209,6 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
         # A single entry of zeros may be real: timestamp 0 at the base offset. Zeros in a larger file are unused.
         return super()._count_used(end) or int(self.capacity == 1)
 
-    def lookup(self, timestamp: int) -> TimeIndexEntry:
-        """Returns the last entry in use with a timestamp of at most ``timestamp``, or (-1, base offset)."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self[middle].timestamp <= timestamp:
-                low = middle + 1
-            else:
-                high = middle
-        return self[low - 1] if low else TimeIndexEntry(-1, self.base_offset)
-
     def sanity_problem(self) -> str | None:
         """Why TimeIndex.sanityCheck of 4.3.1 rejects the file, None if it accepts it. It rejects most trailing
         zeros."""
@@ -237,11 +221,6 @@ class TimeIndex(EntryFile[TimeIndexEntry]):
         if self.size % self.LAYOUT.size:
             return f"{self.size} bytes are no multiple of {self.LAYOUT.size}"
         return None
-
-
-def read_time_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[TimeIndexEntry | SideFileProblem]:
-    """Yields the entries and problems of a .timeindex file; ``base_offset`` is the number in its name."""
-    return TimeIndex(buffer, base_offset).items()
 
 
 def last_time_entry(path: str, base_offset: int) -> TimeIndexEntry | None:
@@ -323,11 +302,6 @@ class TransactionIndex(EntryFile[AbortedTxn]):
         if before and entry.last_offset <= before.last_offset:
             return "unsorted", f"last offset {entry.last_offset} follows {before.last_offset}"
         return None
-
-
-def read_transaction_index(buffer: Sliceable, base_offset: int = 0) -> Iterator[AbortedTxn | SideFileProblem]:
-    """Yields the entries and problems of a .txnindex file; ``base_offset`` is the number in its name."""
-    return TransactionIndex(buffer, base_offset).items()
 
 
 def build_transaction_index(entries: Iterable[AbortedTxn]) -> bytes:

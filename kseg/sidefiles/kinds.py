@@ -19,7 +19,7 @@ from kseg.segment.files import (
     unpacked_name,
 )
 from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, read_offset_checkpoint
-from kseg.sidefiles.indexes import read_offset_index, read_time_index, read_transaction_index
+from kseg.sidefiles.indexes import EntryFile, OffsetIndex, TimeIndex, TransactionIndex
 from kseg.sidefiles.json_files import read_clean_shutdown, read_quorum_state
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, read_leader_epochs
 from kseg.sidefiles.meta_properties import META_PROPERTIES, read_meta_properties
@@ -45,6 +45,9 @@ ENTRY_NAMES = {
 """Kind (a suffix or a whole file name) to the JSON name of its entries."""
 
 _SUFFIXES = (*SIDE_SUFFIXES, ".leader_epoch_checkpoint")
+_INDEXES: dict[str, type[EntryFile[Any]]] = {
+    INDEX: OffsetIndex, TIME_INDEX: TimeIndex, TRANSACTION_INDEX: TransactionIndex
+}  # fmt: skip
 _TEXT_READERS: dict[str, Callable[[Any], Iterator[Any]]] = {
     LEADER_EPOCHS: read_leader_epochs,
     ".leader_epoch_checkpoint": read_leader_epochs,
@@ -116,12 +119,8 @@ def list_side_files(directory: str) -> list[SideFile]:
 
 def read_items(kind: str, buffer: Sliceable, base_offset: int = 0) -> Iterator[Any]:
     """Yields the entries and problems of a side file of any kind."""
-    if kind == INDEX:
-        return read_offset_index(buffer, base_offset)
-    if kind == TIME_INDEX:
-        return read_time_index(buffer, base_offset)
-    if kind == TRANSACTION_INDEX:
-        return read_transaction_index(buffer, base_offset)
+    if kind in _INDEXES:
+        return _INDEXES[kind](buffer, base_offset).items()
     if kind == SNAPSHOT:
         return read_producer_snapshot(buffer)
     return _TEXT_READERS[kind](buffer)

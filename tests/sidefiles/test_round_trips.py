@@ -92,8 +92,6 @@ def test_lookups_find_the_last_entry_that_is_not_above() -> None:
     for entry, following in pairwise(entries):
         assert index.lookup(entry.offset) == index.lookup(following.offset - 1) == entry
     assert index.lookup(1 << 60) == entries[-1]
-    times = TimeIndex(time_index_bytes([TimeIndexEntry(100, 1), TimeIndexEntry(200, 5)], 0), 0)
-    assert [times.lookup(stamp) for stamp in (99, 100, 199, 200)] == [(-1, 0), (100, 1), (100, 1), (200, 5)]
 
 
 def test_copies_of_remote_indexes_have_the_base_offset_of_their_name() -> None:

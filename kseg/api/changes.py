@@ -390,8 +390,8 @@ def retain(
     None means the topic's setting, or a broker's default.
     """
     from kseg.output.changes.partitions import retention_printer
+    from kseg.retention.partition_plan import RetainOptions
     from kseg.retention.planner import RetentionPlanner
-    from kseg.retention.settings import RetainOptions
 
     _check(change, ChangeArguments)
     options = RetainOptions(

@@ -28,7 +28,7 @@ from kseg.output.notices import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
-from kseg.recovery.remote.rebuild import Output, Rebuild, RebuiltPartition, RemoteRequest
+from kseg.recovery.remote import Output, Rebuild, RebuiltPartition, RemoteRequest
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import ZERO_UUID_TEXT, is_uuid

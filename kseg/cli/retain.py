@@ -16,8 +16,8 @@ from kseg.cli.times import now_option
 from kseg.output.changes.partitions import retention_printer
 from kseg.output.notices import Presentation
 from kseg.releases.recovery import Era
+from kseg.retention.partition_plan import RetainOptions
 from kseg.retention.planner import RetentionPlanner
-from kseg.retention.settings import RetainOptions
 from kseg.segment.files import LAST_OFFSET
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
+from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
 from kseg.recovery.workspace import Workspace
 from kseg.segment.files import SegmentFile, list_segments, segment_stem
 from kseg.segment.survey import FULL, QUICK, BatchProblem, HeaderRows, open_survey

@@ -9,7 +9,7 @@ from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import LOGS
 from kseg.quantities import plural, shown_time
 from kseg.recovery.broker.losses import Cut, Loss, Remaining
-from kseg.recovery.broker.partition import Recovery
+from kseg.recovery.broker.partition_plans import Recovery
 from kseg.segment.files import list_segments
 
 if TYPE_CHECKING:

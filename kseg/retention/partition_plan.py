@@ -1,20 +1,25 @@
-"""Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
-
-If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which truncates
-the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is the last one
-done, the rest is a valid log.
-"""
+"""The retention of a partition: limits from options or settings, the segments that they delete, and the plan."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kseg.changes.plan import Plan, Removed
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
-from kseg.releases.release import LOG_START, SIZE, RetentionRules
-from kseg.retention.settings import AgedSegment, Deletions, Limits, LogState, select_deletions
-from kseg.segment.files import LAST_OFFSET, SegmentFile, file_names, list_segments, segment_file, segment_stem
+from kseg.logdir.server_properties import ServerProperties
+from kseg.logdir.topics import POLICY
+from kseg.releases.release import LOG_START, NEWEST, SIZE, TIME, RetentionRules
+from kseg.segment.files import (
+    LAST_OFFSET,
+    METADATA_TOPIC,
+    SegmentFile,
+    file_names,
+    list_segments,
+    segment_file,
+    segment_stem,
+)
 from kseg.segment.items import Damage
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import offset_extent, seek_offset
@@ -23,8 +28,200 @@ from kseg.sidefiles.indexes import last_time_entry
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, build_leader_epochs, read_leader_epochs, starting_at
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores import trees
-from kseg.stores.regular_files import open_regular
+from kseg.stores.regular_files import read_regular
 
+# Selects the segments to delete: UnifiedLog.deletableSegments, from the oldest on, once per rule.
+#
+# A segment is deleted if the rule holds for it and for all older ones, so a kept segment keeps all younger ones.
+# Segments that reach the high watermark are kept, and so is an empty last segment. If all are deleted, an empty one
+# is created.
+
+
+class AgedSegment(NamedTuple):
+    """One segment: ``size`` of its .log in bytes, ``largest_ms`` the timestamp that decides its age."""
+
+    base_offset: int
+    size: int
+    largest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """The broker's state of the log when retention runs; ``spans`` are sorted by base offset."""
+
+    spans: tuple[AgedSegment, ...]
+    log_start_offset: int
+    high_watermark: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``deletes``: whether cleanup.policy includes delete; a negative limit means no limit."""
+
+    retention_ms: int = -1
+    retention_bytes: int = -1
+    deletes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """``why``: the rule for each deleted segment, oldest first. ``rolls``: all are deleted, so an empty one is
+    created."""
+
+    why: tuple[str, ...]
+    rolls: bool
+    log_start_offset: int
+
+
+def select_deletions(
+    state: LogState, limits: Limits, rules: RetentionRules, now_ms: int, keeps_active: bool = False
+) -> Deletions:
+    """Applies the rules. ``keeps_active``: the last segment is never deleted."""
+    left, why, rolls, log_start = list(state.spans), list[str](), False, state.log_start_offset
+    for rule in rules.order:
+        if not _applies(rule, limits, rules):
+            continue
+        count = _deletable(rule, left, state, limits, rules, log_start, now_ms)
+        if keeps_active and count == len(left):
+            count = max(0, count - 1)
+        if not count:
+            continue
+        if count == len(left):
+            rolls = True
+            left.append(AgedSegment(state.end_offset, 0, now_ms))
+        why += [rule] * count
+        left = left[count:]
+        log_start = max(log_start, left[0].base_offset)
+    return Deletions(tuple(why), rolls, log_start)
+
+
+def _applies(rule: str, limits: Limits, rules: RetentionRules) -> bool:
+    if rule == LOG_START:
+        return limits.deletes or rules.starts_compacted_logs
+    return limits.deletes and (limits.retention_bytes if rule == SIZE else limits.retention_ms) >= 0
+
+
+def _deletable(
+    rule: str,
+    left: list[AgedSegment],
+    state: LogState,
+    limits: Limits,
+    rules: RetentionRules,
+    log_start: int,
+    now_ms: int,
+) -> int:
+    """Returns the number of segments to delete by a rule, from the oldest on. By size: as long as the log without them
+    still has at least retention.bytes."""
+    excess_bytes = sum(span.size for span in left) - limits.retention_bytes
+    for i, span in enumerate(left):
+        following = left[i + 1] if i + 1 < len(left) else None
+        upper = following.base_offset if following else state.end_offset
+        excess_bytes -= span.size
+        holds = {
+            LOG_START: following is not None and following.base_offset <= log_start,
+            SIZE: excess_bytes >= 0,
+            TIME: now_ms - span.largest_ms > limits.retention_ms,
+        }[rule]
+        is_kept = (rules.has_log_start and state.high_watermark < upper) or (following is None and not span.size)
+        if is_kept or not holds:
+            return i
+    return len(left)
+
+
+RETENTION_MS, RETENTION_BYTES = "retention.ms", "retention.bytes"
+TIERED = "remote.storage.enable"
+OPTION, TOPIC, SERVER, DEFAULT, UNKNOWN = "option", "topic", "server", "default", "unknown"
+_LARGEST = (1 << 63) - 1
+
+Lookup = Callable[[str], str | None]
+"""Returns a topic's setting in the cluster metadata, None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetainOptions:
+    """The options of `kseg retain`; times in ms, None for an option that is not given.
+
+    ``retention_ms``, ``retention_bytes``: -1 for no limit. ``log_start_offset``: records below it are deleted.
+    ``release``: the release of Kafka whose rules apply. ``explains``: each segment is explained, and nothing changes.
+    ``counts_records``: the records of the segments are counted.
+    """
+
+    retention_ms: int | None = None
+    retention_bytes: int | None = None
+    policy: str | None = None
+    log_start_offset: int | None = None
+    topics: tuple[str, ...] = ()
+    now_ms: int | None = None
+    keeps_active: bool = False
+    explains: bool = False
+    counts_records: bool = False
+    release: tuple[int, ...] = NEWEST
+    server: ServerProperties | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLimits:
+    """The limits. ``refusal``: why the partition is skipped, "" if it is not.
+
+    ``sources``: the source of each setting: OPTION, TOPIC (or the cluster's default), SERVER (the broker's own
+    file), DEFAULT (Kafka's), or UNKNOWN, which means no limit because that file may set one.
+    """
+
+    limits: Limits
+    policy: str = "delete"
+    sources: dict[str, str] = field(default_factory=dict)
+    refusal: str = ""
+
+
+def settings_of(topic: str | None, lookup: Lookup, options: RetainOptions) -> PartitionLimits:
+    """Returns the settings. Raises KsegError for a malformed one."""
+    server, sources = options.server, dict[str, str]()
+    policy, sources[POLICY] = _chosen(POLICY, options.policy, lookup, server)
+    if policy is None:
+        policy, sources[POLICY] = "delete", DEFAULT
+    found = []
+    for name, given in ((RETENTION_MS, options.retention_ms), (RETENTION_BYTES, options.retention_bytes)):
+        text, sources[name] = _chosen(name, None if given is None else str(given), lookup, server)
+        found.append(-1 if text is None else _number(name, text))
+    limits = Limits(found[0], found[1], "delete" in [word.strip() for word in policy.split(",")])
+    return PartitionLimits(limits, policy, sources, _refusal(topic, lookup))
+
+
+def _chosen(name: str, given: str | None, lookup: Lookup, server: ServerProperties | None) -> tuple[str | None, str]:
+    """Returns a setting and its source."""
+    if given is not None:
+        return given, OPTION
+    if (text := lookup(name)) is not None:
+        return text, TOPIC
+    if server is None:
+        return None, UNKNOWN
+    if (text := server.setting(name)) is not None:
+        return text, SERVER
+    return server.default(name), DEFAULT
+
+
+def _number(name: str, text: str) -> int:
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19 or int(digits) > _LARGEST:
+        raise KsegError(f"{name} is {text!r}, not a number")
+    return int(text)
+
+
+def _refusal(topic: str | None, lookup: Lookup) -> str:
+    if topic == METADATA_TOPIC:
+        return "the cluster metadata log is truncated by snapshots, not by retention"
+    if (lookup(TIERED) or "").lower() == "true":
+        return "its topic is tiered, and the segments in remote storage are unknown"
+    return ""
+
+
+# Builds the retention plan of a partition directory, with the result of UnifiedLog.deleteSegments.
+#
+# If all segments are deleted, an empty one is created at the log end offset. Then the log start moves, which
+# truncates the leader epochs. Then the files of each segment are renamed to .deleted, oldest first. Whichever step is
+# the last one done, the rest is a valid log.
+#
 # Determines the timestamp that decides a segment's age: LogSegment.largestTimestamp.
 #
 # A broker does not search for the newest record. After loading a segment it uses the last entry of the time index. If
@@ -236,11 +433,9 @@ def _cut_epochs(plan: Plan, log: PartitionLog, start_offset: int) -> None:
         return
     path = os.path.join(log.directory, LEADER_EPOCHS)
     try:
-        with open_regular(path) as file:
-            content = file.read(_LARGEST_EPOCH_FILE_BYTES)
+        items = list(read_leader_epochs(read_regular(path, _LARGEST_EPOCH_FILE_BYTES)))
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
-    items = list(read_leader_epochs(content))
     if problems := problems_of(items):
         raise KsegError(f"{path}: {problems[0].message}: run kseg recover first")
     entries = entries_of(items)

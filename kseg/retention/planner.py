@@ -17,14 +17,17 @@ from kseg.formats.suffixes import LOG
 from kseg.logdir.topics import NO_SEGMENT, POLICY, Topics, warn_left_alone
 from kseg.quantities import plural, shown_bytes, shown_time
 from kseg.releases.release import LOG_START, RetentionRules
-from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, RetentionSegment, retain
-from kseg.retention.settings import (
+from kseg.retention.partition_plan import (
     RETENTION_BYTES,
     RETENTION_MS,
     UNKNOWN,
-    Asked,
+    KnownOffsets,
     PartitionLimits,
     RetainOptions,
+    Retention,
+    RetentionRequest,
+    RetentionSegment,
+    retain,
     settings_of,
 )
 from kseg.segment.batches import Batch
@@ -254,7 +257,6 @@ class RetentionPlanner(Planner):
     def __init__(self, options: RetainOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
         self._options, self._change = options, change
-        self._asked = options.asked
         self._topics = Topics(options.topics, options.explains, options.server)
         self._rules = RetentionRules(options.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
@@ -335,7 +337,7 @@ class RetentionPlanner(Planner):
     def _settings(self, directory: str) -> PartitionLimits:
         topic = (topic_partition_of(directory) or (None, 0))[0]
         try:
-            found = settings_of(topic, self._topics.lookup(directory), self._asked, self._options.server)
+            found = settings_of(topic, self._topics.lookup(directory), self._options)
         except KsegError as error:
             raise KsegError(f"{directory}: {error}") from error
         self._check_settings(directory, found)
@@ -344,8 +346,10 @@ class RetentionPlanner(Planner):
     def _check_settings(self, directory: str, found: PartitionLimits) -> None:
         """Warns of settings that delete nothing: each once in a run."""
         unknown = [name for name in (RETENTION_MS, RETENTION_BYTES) if found.sources[name] == UNKNOWN]
-        is_asked = self._options.log_start_offset is not None or self._asked != Asked()
-        if not found.limits.deletes and self._asked[:2] != (None, None):
+        options = self._options
+        has_limit = (options.retention_ms, options.retention_bytes) != (None, None)
+        is_asked = has_limit or options.policy is not None or options.log_start_offset is not None
+        if not found.limits.deletes and has_limit:
             policy = found.policy or "empty"
             self._warn(f"where cleanup.policy is {policy}, nothing is deleted by age or size", directory)
         elif len(unknown) == 2 and found.limits.deletes and not is_asked:

@@ -13,7 +13,7 @@ import pytest
 
 from cli.command import Kseg
 from kseg.changes.resumable_output import OUTPUT_MARK
-from kseg.recovery.remote.rebuild import PartitionBuilder
+from kseg.recovery.remote import PartitionBuilder
 from kseg.sidefiles.leader_epochs import plain_epochs
 from kseg.stores.remote import segment as remote_segment
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, digest, store_of, truth

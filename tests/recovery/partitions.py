@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
-from kseg.recovery.broker.partition import Recovery, plan_partition
+from kseg.recovery.broker.partition_plans import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
 
 TESTDATA = Path(__file__).resolve().parents[2] / "testdata"

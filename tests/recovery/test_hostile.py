@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kseg.errors import KsegError, UnsupportedError
 from kseg.kernel.layout.rows import BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC, BATCH_WIDTH
-from kseg.recovery.broker.partition import plan_partition
+from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches
 from kseg.releases.recovery import Era
 from kseg.releases.release import RELEASES

@@ -6,7 +6,7 @@ import pytest
 
 from kseg.changes.plan import Plan
 from kseg.recovery.broker.losses import Remaining
-from kseg.recovery.broker.partition import Recovery
+from kseg.recovery.broker.partition_plans import Recovery
 from kseg.recovery.messages import MAX_REMAINS, RecoveryMessages
 
 

@@ -4,9 +4,8 @@ import pytest
 
 from kseg.releases.release import RetentionRules
 from kseg.retention import planner as module
-from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
+from kseg.retention.partition_plan import KnownOffsets, Limits, Retention, RetentionRequest, retain
 from kseg.retention.planner import amounts
-from kseg.retention.settings import Limits
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = RETENTION / "before" / "r-time-half-0"

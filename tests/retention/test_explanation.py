@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from kseg.releases.release import RetentionRules
 from kseg.retention import planner
-from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
+from kseg.retention.partition_plan import KnownOffsets, Limits, Retention, RetentionRequest, retain
 from kseg.retention.planner import SegmentExplanation, deciding_record, explain, first_in_future
-from kseg.retention.settings import Limits
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 from retention.partitions import NOW_MS, RETENTION

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from kseg.changes.apply import Keeping, apply
 from kseg.errors import KsegError
 from kseg.releases.release import RetentionRules
-from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
+from kseg.retention.partition_plan import (
+    KnownOffsets,
+    Limits,
+    RetainOptions,
+    Retention,
+    RetentionRequest,
+    retain,
+    settings_of,
+)
 from kseg.retention.planner import LogStart, explain, with_log_starts
-from kseg.retention.settings import Asked, Limits, settings_of
 from kseg.sidefiles.checkpoints import OffsetCheckpoint
 from retention.partitions import NOW_MS, RETENTION
 
@@ -170,11 +177,11 @@ def test_log_starts_of_other_partitions_stay_as_they_are() -> None:
 
 def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:
     told = {"retention.ms": "1000", "cleanup.policy": " compact , delete "}
-    found = settings_of("orders", told.get, Asked(retention_bytes=7))
+    found = settings_of("orders", told.get, RetainOptions(retention_bytes=7))
     assert found.limits == Limits(1000, 7, True)
     assert found.sources == {"cleanup.policy": "topic", "retention.ms": "topic", "retention.bytes": "option"}
-    assert settings_of("orders", told.get, Asked(policy="compact")).limits.deletes is False
-    assert settings_of("orders", {"cleanup.policy": ""}.get, Asked()).limits == Limits(-1, -1, False)
-    assert settings_of("orders", {"remote.storage.enable": "true"}.get, Asked()).refusal
+    assert settings_of("orders", told.get, RetainOptions(policy="compact")).limits.deletes is False
+    assert settings_of("orders", {"cleanup.policy": ""}.get, RetainOptions()).limits == Limits(-1, -1, False)
+    assert settings_of("orders", {"remote.storage.enable": "true"}.get, RetainOptions()).refusal
     with pytest.raises(KsegError, match="not a number"):
-        settings_of("orders", {"retention.ms": "soon"}.get, Asked())
+        settings_of("orders", {"retention.ms": "soon"}.get, RetainOptions())

@@ -9,9 +9,16 @@ import pytest
 from kseg.changes.plan import DELETE, RENAME, Removed
 from kseg.errors import KsegError
 from kseg.releases.release import RetentionRules
-from kseg.retention.partition_plan import KnownOffsets, Retention, RetentionRequest, retain
+from kseg.retention.partition_plan import (
+    KnownOffsets,
+    Limits,
+    RetainOptions,
+    Retention,
+    RetentionRequest,
+    retain,
+    settings_of,
+)
 from kseg.retention.planner import amounts, explain, partition_row, segment_row
-from kseg.retention.settings import Asked, Limits, settings_of
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = RETENTION / "before" / "r-time-half-0"
@@ -115,7 +122,7 @@ def test_a_segment_of_no_offsets_has_no_range(tmp_path: Path) -> None:
 
 def test_the_whole_objects() -> None:
     found = planned(HOUR, KnownOffsets(3, 490))
-    settings = settings_of("r-time-half", {"retention.bytes": "-1"}.get, Asked(retention_ms=3_600_000))
+    settings = settings_of("r-time-half", {"retention.bytes": "-1"}.get, RetainOptions(retention_ms=3_600_000))
     amount = amounts(found, False)
     assert partition_row(found, settings, NOW_MS, amount) == {
         "type": "retention",

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
-from kseg.retention.settings import AgedSegment, Deletions, Limits, LogState, select_deletions
+from kseg.retention.partition_plan import AgedSegment, Deletions, Limits, LogState, select_deletions
 
 NOW = 1000
 RELEASES = ((0, 7), (0, 8, 1), (0, 10, 0), (0, 10, 2), (0, 11), (2, 0), (2, 8), (3, 0), (4, 3))

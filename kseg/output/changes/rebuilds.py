@@ -7,8 +7,7 @@ from kseg.formats.json_values import name_value
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural
-from kseg.recovery.remote.rebuild import Rebuilt, RebuiltPartition, RemoteRequest
-from kseg.recovery.remote.selection import RestoredSegments, UnusedSegment
+from kseg.recovery.remote import Rebuilt, RebuiltPartition, RemoteRequest, RestoredSegments, UnusedSegment
 from kseg.stores.stored_object import shown
 
 _MAX_LEFT_OUT = 5

@@ -29,7 +29,6 @@ from kseg.formats.suffixes import (
 from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
-from kseg.recovery.broker.epoch_cache import EpochChanges, LeaderEpochs
 from kseg.recovery.broker.load_steps import (
     correct_index_versions,
     handle_leftovers,
@@ -41,7 +40,7 @@ from kseg.recovery.broker.load_steps import (
 from kseg.recovery.broker.losses import Cut, Loss, SegmentRemains, lost_behind
 from kseg.recovery.broker.producer_replay import ProducerReplay
 from kseg.recovery.broker.producer_state import SNAPSHOT_REASON, ProducerStateManager, ReplayResult
-from kseg.recovery.broker.segments import BrokerSegment, LogEnd
+from kseg.recovery.broker.segments import BrokerSegment, EpochChanges, LeaderEpochs, LogEnd
 from kseg.recovery.destination import repair_topic_id
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, BrokerStart
 from kseg.recovery.workspace import BrokerRefusesError, File, Workspace, offset_of

@@ -1,4 +1,4 @@
-"""Plans the partitions of a log directory on several cores.
+"""``recover --mode broker``: plans the changes of a broker's start, for many partitions on several cores.
 
 Small partitions are planned in worker processes, because most of that work runs in Python. This process plans large
 partitions, which threads read, and those whose new content is too large to be sent between processes.
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from kseg.changes.plan import Content, Pieces
 from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOG
-from kseg.recovery.broker.partition import Recovery, plan_partition
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.workspace import SPILL_BYTES, File, Workspace, spill
 from kseg.signals import restore_defaults
@@ -22,6 +21,174 @@ from kseg.stores import trees
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from kseg.changes.plan import Plan, Removed
+from kseg.formats.suffixes import LOG_07
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH, be32
+from kseg.logdir.index_interval import Interval
+from kseg.recovery.broker.loading import PartitionLoad
+from kseg.recovery.broker.losses import Cut, Loss, Remaining, remaining
+from kseg.recovery.workspace import BrokerRefusesError, offset_of
+from kseg.segment.files import segment_stem
+from kseg.segment.items import Damage
+from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.stores.source import check_readable
+
+# Loads a partition of 0.6 and 0.7 as such a broker's start does (kafka.log.Log @0.7): .kafka segments, no other
+# files.
+#
+# The name of a segment is its byte position in the whole log. It must end where the next one begins. After an unclean
+# stop the last segment is truncated at the first message whose size or checksum is wrong; no other segment is read.
+
+_SIZE_BYTES = 4
+_MIN_SIZE = 5
+_REASON = "cut at the first message that is not valid"
+
+
+class Load07:
+    """One load; call `run` once. ``next_offset`` is the byte position at the end of the log."""
+
+    def __init__(self, workspace: Workspace, start: BrokerStart) -> None:
+        self.workspace = workspace
+        self.start = start
+        self.cuts: list[Cut] = []
+        self.scanned: list[str] = []
+        self.next_offset = 0
+
+    def run(self) -> None:
+        """Loads the partition. Raises BrokerRefusesError if such a broker would not start."""
+        workspace = self.workspace
+        names = sorted(workspace.names(LOG_07), key=offset_of)
+        if not names and workspace.names(LOG):
+            raise BrokerRefusesError(f"{workspace.directory}: holds no .kafka segments: --era is not 0.7")
+        if not names:
+            names = [segment_stem(0) + LOG_07]
+            workspace.write(names[0], [b""], "a log has at least one segment")
+        for name, following in pairwise(names):
+            if offset_of(name) + workspace.size(name) != offset_of(following):
+                raise BrokerRefusesError(
+                    f"{workspace.directory}/{name}: does not end where {following} begins: a broker does not start"
+                )
+        if not self.start.was_clean and workspace.size(names[-1]):
+            self._recover(names[-1])
+        self.next_offset = offset_of(names[-1]) + workspace.size(names[-1])
+
+    def _recover(self, name: str) -> None:
+        self.scanned.append(name)
+        size = self.workspace.size(name)
+        with open_segment(self.workspace.path(name), is_07=True) as reader:
+            end = _valid_end(reader, f"{self.workspace.directory}/{name}")
+            if end == size:
+                return
+            check_readable(reader.source.path)
+            loss = _lost(reader, end, offset_of(name))
+        removed = Removed(end, size - end, _REASON, None, None, loss.records)
+        self.workspace.truncate(name, end, _REASON, [removed])
+        self.cuts.append(Cut(name, end, size - end, offset_of(name) + end, loss=loss))
+
+
+def _valid_end(reader: SegmentReader, path: str) -> int:
+    """Returns the position of the first invalid message. Raises BrokerRefusesError if 0.7 throws an exception for
+    it."""
+    position = 0
+    while position < reader.end:
+        reader.begin_at(position)
+        for item in reader.runs():
+            if not isinstance(item, Run):
+                break
+            position = _intact_end(item)
+            if position < item.end:
+                break
+        if position < reader.end:
+            size = _message_size(reader, position, path)
+            if not size:
+                break
+            position += size
+    return position
+
+
+def _intact_end(run: Run) -> int:
+    for i in range(run.count):
+        at = i * FRAME_WIDTH
+        if not run.rows[at + FRAME_STATE] & CRC_RIGHT:
+            return int(run.rows[at + FRAME_POSITION])
+    return run.end
+
+
+def _message_size(reader: SegmentReader, position: int, path: str) -> int:
+    """Returns the size of the message at a position by 0.7's own rules, 0 if there is none or its checksum is wrong."""
+    left = reader.end - position - _SIZE_BYTES
+    if left < _MIN_SIZE:
+        return 0
+    head = bytes(reader.buffer[position : position + _SIZE_BYTES + 1])
+    size, magic = be32(head, 0), head[_SIZE_BYTES]
+    if size < _MIN_SIZE or size > left:
+        return 0
+    if magic > 1 or size < _MIN_SIZE + magic:
+        raise BrokerRefusesError(
+            f"{path}: the message at position {position} has magic {magic} and {size} bytes, at which this broker does "
+            "not start; kseg dump shows the bytes after it"
+        )
+    found = reader.frame_at(position)
+    return _SIZE_BYTES + size if found is not None else 0
+
+
+def _lost(reader: SegmentReader, position: int, base: int) -> Loss:
+    """Returns the intact messages from a position on as a loss."""
+    found = Loss()
+    reader.begin_at(position)
+    for item in reader.runs():
+        if isinstance(item, Damage):
+            continue
+        for i in range(item.count):
+            at = i * FRAME_WIDTH
+            if item.rows[at + FRAME_STATE] & CRC_RIGHT:
+                found.batches += 1
+                found.last_offset = base + item.rows[at + FRAME_POSITION]
+                found.first_offset = found.last_offset if found.batches == 1 else found.first_offset
+    found.records = found.batches
+    return found
+
+
+DELETE_SUFFIX = "-delete"
+
+
+@dataclass(slots=True)
+class Recovery:
+    """The plan for a partition and its facts. ``next_offset``: the log end afterwards; ``interval``: that of its
+    indexes, None if it has none; ``remains``: damage that a broker's rules leave; ``unrepaired``: sentences about
+    other problems that remain."""
+
+    directory: str
+    plan: Plan
+    next_offset: int
+    cuts: list[Cut] = field(default_factory=list)
+    scanned: list[str] = field(default_factory=list)
+    interval: Interval | None = None
+    remains: list[Remaining] = field(default_factory=list)
+    unrepaired: str = ""
+
+
+def plan_partition(directory: str, start: BrokerStart) -> Recovery:
+    """Plans the recovery. A partition with .kafka segments only is recovered as 0.7 does.
+
+    Raises BrokerRefusesError if a broker would not start, PathError if the directory cannot be read.
+    """
+    workspace = start.workspace(directory)
+    if start.era.is_07 or (workspace.names(LOG_07) and not workspace.names(LOG)):
+        old = Load07(workspace, start)
+        old.run()
+        return Recovery(directory, workspace.plan(), old.next_offset, old.cuts, old.scanned)
+    load = PartitionLoad(workspace, start)
+    load.run(is_deleted=not start.name and directory.rstrip("/").endswith(DELETE_SUFFIX))
+    remains = remaining(directory, load.segments, load.remains)
+    return Recovery(
+        directory, workspace.plan(), load.next_offset, load.cuts, load.scanned, load.interval, remains, load.unrepaired
+    )
+
 
 MIN_PARTITIONS = 8
 """With fewer small partitions, starting processes takes longer than they save."""

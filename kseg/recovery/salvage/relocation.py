@@ -11,11 +11,14 @@ from contextlib import ExitStack
 
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import ENTRY_MAGIC, ENTRY_SIZE
-from kseg.recovery.salvage.header_repair import fingerprint, offsets_inside, only_one_bit_away, with_first_offset
-from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.overlap_resolution import is_one_batch
-from kseg.recovery.salvage.parts import SalvagedBatches, batch_of, batches_of
-from kseg.recovery.salvage.segment_draft import MisplacedRun, SegmentDraft
+from kseg.recovery.salvage.header_repair import (
+    OffsetEvidence,
+    fingerprint,
+    offsets_inside,
+    only_one_bit_away,
+    with_first_offset,
+)
+from kseg.recovery.salvage.segment_draft import MisplacedRun, SalvagedBatches, SegmentDraft, batch_of, batches_of
 from kseg.segment.items import Damage
 from kseg.stores.source import Source, open_source
 
@@ -157,7 +160,7 @@ class Relocation:
         if home is None or home.is_sparse or not home.has_space(part):
             return False
         i = home.parts.last_from(part.last)
-        if i < 0 or home.parts[i].last < part.first or not is_one_batch(home.parts, i):
+        if i < 0 or home.parts[i].last < part.first or not home.parts.is_one_batch(i):
             return False
         other = home.parts[i]
         rest = [*home.extra, *(home.parts[k] for k in (i - 1, i + 1) if 0 <= k < len(home.parts))]

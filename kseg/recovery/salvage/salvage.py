@@ -21,14 +21,20 @@ from kseg.recovery.broker.losses import Loss, Remaining, intact_in, remaining
 from kseg.recovery.broker.segments import BrokerSegment
 from kseg.recovery.destination import repair_topic_id
 from kseg.recovery.options import EPOCHS_REPAIRED, BrokerStart
-from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.parts import batch_of, batches_of
-from kseg.recovery.salvage.rejected_batches import KEEP_ALL, BatchFilter, Dropping, Rejection, transaction_conflicts
+from kseg.recovery.salvage.header_repair import OffsetEvidence
 from kseg.recovery.salvage.relocation import Relocation
 from kseg.recovery.salvage.segment_assembly import assemble
-from kseg.recovery.salvage.segment_draft import SegmentDraft, repair_epochs
+from kseg.recovery.salvage.segment_draft import SegmentDraft, batch_of, batches_of, repair_epochs
 from kseg.recovery.salvage.segment_scan import scan_segment
-from kseg.recovery.salvage.segment_sources import remove_broker_leftovers, segment_sources
+from kseg.recovery.salvage.segment_sources import (
+    KEEP_ALL,
+    BatchFilter,
+    Dropping,
+    Rejection,
+    remove_broker_leftovers,
+    segment_sources,
+    transaction_conflicts,
+)
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
 from kseg.segment.batches import Batch
 from kseg.segment.items import Damage

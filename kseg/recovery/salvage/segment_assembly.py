@@ -1,7 +1,7 @@
 """Assembles the segments of a partition from its files.
 
 Each file is read once; if names and contents agree, this is enough. Otherwise the batches of all files are compared
-(`offset_claims`), the kept batches determine where segments begin (`segment_bounds`), and a file is read again if its
+(`OffsetClaims`), the kept batches determine where segments begin (`segment_bounds`), and a file is read again if its
 segment has other bounds than its name says.
 """
 
@@ -14,9 +14,16 @@ from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
-from kseg.recovery.broker.epoch_cache import LeaderEpochs
-from kseg.recovery.salvage.parts import BATCH_WEIGHT, SalvagedBatches, batches_of, leading_bytes
-from kseg.recovery.salvage.segment_draft import EXCESS_OFFSETS, MisplacedRun, SegmentDraft
+from kseg.recovery.broker.segments import LeaderEpochs
+from kseg.recovery.salvage.segment_draft import (
+    BATCH_WEIGHT,
+    EXCESS_OFFSETS,
+    MisplacedRun,
+    SalvagedBatches,
+    SegmentDraft,
+    batches_of,
+    leading_bytes,
+)
 from kseg.recovery.salvage.segment_sources import SegmentSource, is_of_broker
 from kseg.segment.files import LAST_OFFSET, segment_stem
 from kseg.segment.writer import LARGEST_DELTA

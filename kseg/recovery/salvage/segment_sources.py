@@ -1,18 +1,43 @@
-"""Lists the files of a partition from which salvage takes batches, and the batches in them whose records are unproven.
+"""The files of a partition from which salvage takes batches, and the batches in them that it does not keep.
 
 A `.log` under another name, such as `.log.bak`, and files that a cleaning left (`.log.swap`, `.log.cleaned`) contain
 batches of the partition like any segment; so does any other file that begins with batches. Files marked `.deleted` are
 ignored, because a broker removes them when it starts. Compressed files and KRaft snapshots are left unchanged.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
+from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS, LEADER_CHANGE
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SWAP
-from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
+from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_COORDINATOR_EPOCH,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_MAGIC,
+    BATCH_MARKER,
+    BATCH_POSITION,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_STATE,
+    BATCH_WIDTH,
+    CRC_RIGHT,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    RECORDS_RIGHT,
+)
 from kseg.kernel.scan.frame_scan import WALK_RECORDS
 from kseg.recovery.broker.load_steps import CHECKPOINT_DELETED
+from kseg.recovery.broker.producer_replay import produced
+from kseg.recovery.broker.producer_state import BadMarkerError, read_marker
 from kseg.recovery.salvage.header_repair import with_right_header, with_right_magic
 from kseg.recovery.workspace import Workspace, leading_offset
 from kseg.segment.batches import Batch
@@ -20,8 +45,197 @@ from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_b
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SegmentFile, segment_file, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
+from kseg.segment.survey import BatchProblem, HeaderRows
 from kseg.stores.archives.forms import PACKED_SUFFIXES
-from kseg.stores.source import open_source
+from kseg.stores.source import Source, open_source
+
+# Finds intact batches that salvage does not keep: those at which a broker's loader fails, and those that the user
+# drops.
+#
+# The loader decodes the first record of a control batch with a producer id (`read_marker`): if it is malformed, the
+# broker does not start, or truncates the log. A control batch without a producer id hides its records from consumers.
+# The loader also rejects a producer that writes outside of its open transaction
+# (`transaction_conflicts`).
+
+UNDECODABLE = frozenset(
+    {
+        "undecodable-records",
+        "count-mismatch",
+        "offsets-not-rising",
+        "offset-out-of-range",
+        "inner-crc-mismatch",
+        "cut-message-set",
+    }
+)
+"""Problems of records under a right checksum for which a batch is dropped on request."""
+
+_OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
+_KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
+_KEY_SIZE, _VALUE_SIZE = 8, 12
+"""Sizes of a marker's key and value, as zigzag varints: 4 and 6 bytes."""
+
+
+class Rejection(NamedTuple):
+    """The reason why a batch is not kept."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dropping:
+    """The intact batches to drop: with ``undecodable``, those with a problem in UNDECODABLE; those that contain one of
+    ``offsets``."""
+
+    undecodable: bool = False
+    offsets: frozenset[int] = frozenset()
+
+
+KEEP_ALL = Dropping()
+
+
+@dataclass(slots=True)
+class BatchFilter:
+    """Decides which intact batches of one partition are not kept.
+
+    ``dropped_offsets``: the offsets of ``dropping`` found in a batch so far.
+    """
+
+    dropping: Dropping = KEEP_ALL
+    dropped_offsets: set[int] = field(default_factory=set)
+
+    def rejected(
+        self, source: Source, headers: HeaderRows, problems: Iterable[BatchProblem], scratch: Scratch
+    ) -> dict[int, Rejection]:
+        """Returns the batches among ``headers`` that are not kept, by row."""
+        rows = headers.rows
+        by_position = dict[int, Rejection]()
+        if self.dropping.undecodable:
+            for problem in problems:
+                if problem.code in UNDECODABLE:
+                    by_position.setdefault(problem.position, Rejection(problem.code, f"{problem.message}; dropped"))
+        found = dict[int, Rejection]()
+        for row, position in enumerate(headers.column(BATCH_POSITION) if by_position else ()):
+            if position in by_position:
+                found[row] = by_position[position]
+        for row, attributes in enumerate(headers.column(BATCH_ATTRIBUTES)):
+            if attributes & CONTROL and attributes > 0 and row not in found:
+                why = _bad_marker(source, rows, row * BATCH_WIDTH, scratch)
+                if why:
+                    found[row] = Rejection("bad-control-record", why)
+        columns = map(headers.column, (BATCH_MAGIC, *_OFFSETS))
+        for row, (magic, first, last) in enumerate(zip(*columns, strict=True)):
+            if magic >= MAGIC_V2 and last < first:
+                text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
+                found.setdefault(row, Rejection("batch-out-of-order", text))
+        if self.dropping.offsets:
+            self._add_named(headers, found)
+        return {row: why for row, why in found.items() if rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT}
+
+    def _add_named(self, headers: HeaderRows, found: dict[int, Rejection]) -> None:
+        firsts, lasts = map(headers.column, _OFFSETS)
+        for offset in self.dropping.offsets:
+            for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+                if first <= offset <= last and headers.rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT:
+                    found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
+                    self.dropped_offsets.add(offset)
+
+
+def _bad_marker(source: Source, rows: memoryview, at: int, scratch: Scratch) -> str:
+    """Returns what is wrong with a control batch, "" for nothing."""
+    if rows[at + BATCH_MAGIC] < MAGIC_V2 or rows[at + BATCH_COUNT] == 0:
+        return ""
+    if rows[at + BATCH_PRODUCER_ID] < 0:
+        is_of_kraft = LEADER_CHANGE <= rows[at + BATCH_MARKER] <= KRAFT_VOTERS
+        return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
+    position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
+    is_read = rows[at + BATCH_MARKER] in (ABORT, COMMIT) and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
+    if is_read and _has_known_versions(bytes(source.buffer[position : position + _VALUE_VERSION_AT + 1])):
+        return ""
+    try:
+        read_marker(bytes(source.buffer[position : position + size]), scratch)
+    except BadMarkerError as error:
+        return f"a control batch that ends no transaction: {error}: a broker does not load it"
+    return ""
+
+
+def _has_known_versions(head: bytes) -> bool:
+    """Whether a marker has the layout that brokers write, and versions that are not negative."""
+    return (
+        len(head) > _VALUE_VERSION_AT
+        and (head[_KEY_SIZE_AT], head[_VALUE_SIZE_AT]) == (_KEY_SIZE, _VALUE_SIZE)
+        and max(head[_KEY_VERSION_AT], head[_VALUE_VERSION_AT]) < 1 << 7
+    )
+
+
+# Finds producers that write outside of their own open transaction; a broker does not start on such a log.
+#
+# ProducerAppendInfo.appendDataBatch of Kafka 4.3.1 raises InvalidTxnStateException for a batch that is not
+# transactional while its producer has a transaction open. A producer is either transactional or not: the producer
+# snapshots say which, else the kind of batch of which it has fewer is left out; markers are transactional. For equal
+# numbers the kind that is rarer in the log is left out, then the kind with fewer records.
+
+_CODE = "transaction-state"
+
+
+@dataclass(slots=True)
+class _Written:
+    """Numbers of the batches of one kind and of their records."""
+
+    batches: int = 0
+    records: int = 0
+
+    def add(self, records: int) -> None:
+        self.batches += 1
+        self.records += records
+
+
+@dataclass(slots=True)
+class _Producer:
+    """The batches of a producer by kind, and the first offsets of the data batches of its open transaction."""
+
+    transactional: _Written = field(default_factory=_Written)
+    other: _Written = field(default_factory=_Written)
+    open_firsts: list[int] = field(default_factory=list)
+
+
+def transaction_conflicts(
+    headers: Callable[[], Iterable[HeaderRows]], known: Mapping[int, bool] | None = None
+) -> dict[int, Rejection]:
+    """Returns the batches to leave out, by first offset. Each call of ``headers`` yields all batches of the log,
+    rising; ``known``: whether producers are transactional."""
+    producers, log = dict[int, _Producer](), _Producer()
+    for producer_id, attributes, _, count in chain.from_iterable(map(produced, headers())):
+        producer = producers.setdefault(producer_id, _Producer())
+        for one in (producer, log):
+            kind = one.transactional if attributes & TRANSACTIONAL else one.other
+            kind.add(max(count, 0))
+    found: dict[int, Rejection] = {}
+    for producer_id, attributes, first, _ in chain.from_iterable(map(produced, headers())):
+        producer = producers[producer_id]
+        if attributes & CONTROL:
+            producer.open_firsts.clear()
+        elif attributes & TRANSACTIONAL:
+            producer.open_firsts.append(first)
+        elif producer.open_firsts:
+            text = f"producer {producer_id} writes outside of its open transaction: a broker does not load it"
+            if (known or {}).get(producer_id, _is_transactional(producer, log)):
+                found[first] = Rejection(_CODE, text)
+            else:
+                found.update({first: Rejection(_CODE, text) for first in producer.open_firsts})
+                producer.open_firsts.clear()
+    return found
+
+
+def _is_transactional(producer: _Producer, log: _Producer) -> bool:
+    """Whether the transactional batches of a producer are kept. ``log``: the batches of all producers."""
+    one, two = producer.transactional, producer.other
+    if one.batches != two.batches:
+        return one.batches > two.batches
+    if log.transactional.batches != log.other.batches:
+        return log.transactional.batches > log.other.batches
+    return one.records >= two.records
+
 
 # Finds batches whose records are unproven: their checksum is wrong, or their records cannot be decoded.
 #

@@ -15,7 +15,7 @@ from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAX_TIMESTAMP, BATC
 from kseg.kernel.state import indexing
 from kseg.recovery.broker import loading, segments
 from kseg.recovery.broker.loading import ScanCache
-from kseg.recovery.broker.partition import plan_partition
+from kseg.recovery.broker.partition_plans import plan_partition
 from kseg.recovery.broker.segments import AcceptedBatches, BrokerSegment
 from kseg.recovery.reindexing import reindex
 from kseg.recovery.workspace import BrokerRefusesError, Workspace

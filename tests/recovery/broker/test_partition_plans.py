@@ -12,8 +12,7 @@ import pytest
 
 from kseg.errors import KsegError
 from kseg.recovery.broker import partition_plans
-from kseg.recovery.broker.partition import Recovery
-from kseg.recovery.broker.partition_plans import MIN_PARTITIONS, Outcome, PartitionStart, plan_partitions
+from kseg.recovery.broker.partition_plans import MIN_PARTITIONS, Outcome, PartitionStart, Recovery, plan_partitions
 from kseg.recovery.workspace import Workspace
 from recovery.partitions import START, TESTDATA, TRANSACTIONS
 

@@ -14,8 +14,8 @@ from kseg.sidefiles.indexes import TimeIndex, TimeIndexEntry
 from recovery.ambiguity import told_offsets
 from recovery.damages import Segments, first_offset, read, write
 from recovery.partitions import at_offset, copy_of
-from recovery.replica.test_replica import fill
 from recovery.salvage.test_salvage import PARTITIONS, assert_all_is_kept, copied, errors_of, salvage
+from recovery.test_replica import fill
 from sidefiles.index_bytes import time_index_bytes
 
 COMPACTED = PARTITIONS["v1 compressed and compacted"]

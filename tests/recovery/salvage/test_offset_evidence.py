@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.record_batch import parse_header
-from kseg.recovery.salvage.offset_evidence import OffsetEvidence
-from kseg.recovery.salvage.parts import SalvagedBatches
+from kseg.recovery.salvage.header_repair import OffsetEvidence
+from kseg.recovery.salvage.segment_draft import SalvagedBatches
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from kseg.stores.source import open_source

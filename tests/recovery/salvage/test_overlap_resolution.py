@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kseg.formats.rows import Scratch
-from kseg.recovery.salvage.overlap_resolution import OverlapResolution, OverlapResult
-from kseg.recovery.salvage.parts import Parts, SalvagedBatches
+from kseg.recovery.salvage.segment_draft import Parts, SalvagedBatches
+from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
 

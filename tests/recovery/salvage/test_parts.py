@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
 from kseg.recovery.salvage import segment_draft
-from kseg.recovery.salvage.parts import Parts, SalvagedBatches, batch_of, batches_of
-from kseg.recovery.salvage.segment_draft import Cuts, MisplacedRun, SegmentDraft
+from kseg.recovery.salvage.segment_draft import (
+    Cuts,
+    MisplacedRun,
+    Parts,
+    SalvagedBatches,
+    SegmentDraft,
+    batch_of,
+    batches_of,
+)
 from kseg.segment.items import Damage
 from kseg.stores.source import open_source
 from recovery.damages import first_offset, last_offset

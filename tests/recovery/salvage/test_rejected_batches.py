@@ -8,8 +8,8 @@ import pytest
 
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
-from kseg.recovery.salvage.rejected_batches import Dropping
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.salvage.segment_sources import Dropping
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import read, write
 from recovery.partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches

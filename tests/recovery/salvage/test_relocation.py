@@ -8,9 +8,8 @@ import pytest
 from crc32c import crc32c
 
 from kseg.recovery.salvage import relocation, segment_draft
-from kseg.recovery.salvage.parts import SalvagedBatches
 from kseg.recovery.salvage.relocation import Relocation
-from kseg.recovery.salvage.segment_draft import MisplacedRun, SegmentDraft
+from kseg.recovery.salvage.segment_draft import MisplacedRun, SalvagedBatches, SegmentDraft
 from kseg.stores.source import open_source
 from recovery.partitions import keyed_batch
 

@@ -17,8 +17,8 @@ from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.recovery.salvage import salvage as salvage_module
 from kseg.recovery.salvage import segment_draft
-from kseg.recovery.salvage.rejected_batches import Rejection
 from kseg.recovery.salvage.salvage import Rejected, Salvage, plan_salvage
+from kseg.recovery.salvage.segment_sources import Rejection
 from kseg.recovery.workspace import TransactionConflictError
 from kseg.releases.recovery import era_of
 from kseg.segment.survey import DEEP

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage import segment_scan
-from kseg.recovery.salvage.parts import SalvagedBatches
-from kseg.recovery.salvage.segment_draft import NO_OFFSET, SegmentDraft
+from kseg.recovery.salvage.segment_draft import NO_OFFSET, SalvagedBatches, SegmentDraft
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
 from recovery.damages import KINDS, Damage, batches, first_offset, last_offset, read

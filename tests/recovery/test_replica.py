@@ -11,8 +11,7 @@ from examples import fewer
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.plan import ReplicaOffsets
 from kseg.errors import KsegError, PathError
-from kseg.recovery.replica.agreement import ReplicasDivergeError
-from kseg.recovery.replica.replica import plan_from_replica, replica_of
+from kseg.recovery.replica import ReplicasDivergeError, plan_from_replica, replica_of
 from kseg.recovery.salvage.salvage import Salvage
 from recovery.damages import KINDS, Damage, Segments, covered, read, write
 from recovery.partitions import (
@@ -152,7 +151,7 @@ def test_a_tail_that_an_index_cannot_point_to_begins_a_segment(
     last = max(good)
     change(partition, last, *good[last][:1])
     limit = len(b"".join(good[last][:3])) - 1 + more_bytes
-    monkeypatch.setattr("kseg.recovery.replica.replica.LARGEST_POSITION", limit)
+    monkeypatch.setattr("kseg.recovery.replica.LARGEST_POSITION", limit)
     found = fill(partition, PLAIN)
     now, kept = read(partition), 2 + more_bytes
     assert now[last] == good[last][:kept]

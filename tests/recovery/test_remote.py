@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kseg.changes.disk import Disk
-from kseg.recovery.remote.rebuild import fetch, reset_epochs_in_place, trim
+from kseg.recovery.remote import fetch, reset_epochs_in_place, trim
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.segment import ChunkError
 from recovery.damages import first_offset, last_offset

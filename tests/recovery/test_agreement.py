@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.formats.rows import Scratch
-from kseg.recovery.replica import agreement
-from kseg.recovery.replica.agreement import Agreement, MissingBatches, ReplicasDivergeError
-from kseg.recovery.salvage.parts import SalvagedBatches
+from kseg.recovery import replica
+from kseg.recovery.replica import Agreement, MissingBatches, ReplicasDivergeError
+from kseg.recovery.salvage.segment_draft import SalvagedBatches
 from recovery.damages import first_offset, last_offset
 from recovery.partitions import keyed_batch
 
@@ -68,8 +68,8 @@ def joined(parts: list[SalvagedBatches]) -> set[int]:
 @given(here=sides(), there=sides())
 def test_holes_are_what_only_the_other_replica_has(chunk: int, here: list[Span], there: list[Span]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agreement, "_FIRST_BYTES", chunk)
-        patch.setattr(agreement, "_LAST_BYTES", 4 * chunk)
+        patch.setattr(replica, "_FIRST_BYTES", chunk)
+        patch.setattr(replica, "_LAST_BYTES", 4 * chunk)
         found, holes = compared(list(map(batch_of, here)), list(map(batch_of, there)))
     mine, other = offsets(here), offsets(there)
     offered = [offer.part for hole in holes for offer in hole.offers]
@@ -136,7 +136,7 @@ def test_leader_epochs_that_fall_are_those_of_no_sound_replica() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3])
 def test_the_listed_batches_of_one_replica_are_limited(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agreement, "_MAX_UNMATCHED", most)
+    monkeypatch.setattr(replica, "_MAX_UNMATCHED", most)
     found, holes = compared([batch_of((first, first)) for first in (0, 4, 8)], [batch_of((2, 2)), batch_of((6, 6))])
     assert [one.part.first for one in found.unmatched] == [0, 4, 8][:most]
     assert [offer.part.first for hole in holes for offer in hole.offers] == [2, 6]

@@ -1,1 +1,0 @@
-"""``recover --from-replica``: fills gaps of a partition from another replica."""

@@ -20,15 +20,14 @@ from kseg.stores.archives.spool import current_spool
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.unreadable import is_disk_error
-from kseg.verification.partition import Advance, CheckSettings
+from kseg.verification.partition import Advance, CheckSettings, add_archive
 from kseg.verification.repairs import Repairs
-from kseg.verification.report import Finding, Report, Totals, effect_of
+from kseg.verification.report import Comparison, Finding, Report, Totals, effect_of
 from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
-    from kseg.verification.directory_tree import CheckedPartition, PartitionChecker, Task
+    from kseg.verification.directory_tree import PartitionChecker
     from kseg.verification.manifest import OpenOutput
-    from kseg.verification.report import Comparison
 
 
 def judge_path(
@@ -57,8 +56,6 @@ def judge_path(
         finally:
             found = trees.find(path)
             if found is not None:
-                from kseg.verification.partition import add_archive
-
                 add_archive(path, found.tree, report)
 
 
@@ -75,20 +72,10 @@ def _judge(
             raise PathError(f"{path or repr(path)}: no such file or directory")
         judge_file(path, settings, report, progress)
         return
-    from kseg.verification import directory_tree
+    from kseg.verification.directory_tree import DirectoryCheck
 
     # Trees are mounted in this process; only forked processes have them, too.
-    processes = None if single_process or not trees.are_forkable() else _in_processes
-    workers = directory_tree.CheckWorkers(checker, processes)
-    directory_tree.judge_directory(path, settings, report, progress, workers)
-
-
-def _in_processes(
-    tasks: "list[Task]", settings: CheckSettings, report: Report, progress: Advance
-) -> "Iterator[CheckedPartition]":
-    from kseg.verification.directory_tree import judge_in_processes
-
-    return judge_in_processes(tasks, settings, report, progress)
+    DirectoryCheck(settings, report, progress, checker, not single_process and trees.are_forkable()).judge(path)
 
 
 MAX_HELD_FINDINGS = 1000
@@ -136,11 +123,11 @@ class Check:
             path, lambda: judge_path(path, settings, report, self._progress, self._checker, self._single_process)
         )
 
-    def compare(self, path: str, other: str, compared: "Callable[[Comparison], None]") -> list[str]:
+    def compare(self, path: str, other: str, compared: Callable[[Comparison], None]) -> list[str]:
         """Compares one path with another replica. Returns the failures."""
         from kseg.verification.replicas import compare_path  # few checks have another replica
 
-        def show(comparison: "Comparison") -> None:
+        def show(comparison: Comparison) -> None:
             self._show_held()
             compared(comparison)
 
@@ -275,7 +262,7 @@ class CheckReporter(Protocol):
     def finding(self, finding: Finding) -> None:
         """A finding, with its repair."""
 
-    def compared(self, comparison: "Comparison") -> None:
+    def compared(self, comparison: Comparison) -> None:
         """Two replicas were compared."""
 
     def failed(self, message: str) -> None:

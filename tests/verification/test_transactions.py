@@ -1,5 +1,6 @@
 """Sequences, epochs and transactions of producers: nothing in what brokers wrote, each break found where it is."""
 
+import shutil
 import struct
 from pathlib import Path
 
@@ -11,9 +12,12 @@ from kseg.findings.table import ERROR, INFO, KINDS, WARNING
 from kseg.kernel.scan.checksums import crc32c
 from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
+from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, build_transaction_index
+from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry, build_producer_snapshot
 from verification.producer_cases import (
     ABORT,
     COMMIT,
+    DAMAGED,
     NOW_MS,
     START_MS,
     TESTDATA,
@@ -27,6 +31,380 @@ from verification.producer_cases import (
     real_partitions,
     sealed,
 )
+
+# .txnindex files against the markers of their segments: each wrong entry is found, real ones are right (see
+# test_transactions.py).
+
+NAME = "00000000000000000010.txnindex"
+SCANNED = BrokerState(was_clean=False, is_known=True)
+
+
+def entries(path: Path) -> list[AbortedTxn]:
+    return list(TransactionIndex(path.read_bytes()))
+
+
+def change_entry(path: Path, number: int, **fields: int) -> None:
+    found = entries(path)
+    found[number] = found[number]._replace(**fields)
+    path.write_bytes(build_transaction_index(found))
+
+
+def test_the_case_has_what_it_is_to_show() -> None:
+    assert [(entry.producer_id, *entry[2:]) for entry in entries(TRANSACTIONS / NAME)] == [
+        (4, 12, 22, 15),
+        (5, 27, 34, 24),
+    ]
+
+
+def test_missing_files_are_found(partition: Path) -> None:
+    for path in partition.glob("*.txnindex"):
+        path.unlink()
+    found = findings(partition)
+    assert {(finding.code, finding.severity) for finding in found} == {("transaction-index-missing", ERROR)}
+    assert [(Path(finding.file).name, finding.offset) for finding in found] == [
+        (NAME, 22),
+        ("00000000000000000058.txnindex", 58),
+        ("00000000000000000106.txnindex", 130),
+        ("00000000000000000154.txnindex", 166),
+    ]
+    assert findings(partition, QUICK) == []
+    assert {finding.severity for finding in findings(partition, broker=SCANNED)} == {WARNING}, "a start rebuilds them"
+
+
+def test_nothing_is_missing_in_a_copy_of_the_segments_alone(partition: Path) -> None:
+    for path in partition.iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    assert [finding for finding in findings(partition) if finding.severity != INFO] == []
+
+
+def test_one_segment_is_held_against_the_file_beside_it(partition: Path) -> None:
+    (partition / NAME).unlink()
+    found = findings(partition, names=["00000000000000000010.log"])
+    assert codes(found) == ["transaction-index-missing"]
+    assert findings(partition, names=["00000000000000000058.log"]) == []
+
+
+def test_entries_that_are_missing_are_found(partition: Path) -> None:
+    path = partition / NAME
+    path.write_bytes(path.read_bytes()[34:])
+    (found,) = findings(partition)
+    assert (found.code, found.severity, found.offset) == ("transaction-index-incomplete", ERROR, 22)
+    assert found.message == "producer 4: offsets 12 to 22 have no entry"
+
+
+def test_an_empty_file_is_incomplete(partition: Path) -> None:
+    (partition / NAME).write_bytes(b"")
+    assert codes(findings(partition)) == ["transaction-index-incomplete"] * 2
+
+
+@pytest.mark.parametrize("case", ["txnindex-corrupt-clean", "txnindex-wrong-values-clean"])
+def test_what_was_damaged_under_a_real_broker_is_found(partition: Path, case: str) -> None:
+    """That broker did not start on the first, and rebuilt the second."""
+    shutil.copy(DAMAGED / case / "dtxn-0" / NAME, partition)
+    found = findings(partition)
+    assert {finding.code for finding in found} == {"transaction-index-damaged"}
+    assert (found[0].position, found[0].length) == (0, 34)
+    again = findings(partition, broker=SCANNED)
+    assert again[0].severity == (ERROR if case == "txnindex-corrupt-clean" else WARNING)
+
+
+@pytest.mark.parametrize(
+    ("fields", "severity"),
+    [
+        pytest.param({"producer_id": 6}, ERROR, id="another producer"),
+        pytest.param({"first_offset": 13}, ERROR, id="begins too late"),
+        pytest.param({"first_offset": 11}, ERROR, id="begins too early"),
+        pytest.param({"last_stable_offset": 20}, ERROR, id="a search stops too early"),
+        pytest.param({"last_stable_offset": 14}, WARNING, id="a search goes on too far"),
+    ],
+)
+def test_a_wrong_entry_is_found(partition: Path, fields: dict[str, int], severity: str) -> None:
+    change_entry(partition / NAME, 0, **fields)
+    (found,) = findings(partition)
+    assert (found.code, found.severity) == ("transaction-index-wrong-entry", severity)
+    assert (found.position, found.length) == (0, 34)
+
+
+@pytest.mark.parametrize("version", [1, -1, 256])
+@pytest.mark.parametrize("broker", [BrokerState(), SCANNED], ids=["clean", "scanned"])
+def test_any_version_but_0_is_an_error(partition: Path, version: int, broker: BrokerState) -> None:
+    """Kafka 4.4 does not start on it, with and without a clean shutdown."""
+    change_entry(partition / NAME, 1, version=version)
+    (found,) = findings(partition, broker=broker)
+    assert (found.code, found.severity, found.position) == ("transaction-index-damaged", ERROR, 34)
+    assert found.message.startswith(f"version {version} is not 0: ")
+
+
+def test_an_entry_without_its_marker_is_found(partition: Path) -> None:
+    change_entry(partition / NAME, 1, last_offset=35)
+    found = findings(partition)
+    assert [(finding.code, finding.position) for finding in found] == [
+        ("transaction-index-wrong-entry", 34),
+        ("transaction-index-incomplete", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [(NAME, WARNING), ("00000000000000000154.txnindex", ERROR)], ids=["closed", "active"]
+)
+def test_part_of_an_entry_is_found(partition: Path, name: str, severity: str) -> None:
+    """Where the file is still written to, what a broker adds cannot be read any more."""
+    path = partition / name
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"\0\0\0")
+    (found,) = findings(partition)
+    assert (found.code, found.severity) == ("transaction-index-damaged", severity)
+    assert (found.position, found.length) == (size, 3)
+    assert codes(findings(partition, is_live=True)) == ([] if severity == ERROR else ["transaction-index-damaged"])
+
+
+def test_version_numbers_are_read_as_brokers_read_them(partition: Path) -> None:
+    """One byte of two, signed: what is above 0 ends the broker's start, and 0xFFFF does not."""
+    path = partition / NAME
+    for version, told in ((0x0100, "no broker starts"), (0xFFFF, "is not 0"), (1, "is not 0")):
+        path.write_bytes(struct.pack(">H", version) + path.read_bytes()[2:])
+        (found,) = findings(partition)
+        assert found.code == "transaction-index-damaged"
+        assert told in found.message
+
+
+def index_of(log: Path, *aborted: tuple[int, int, int, int], base: int = 0) -> Path:
+    data = build_transaction_index(AbortedTxn(0, *entry) for entry in aborted)
+    (log / f"{base:020}.txnindex").write_bytes(data)
+    return log
+
+
+def test_up_to_2_7_a_marker_without_data_has_an_entry(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [batch(0), marker(1, ABORT, 7)])
+    assert findings(log) == [], "since 2.8 it has none"
+    assert findings(index_of(log, (7, 1, 1, 2))) == []
+
+
+def test_a_transaction_may_have_begun_before_the_log(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [marker(5, ABORT, 7), batch(6, 8, transactional=True), marker(7, ABORT, 8)], first=5)
+    assert findings(index_of(log, (7, 2, 5, 3), (8, 4, 7, 8), base=5)) == []
+
+
+def test_a_follower_writes_stable_offsets_of_transactions_that_began_later(tmp_path: Path) -> None:
+    """All batches of a fetch are taken up before its entries are written."""
+    begun = [batch(0, 7, transactional=True), marker(1, ABORT, 7), batch(2), batch(3, 8, transactional=True)]
+    log = log_of(tmp_path, [*begun, marker(4, ABORT, 8)])
+    assert findings(index_of(log, (7, 0, 1, 3), (8, 3, 4, 5))) == []
+    assert codes(findings(index_of(log, (7, 0, 1, 6), (8, 3, 4, 5)))) == ["transaction-index-wrong-entry"]
+
+
+def test_the_marker_may_lie_in_another_segment(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [batch(0, 7, transactional=True)], [marker(1, ABORT, 7)])
+    index_of(log, (7, 0, 1, 2), base=1)
+    assert codes(findings(log)) == ["producer-snapshot-missing"]
+    index_of(log, (7, 0, 1, 2))
+    assert "transaction-index-wrong-entry" in codes(findings(log))
+
+
+def test_of_aborted_records_that_a_cleaner_removed_nothing_is_needed(tmp_path: Path) -> None:
+    """The batch itself is kept without records where it is the producer's last."""
+    emptied = bytearray(batch(0, 7, transactional=True, count=0))
+    log = log_of(tmp_path, [bytes(emptied), marker(1, ABORT, 7)])
+    assert findings(log) == []
+
+
+def test_what_damage_hides_makes_no_entry_wrong(tmp_path: Path) -> None:
+    """The commit of the first transaction and the begin of the second are lost."""
+    lost = bytearray(marker(1, COMMIT, 7) + batch(2, 7, 0, 1, transactional=True))
+    lost[30] ^= 1
+    lost[-1] ^= 1
+    begun = batch(0, 7, transactional=True)
+    log = log_of(tmp_path, [begun, bytes(lost), batch(3, 7, 0, 2, transactional=True), marker(4, ABORT, 7)])
+    assert findings(index_of(log, (7, 2, 4, 5))) == []
+
+
+def test_an_index_that_is_no_file_is_told(partition: Path) -> None:
+    (partition / NAME).unlink()
+    (partition / NAME).mkdir()
+    (found,) = findings(partition)
+    assert found.code == "transaction-index-damaged"
+    assert "not a regular file" in found.message
+
+
+def test_a_huge_file_of_zeros_ends_soon(partition: Path) -> None:
+    with open(partition / NAME, "r+b") as file:
+        file.truncate(1 << 40)
+    found = findings(partition)
+    assert 0 < len(found) < 200
+
+
+def test_real_abort_markers_without_entries() -> None:
+    """An index of a compacted log of 0.11 keeps what its cleaner kept."""
+    assert findings(TESTDATA / "kafka-0.11.0.3" / "txn" / "compact-txn-0") == []
+
+
+# .snapshot files against the log (real ones are right, see test_transactions.py).
+
+LAST = "00000000000000000192.snapshot"
+INSIDE = "00000000000000000058.snapshot"
+CLEAN = BrokerState(was_clean=True, is_known=True)
+UNCLEAN = BrokerState(was_clean=False, is_known=True)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return copy_of(TRANSACTIONS, tmp_path)
+
+
+def change(path: Path, number: int, **fields: int) -> None:
+    entries = list(ProducerSnapshot(path.read_bytes()))
+    entries[number] = entries[number]._replace(**fields)
+    path.write_bytes(build_producer_snapshot(entries))
+
+
+def test_a_snapshot_damaged_under_a_real_broker_is_found(partition: Path) -> None:
+    shutil.copy(DAMAGED / "snapshot-corrupt-last-clean" / "dtxn-0" / LAST, partition)
+    (found,) = findings(partition)
+    assert (found.code, found.severity, Path(found.file).name) == ("producer-snapshot-damaged", WARNING, LAST)
+    assert (found.position, found.length) == (6, 96)
+    assert findings(partition, QUICK) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, 9, 11, 60, 101, 103])
+def test_a_snapshot_of_the_wrong_size_is_found(partition: Path, size: int) -> None:
+    path = partition / LAST
+    path.write_bytes((path.read_bytes() + b"\0")[:size])
+    assert codes(findings(partition)) == ["producer-snapshot-damaged"]
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        (LAST, {"producer_id": 77}),
+        (LAST, {"producer_epoch": 1}),
+        (LAST, {"timestamp": START_MS}),
+        (LAST, {"coordinator_epoch": 9}),
+        (LAST, {"current_txn_first_offset": 180}),
+        (INSIDE, {"last_sequence": 1}),
+        (INSIDE, {"last_offset": 52}),
+        (INSIDE, {"offset_delta": 2}),
+        (INSIDE, {"timestamp": START_MS}),
+        (INSIDE, {"current_txn_first_offset": -1}),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, str) else next(iter(value)),
+)
+def test_what_the_log_does_not_bear_out_is_found(partition: Path, name: str, fields: dict[str, int]) -> None:
+    """The first has seen a marker of each producer last, the second one an open transaction."""
+    entries = list(ProducerSnapshot((partition / name).read_bytes()))
+    number = next((i for i, entry in enumerate(entries) if entry.has_batch), 0)
+    assert entries[number].has_batch == (name == INSIDE)
+    change(partition / name, number, **fields)
+    (found,) = findings(partition)
+    assert (found.code, found.severity, Path(found.file).name) == ("producer-snapshot-mismatch", WARNING, name)
+    assert found.position == 10 + 46 * number
+    assert findings(partition, broker=BrokerState(is_compacted=True)) == [], "a cleaner removes batches"
+
+
+def test_a_broker_may_have_forgotten_producers(partition: Path) -> None:
+    """By its clock and the records' timestamps they were idle for a day, or it had no snapshot at a clean start."""
+    (partition / LAST).write_bytes(build_producer_snapshot([]))
+    assert findings(partition) == []
+    shutil.copy(TRANSACTIONS / LAST, partition)
+    entry = next(iter(ProducerSnapshot((partition / LAST).read_bytes())))
+    known = {"last_sequence": -1, "last_offset": -1, "offset_delta": 0, "coordinator_epoch": -1}
+    change(partition / LAST, 0, **known)
+    assert entry != next(iter(ProducerSnapshot((partition / LAST).read_bytes())))
+    assert findings(partition) == []
+
+
+def test_an_open_transaction_is_never_forgotten(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [batch(0, 7, transactional=True), batch(1, 8, transactional=True)], [batch(2)])
+    state = ProducerStateEntry(8, 0, 0, 1, 0, START_MS, -1, 1)
+    (log / f"{2:020}.snapshot").write_bytes(build_producer_snapshot([state]))
+    found = [finding for finding in findings(log) if finding.severity != INFO]
+    assert codes(found) == ["producer-snapshot-mismatch"]
+    assert "producer 7, which has a transaction open, is not in it" in found[0].message
+    # Up to 2.3 a broker dropped what lies below the log start.
+    broker = BrokerState(log_start_offset=1)
+    assert [finding for finding in findings(log, broker=broker) if finding.severity != INFO] == []
+
+
+def test_a_producer_that_the_log_does_not_know_is_found_if_the_log_is_whole(tmp_path: Path) -> None:
+    entry = build_producer_snapshot([ProducerStateEntry(9, 0, 0, 0, 0, START_MS, -1, -1)])
+    for first, expected in ((0, ["producer-snapshot-mismatch"]), (10, [])):
+        place = tmp_path / str(first)
+        place.mkdir()
+        log = log_of(place, [batch(first, 7)], [batch(first + 1)], first=first)
+        (log / f"{first + 1:020}.snapshot").write_bytes(entry)
+        assert codes(findings(log)) == expected
+
+
+def test_a_snapshot_beyond_the_end_of_the_log_is_found(partition: Path) -> None:
+    last = partition / "00000000000000000154.log"
+    content = last.read_bytes()
+    last.write_bytes(content[:-78])  # the last batch, a marker
+    found = [finding for finding in findings(partition) if finding.code == "producer-snapshot-beyond-end"]
+    assert [(finding.severity, finding.offset, Path(finding.file).name) for finding in found] == [(ERROR, 191, LAST)]
+    assert "producer-snapshot-beyond-end" not in codes(findings(partition, is_live=True))
+    last.write_bytes(content[:-7])
+    assert "producer-snapshot-beyond-end" not in codes(findings(partition)), "that bytes are missing is told already"
+    last.write_bytes(content[:-78])
+    beyond = BrokerState(high_watermark=192)
+    assert "producer-snapshot-beyond-end" not in codes(findings(partition, broker=beyond)), "so is that the end is lost"
+
+
+def test_snapshots_that_are_missing_are_found(partition: Path) -> None:
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    for broker, severity in ((CLEAN, WARNING), (BrokerState(), WARNING), (UNCLEAN, INFO)):
+        (found,) = findings(partition, broker=broker)
+        assert (found.code, found.severity, found.file) == ("producer-snapshot-missing", severity, str(partition))
+
+
+def test_a_log_that_was_never_closed_has_no_snapshot_yet(tmp_path: Path) -> None:
+    log = log_of(tmp_path, [batch(0, 7)])
+    assert findings(log) == []
+    assert codes(findings(log, broker=CLEAN)) == ["producer-snapshot-missing"]
+
+
+def test_a_log_without_producers_needs_no_snapshot(tmp_path: Path) -> None:
+    assert findings(log_of(tmp_path, [batch(0)], [batch(1)]), broker=CLEAN) == []
+
+
+def test_a_snapshot_inside_a_batch_or_a_gap_is_held_against_nothing(tmp_path: Path) -> None:
+    entry = build_producer_snapshot([ProducerStateEntry(9, 0, 0, 0, 0, START_MS, -1, -1)])
+    log = log_of(tmp_path, [batch(0, 7), batch(1, 7, 0, 1, count=5)])
+    (log / f"{3:020}.snapshot").write_bytes(entry)
+    assert findings(log) == []
+
+
+def test_markers_in_snapshots_of_old_releases(tmp_path: Path) -> None:
+    """0.11 takes the marker's offset for that of a batch, 1.0 and 1.1 keep the timestamp of the last data."""
+    log = log_of(tmp_path, [batch(0, 7, transactional=True), marker(1, 1, 7, 0, 3, timestamp=START_MS + 5)], [batch(2)])
+    path = log / f"{2:020}.snapshot"
+    new = ProducerStateEntry(7, 0, 0, 0, 0, START_MS + 5, 3, -1)
+    for entry in (new, new._replace(last_offset=1), new._replace(timestamp=START_MS)):
+        path.write_bytes(build_producer_snapshot([entry]))
+        assert findings(log) == []
+    path.write_bytes(build_producer_snapshot([new._replace(last_offset=2)]))
+    assert codes(findings(log)) == ["producer-snapshot-mismatch"]
+
+
+def test_a_file_that_is_no_file_is_told(partition: Path) -> None:
+    (partition / LAST).unlink()
+    (partition / LAST).mkdir()
+    (found,) = findings(partition)
+    assert (found.code, found.message) == ("producer-snapshot-damaged", "it cannot be read: Is a directory")
+
+
+def test_a_huge_file_is_not_read(partition: Path) -> None:
+    with open(partition / LAST, "r+b") as file:
+        file.truncate(1 << 40)
+    (found,) = findings(partition)
+    assert (found.code, found.length) == ("producer-snapshot-damaged", 1 << 40)
+
+
+@pytest.mark.parametrize("name", ["1.snapshot", "x.snapshot", f"{1:020}.snapshot.deleted", f"{'٣' * 20}.snapshot"])
+def test_other_names_are_left_alone(partition: Path, name: str) -> None:
+    (partition / name).write_bytes(b"nonsense")
+    assert findings(partition) == []
+
 
 HOUR_MS = 3600 * 1000
 OPEN = TESTDATA / "kafka-1.1.1" / "txn" / "txn-open-0"

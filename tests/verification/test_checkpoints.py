@@ -1,0 +1,221 @@
+"""leader-epoch-checkpoint against the batches (real ones are right, see test_transactions.py)."""
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from kseg.changes.accepted_gaps import record
+from kseg.changes.apply import apply
+from kseg.changes.copies import write_copy
+from kseg.changes.disk import Disk
+from kseg.changes.plan import Plan
+from kseg.changes.undo import last_change, purge
+from kseg.findings.table import ERROR, KINDS, WARNING
+from kseg.recovery.options import BrokerStart
+from kseg.recovery.salvage.salvage import plan_salvage
+from kseg.segment.survey import DEEP, QUICK
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool
+from kseg.verification.partition import CheckSettings
+from kseg.verification.report import SHOWN_PER_FILE
+from kseg.verification.run import judge_path
+from verification.made import batch_of
+from verification.partitions import PLAIN, Found, copied
+from verification.producer_cases import TESTDATA, batch, codes, findings, log_of
+
+# What `kseg.changes` leaves in a partition, judged: interrupted changes, and gaps that a salvage accounts for.
+
+SETTINGS = CheckSettings(DEEP, 1_800_000_000_000)
+DAMAGED = Path(__file__).resolve().parents[2] / "testdata" / "damaged"
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class KilledAtUnlink(Disk):
+    """The process ends where a file is to be removed."""
+
+    def unlink(self, path: str) -> None:
+        raise Killed
+
+
+def judged(path: Path) -> Found:
+    found = Found()
+    judge_path(str(path), SETTINGS, found.report, lambda _: None)
+    return found
+
+
+def test_a_change_that_was_interrupted(tmp_path: Path) -> None:
+    partition = copied(PLAIN, tmp_path)
+    plan = Plan(str(partition))
+    (partition / "superfluous.txt").write_text("x")
+    plan.delete("superfluous.txt", "for a test")
+    with pytest.raises(Killed):
+        apply(plan, "recover", disk=KilledAtUnlink())
+    assert "pending-change" in judged(partition).codes
+
+
+def test_a_manifest_that_cannot_be_read(tmp_path: Path) -> None:
+    partition = copied(PLAIN, tmp_path)
+    folder = partition / ".kseg-quarantine" / "1"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_bytes(b"{")
+    assert "pending-change" in judged(partition).codes
+
+
+@pytest.mark.parametrize("case", ["4.3.1-last-flip-body/dplain-0", "4.3.1-last-zero-4k/dplain-0"])
+def test_gaps_that_a_salvage_accounts_for(case: str, tmp_path: Path) -> None:
+    partition = tmp_path / Path(case).name
+    shutil.copytree(DAMAGED / case, partition)
+    before = judged(partition)
+    assert [finding for finding in before.findings if finding.severity == "error"]
+    assert apply(plan_salvage(str(partition), BrokerStart()).plan, "recover --mode salvage")
+    after = judged(partition)
+    assert "gap-salvaged" in after.codes
+    assert not [finding for finding in after.findings if finding.severity == "error"]
+
+
+def errors(path: Path) -> list[str]:
+    return [finding.message for finding in judged(path).findings if finding.severity == "error"]
+
+
+def test_accepted_gaps_stay_accepted(tmp_path: Path) -> None:
+    """After a purge, in a copy, moved, and in an archive; a record accepts nothing that it does not name."""
+    partition = tmp_path / "dplain-0"
+    shutil.copytree(DAMAGED / "4.3.1-last-flip-body" / "dplain-0", partition)
+    plan = plan_salvage(str(partition), BrokerStart()).plan
+    copy = Path(write_copy(plan, str(tmp_path), name="copy-0"))
+    assert apply(plan, "recover --mode salvage")
+    purge(last_change(str(partition)))
+    for path in (partition, copy, partition.rename(tmp_path / "moved-0")):
+        assert path.exists() == (path != partition)
+        if path.exists():
+            assert (errors(path), "gap-salvaged" in judged(path).codes) == ([], True)
+    with tarfile.open(tmp_path / "moved.tar", "w") as archive:
+        archive.add(tmp_path / "moved-0", "moved-0")
+    with archives_at([str(tmp_path / "moved.tar")], Spool()) as (mounted,):
+        assert (errors(Path(mounted)), "gap-salvaged" in judged(Path(mounted)).codes) == ([], True)
+    record = copy / ".kseg-quarantine" / "accepted-gaps"
+    for first, last in ((0, (1 << 63) - 1), (plan.gaps[0][0], plan.gaps[0][1] + 1)):
+        record.write_text(f"0\n1\n{first} {last}\n")
+        assert len(errors(copy)) == 1
+    record.write_text("0\n7\n")
+    assert "pending-change" in judged(copy).codes
+
+
+def test_more_accepted_gaps_than_are_shown(tmp_path: Path) -> None:
+    partition = tmp_path / "many-0"
+    partition.mkdir()
+    kept = [batch_of([offset]) for offset in range(1500) if offset % 10 < 8]
+    (partition / f"{0:020}.log").write_bytes(b"".join(kept) + batch_of(range(1500, 1502)))
+    gaps = [(offset, offset + 1) for offset in range(8, 1500, 10)]
+    record(str(partition), gaps[:-1], Disk())
+    assert judged(partition).report.totals.errors == len(gaps) - SHOWN_PER_FILE
+    record(str(partition), gaps, Disk())
+    assert judged(partition).report.totals.codes == {"gap-salvaged": 1}
+
+
+def test_nothing_is_missing_where_a_header_could_be_mended(tmp_path: Path) -> None:
+    partition = tmp_path / "dz-0"
+    shutil.copytree(DAMAGED / "1.1.1-len-small-dz" / "dz-0", partition)
+    assert apply(plan_salvage(str(partition), BrokerStart()).plan, "recover --mode salvage")
+    assert judged(partition).codes == []
+
+
+NAME = "leader-epoch-checkpoint"
+
+
+def log_with(place: Path, text: str | None, *epochs: int) -> Path:
+    """A log of one batch an offset, of the epochs given, and its checkpoint."""
+    log = log_of(place, [batch(offset, leader_epoch=epoch) for offset, epoch in enumerate(epochs)])
+    (log / NAME).unlink()
+    if text is not None:
+        (log / NAME).write_text(text)
+    return log
+
+
+@pytest.mark.parametrize(
+    ("text", "epochs", "expected"),
+    [
+        pytest.param("0\n2\n0 0\n3 2\n", (0, 0, 3), [], id="as it should be"),
+        pytest.param("0\n3\n0 0\n1 2\n3 2\n", (0, 0, 3), ["leader-epochs-unsorted"], id="not rising"),
+        pytest.param("0\n3\n0 0\n3 2\n4 3\n", (0, 0, 3), [], id="a leader that has written nothing"),
+        pytest.param("0\n3\n0 0\n3 2\n4 4\n", (0, 0, 3), ["leader-epochs-beyond-end"], id="beyond the end"),
+        pytest.param("0\n2\n0 0\n3 1\n", (0, 0, 3), ["leader-epochs-mismatch"], id="too early"),
+        pytest.param("0\n2\n0 0\n3 3\n", (0, 0, 3), ["leader-epochs-mismatch"], id="too late"),
+        pytest.param("0\n1\n0 0\n", (0, 0, 3), ["leader-epochs-mismatch"], id="the latest is missing"),
+        pytest.param("0\n2\n0 0\n3 2\n", (0, 1, 3), ["leader-epochs-mismatch"], id="one in the middle is missing"),
+        pytest.param("0\n1\n3 2\n", (0, 0, 3), [], id="the first were deleted"),
+        pytest.param("0\n1\n0 1\n", (0, 0, 0), [], id="the log start inside the first"),
+        pytest.param("0\n0\n", (0, 0, 3), ["leader-epochs-missing"], id="no entries"),
+        pytest.param("", (0, 0), ["leader-epochs-missing"], id="empty"),
+        pytest.param(None, (0, 0), ["leader-epochs-missing"], id="no file"),
+        pytest.param(None, (-1, -1), [], id="batches without epoch"),
+        pytest.param("1\n1\n0 0\n", (0, 0), ["leader-epochs-damaged"], id="version"),
+        pytest.param("0\n2\n0 0\n", (0, 0), ["leader-epochs-damaged"], id="count"),
+        pytest.param("0\n1\n0 0 0\n", (0, 0), ["leader-epochs-damaged"], id="fields"),
+        pytest.param("0\n1\n0 xx\n", (0, 0), ["leader-epochs-damaged"], id="no number"),
+        pytest.param("0\n1\n-1 0\n", (0, 0), ["leader-epochs-damaged"], id="negative"),
+    ],
+)
+def test_what_the_checkpoint_says(
+    tmp_path: Path, text: str | None, epochs: tuple[int, ...], expected: list[str]
+) -> None:
+    log = log_with(tmp_path, text, *epochs)
+    found = findings(log)
+    assert codes(found) == expected
+    assert all(finding.severity == KINDS[finding.code].severity for finding in found)
+    assert all(Path(finding.file).name == NAME for finding in found)
+    assert findings(log, QUICK) == []
+
+
+def test_severities() -> None:
+    """A broker does not start on what it cannot read, and lives with the rest."""
+    found = {code: kind.severity for code, kind in KINDS.items() if code.startswith("leader-epochs-")}
+    assert found.pop("leader-epochs-damaged") == ERROR
+    assert set(found.values()) == {WARNING}
+
+
+def test_where_a_line_is_damaged(tmp_path: Path) -> None:
+    (found,) = findings(log_with(tmp_path, "0\n1\nxx\n", 0))
+    assert (found.position, found.length, found.message) == (4, 2, "'xx' is not an entry")
+
+
+def test_a_directory_that_waits_to_be_deleted_has_no_epochs(tmp_path: Path) -> None:
+    log = log_with(tmp_path, "0\n0\n", 0)
+    gone = log.rename(tmp_path / f"topic-0.{'0' * 32}-delete")
+    assert findings(gone) == []
+
+
+def test_messages_without_epochs_clear_the_file(tmp_path: Path) -> None:
+    """v0 messages behind batches of v2: a broker that appends them forgets the epochs before."""
+    old = next((TESTDATA / "kafka-0.8.2.2/codecs/one-none-0").glob("*.log")).read_bytes()
+    size = 12 + int.from_bytes(old[8:12], "big")
+    message = (3).to_bytes(8, "big") + old[8:size]
+    log = log_of(tmp_path, [batch(offset, leader_epoch=offset) for offset in range(3)] + [message])
+    for text in ("0\n0\n", "0\n3\n0 0\n1 1\n2 2\n"):
+        (log / NAME).write_text(text)
+        assert findings(log) == []
+
+
+def test_an_end_that_is_damaged_is_no_end(tmp_path: Path) -> None:
+    log = log_with(tmp_path, "0\n2\n0 0\n3 9\n", 0, 0)
+    path = next(log.glob("*.log"))
+    path.write_bytes(path.read_bytes() + b"\1" * 100)
+    assert findings(log) == []
+
+
+def test_the_checkpoint_is_no_file(tmp_path: Path) -> None:
+    log = log_with(tmp_path, None, 0)
+    (log / NAME).mkdir()
+    (found,) = findings(log)
+    assert (found.code, found.severity) == ("leader-epochs-damaged", ERROR)
+
+
+def test_more_epochs_than_fit_one_call(tmp_path: Path) -> None:
+    epochs = range(1000)
+    text = "".join(f"{epoch} {epoch}\n" for epoch in epochs)
+    assert findings(log_with(tmp_path, f"0\n1000\n{text}", *epochs)) == []

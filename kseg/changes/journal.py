@@ -26,8 +26,8 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import LOGS
 from kseg.limits import MAX_MANIFEST_BYTES, MAX_ROOT_FILE_BYTES
 from kseg.segment.files import CLEAN_SHUTDOWN, OWN_PREFIX, parse_partition_name
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, offsets_of, read_offset_checkpoint
+from kseg.sidefiles.problems import problems_of
 from kseg.stores.no_follow import check_owner, names_in, read_file
 
 # The clean shutdown marker `.kafka_cleanshutdown`: if it exists, a broker skips log recovery when it starts.
@@ -348,23 +348,20 @@ def topic_partition_of(directory: str) -> TopicPartition | None:
     return found if found is not None and name == f"{found[0]}-{found[1]}" else None
 
 
-def checkpoint_entries(directory: str, name: str, known: Known) -> list[OffsetCheckpoint]:
-    """Returns the entries of a checkpoint file, none if there is no file. Raises KsegError if it cannot be read."""
+def checkpoint_entries(directory: str, name: str, known: Known) -> dict[TopicPartition, int]:
+    """Returns the offsets in a checkpoint file, none if there is no file. Raises KsegError if it cannot be read."""
     file = known.get(name)
     items = list(read_offset_checkpoint(file.content if file else b""))
     if problems := problems_of(items):
         raise KsegError(
             f"{os.path.join(directory, name)}: {problems[0].message}: a broker stops at it; kseg recover makes it anew"
         )
-    return entries_of(items)
+    return offsets_of(items)
 
 
 def checkpoint_offset(directory: str, name: str, known: Known, partition: TopicPartition) -> int | None:
     """Returns the offset of a partition in a checkpoint file. Raises KsegError if the file cannot be read."""
-    for entry in reversed(checkpoint_entries(directory, name, known)):
-        if (entry.topic, entry.partition) == partition:
-            return entry.offset
-    return None
+    return checkpoint_entries(directory, name, known).get(partition)
 
 
 # Renames partition directories inside a log directory; the journal records all renames before the first one.

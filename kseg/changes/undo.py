@@ -12,7 +12,7 @@ from kseg.changes.manifest import ABANDONED, COMMITTED, DONE, Change, ChangedSin
 from kseg.changes.plan import CREATE, RENAME, REPLACE, TRUNCATE, FileState, Plan, Step, file_state
 from kseg.errors import KsegError, StoppedHalfwayError
 from kseg.limits import MAX_ROOT_FILE_BYTES
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, build_offset_checkpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import build_offset_checkpoint, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, read_leader_epochs
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.stores.regular_files import open_regular
@@ -47,14 +47,12 @@ def revert_entries(now: bytes, known: bytes, left: bytes) -> bytes | None:
             merged[partition] = old
     if merged == found:
         return now
-    return build_offset_checkpoint(OffsetCheckpoint(*partition, offset) for partition, offset in merged.items())
+    return build_offset_checkpoint(merged)
 
 
 def _offsets(content: bytes) -> OffsetsByPartition | None:
     items = list(read_offset_checkpoint(content))
-    if problems_of(items):
-        return None
-    return {(entry.topic, entry.partition): entry.offset for entry in entries_of(items)}
+    return None if problems_of(items) else offsets_of(items)
 
 
 def restore_start(known: bytes, now: bytes) -> bytes | None:

@@ -32,13 +32,7 @@ from kseg.quantities import plural, shown_bytes
 from kseg.releases.release import RANGE_END, CleanerRules
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import own_partitions
-from kseg.sidefiles.checkpoints import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
-    OffsetCheckpoint,
-    build_offset_checkpoint,
-)
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint
 
 _MIN_MEMORY_BYTES = 64 << 10
 
@@ -133,11 +127,10 @@ class CompactionPlanner(Planner):
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         plan = Plan(directory)
-        entries = {(e.topic, e.partition): e.offset for e in checkpoint_entries(directory, CLEANER_OFFSETS, known)}
+        entries = checkpoint_entries(directory, CLEANER_OFFSETS, known)
         changed = {place: end for place, end in self._ends.items() if entries.get(place) != end}
         if changed:
-            rows = [OffsetCheckpoint(*place, offset) for place, offset in {**entries, **changed}.items()]
-            plan.write(CLEANER_OFFSETS, [build_offset_checkpoint(rows)], "up to where logs are clean")
+            plan.write(CLEANER_OFFSETS, [build_offset_checkpoint(entries | changed)], "up to where logs are clean")
         self._ends = {}
         return plan
 

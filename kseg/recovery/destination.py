@@ -19,9 +19,10 @@ from kseg.sidefiles.checkpoints import (
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
-    OffsetCheckpoint,
     build_offset_checkpoint,
+    offsets_of,
     read_offset_checkpoint,
+    set_log_start,
 )
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
 from kseg.sidefiles.partition_metadata import (
@@ -189,27 +190,18 @@ class Destination:
         if self.new_cluster is not None:
             starts = _entries(os.path.join(self.new_cluster, LOG_STARTS))
         for partition, found in bounds.items():
-            starts.pop(partition, None)
-            if found.log_start > found.first_base:
-                starts[partition] = found.log_start
-        files = {LOG_STARTS: _checkpoint(starts)}
+            set_log_start(starts, partition, found.log_start, found.first_base)
+        files = {LOG_STARTS: build_offset_checkpoint(dict(sorted(starts.items())))}
         if self.new_cluster is None:
-            ends = _checkpoint({partition: found.end for partition, found in bounds.items()})
+            ends = build_offset_checkpoint({partition: found.end for partition, found in sorted(bounds.items())})
             files |= {RECOVERY_POINTS: ends, HIGH_WATERMARKS: ends}
         return files
 
 
-def _checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
-    return build_offset_checkpoint(
-        OffsetCheckpoint(*partition, offset) for partition, offset in sorted(entries.items())
-    )
-
-
 def _entries(path: str) -> dict[TopicPartition, int]:
     try:
-        items = read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES))
+        return offsets_of(read_offset_checkpoint(read_regular(path, MAX_ROOT_FILE_BYTES)))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
-    return {(item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)}

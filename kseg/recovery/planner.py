@@ -50,12 +50,12 @@ from kseg.recovery.destination import Destination, LogBounds
 from kseg.segment.files import CLEAN_SHUTDOWN, list_segments, own_name, parse_partition_name
 from kseg.sidefiles.checkpoints import (
     OFFSET_CHECKPOINTS,
-    OffsetCheckpoint,
     build_offset_checkpoint,
+    offsets_of,
     read_offset_checkpoint,
+    set_log_start,
 )
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
-from kseg.sidefiles.problems import SideFileProblem
 
 # The files of a log directory itself that a broker's start reads and a recovery may change.
 
@@ -80,17 +80,12 @@ class Root:
         """
         root = cls(directory, known.get(CLEAN_SHUTDOWN) is not None)
         for name in CHECKPOINTS:
-            root.offsets[name] = {}
-            if (file := known.get(name)) is None:
-                continue
-            found = root.offsets[name]
-            for item in read_offset_checkpoint(file.content):
-                if isinstance(item, SideFileProblem):
-                    root.unreadable.setdefault(name, item.message)
-                else:
-                    found[item.topic, item.partition] = item.offset
-            if name in root.unreadable and as_broker:
-                found.clear()
+            file = known.get(name)
+            items = list(read_offset_checkpoint(file.content if file else b""))
+            problems = problems_of(items)
+            if problems:
+                root.unreadable[name] = problems[0].message
+            root.offsets[name] = {} if problems and as_broker else offsets_of(items)
         return root
 
     def offset(self, checkpoint: str, partition: tuple[str, int] | None) -> int | None:
@@ -116,9 +111,7 @@ class Root:
                 is_wanted = replaces_unreadable
                 reason = f"cannot be read ({self.unreadable[name]}): a broker takes it for empty and then stops"
             if is_wanted:
-                entries = {**self.offsets[name], **changed}
-                rows = [OffsetCheckpoint(*key, offset) for key, offset in entries.items()]
-                plan.write(name, [build_offset_checkpoint(rows)], reason)
+                plan.write(name, [build_offset_checkpoint({**self.offsets[name], **changed})], reason)
         return plan
 
 
@@ -290,8 +283,7 @@ class Overrides:
             if name == LOG_STARTS:
                 self._add_starts(entries)
             if entries != root.offsets[name] and name not in root.unreadable and name not in planned:
-                rows = [OffsetCheckpoint(*partition, offset) for partition, offset in entries.items()]
-                plan.write(name, [build_offset_checkpoint(rows)], "for partitions with another name or log start")
+                plan.write(name, [build_offset_checkpoint(entries)], "for partitions with another name or log start")
         for each in [] if self._is_copy else self._restores.values():
             if each.path in self._failures.paths:
                 continue
@@ -311,9 +303,7 @@ class Overrides:
             (log_start, first_base), partition = self._starts[path], partition_of(path)
             if partition is None or path in self._failures.paths:
                 continue
-            entries.pop(self._new_partition(partition), None)
-            if log_start > first_base:
-                entries[self._new_partition(partition)] = log_start
+            set_log_start(entries, self._new_partition(partition), log_start, first_base)
 
     def _warn_without_id(self, path: str, name: str, ids: TopicIds) -> None:
         """Warns if a partition of a KRaft cluster gets the name of a topic whose id is not known."""

@@ -3,9 +3,9 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
 from kseg.changes.driver.reporter import Reporter
@@ -35,7 +35,7 @@ from kseg.segment.files import list_segments, own_partitions
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_offset
 from kseg.segment.survey import record_count
-from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, OffsetCheckpoint, build_offset_checkpoint
+from kseg.sidefiles.checkpoints import HIGH_WATERMARKS, LOG_STARTS, build_offset_checkpoint, set_log_start
 from kseg.stores.buffers import Buffers
 
 # Explains for each segment of a partition why it is deleted or kept, by which record, and when it will be deleted.
@@ -220,33 +220,6 @@ def segment_row(verdict: SegmentExplanation, records: int | None) -> dict[str, A
     }
 
 
-# Updates log-start-offset-checkpoint after retention (LogManager.checkpointLogStartOffsetsInDir).
-#
-# The file lists a partition only if its log start is above its first segment's base offset. It is the only record of
-# deletions in the middle of a segment.
-
-
-class LogStart(NamedTuple):
-    """The log start offset of a partition, and the base offset of its first segment."""
-
-    offset: int
-    first_base: int
-
-
-def with_log_starts(entries: Iterable[OffsetCheckpoint], starts: Mapping[TopicPartition, LogStart]) -> bytes | None:
-    """Returns the new contents of the file with these entries; None if nothing changes."""
-    old = list(entries)
-    new = {(entry.topic, entry.partition): entry.offset for entry in old}
-    for partition, start in starts.items():
-        if start.offset > start.first_base:
-            new[partition] = start.offset
-        elif new.get(partition, start.first_base + 1) <= start.first_base:
-            del new[partition]
-    if new == {(entry.topic, entry.partition): entry.offset for entry in old}:
-        return None
-    return build_offset_checkpoint(OffsetCheckpoint(*partition, offset) for partition, offset in new.items())
-
-
 class RetentionPlanner(Planner):
     """Makes the plans of `kseg retain`. Raises RequestError for options that the release does not have."""
 
@@ -260,7 +233,8 @@ class RetentionPlanner(Planner):
         self._topics = Topics(options.topics, options.explains, options.server)
         self._rules = RetentionRules(options.release)
         self._now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
-        self._starts: dict[TopicPartition, LogStart] = {}
+        self._starts: dict[TopicPartition, tuple[int, int]] = {}
+        """The log start and the base offset of the first segment."""
         self._warned: set[str] = set()
         self._changed: list[Amounts] = []
         if options.log_start_offset is not None and not self._rules.has_log_start:
@@ -328,9 +302,14 @@ class RetentionPlanner(Planner):
         for path in self.failures.paths:
             self._starts.pop(topic_partition_of(path) or ("", 0), None)
         if self._rules.has_log_start and self._starts:
-            content = with_log_starts(checkpoint_entries(directory, LOG_STARTS, known), self._starts)
-            if content is not None:
-                plan.write(LOG_STARTS, [content], "where logs begin in the middle of a segment")
+            entries = checkpoint_entries(directory, LOG_STARTS, known)
+            before = dict(entries)
+            for partition, start in self._starts.items():
+                set_log_start(entries, partition, *start)
+            if entries != before:
+                plan.write(
+                    LOG_STARTS, [build_offset_checkpoint(entries)], "where logs begin in the middle of a segment"
+                )
         self._starts = {}
         return plan
 
@@ -385,7 +364,7 @@ class RetentionPlanner(Planner):
             self._changed.append(amount)
             self._report_segments(found, amount)
         if place is not None:
-            self._starts[place] = LogStart(found.selection.log_start_offset, found.first_base)
+            self._starts[place] = found.selection.log_start_offset, found.first_base
         if self._options.explains or amount is not None:
             counts = amount.counts if amount else (None,) * len(found.log.segments)
             is_each = self._options.explains or self._options.counts_records

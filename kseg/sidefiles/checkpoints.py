@@ -9,7 +9,7 @@ The order of the entries has no meaning.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -122,6 +122,22 @@ def _parse(fields: list[str]) -> OffsetCheckpoint | None:
     return None if partition is None or offset is None else OffsetCheckpoint(fields[0], partition, offset)
 
 
-def build_offset_checkpoint(entries: Iterable[OffsetCheckpoint]) -> bytes:
+def offsets_of(items: Iterable[OffsetCheckpoint | SideFileProblem]) -> dict[tuple[str, int], int]:
+    """Returns the offsets among the entries and problems of a file, by topic and partition."""
+    return {(item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)}
+
+
+def build_offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
     """Returns the bytes of an offset checkpoint, with the entries in the given order."""
-    return build_checkpoint_file(entries)
+    return build_checkpoint_file((*partition, offset) for partition, offset in offsets.items())
+
+
+def set_log_start(
+    offsets: dict[tuple[str, int], int], partition: tuple[str, int], offset: int, first_base: int
+) -> None:
+    """Changes the entry of a partition among the log starts: there is one only above the base of its first segment
+    (LogManager.checkpointLogStartOffsetsInDir)."""
+    if offset > first_base:
+        offsets[partition] = offset
+    else:
+        offsets.pop(partition, None)

@@ -12,7 +12,7 @@ offsets = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), max_size
 
 
 def content(found: Offsets) -> bytes:
-    return build_offset_checkpoint(OffsetCheckpoint(topic, 0, offset) for topic, offset in found.items())
+    return build_offset_checkpoint({(topic, 0): offset for topic, offset in found.items()})
 
 
 def parsed(data: bytes) -> Offsets:

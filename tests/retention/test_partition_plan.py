@@ -20,8 +20,8 @@ from kseg.retention.partition_plan import (
     retain,
     settings_of,
 )
-from kseg.retention.planner import LogStart, explain, with_log_starts
-from kseg.sidefiles.checkpoints import OffsetCheckpoint
+from kseg.retention.planner import explain
+from kseg.sidefiles.checkpoints import build_offset_checkpoint, set_log_start
 from retention.partitions import NOW_MS, RETENTION
 
 TIME_HALF = RETENTION / "before" / "r-time-half-0"
@@ -168,11 +168,15 @@ def test_whatever_the_files_hold_there_is_a_plan_or_an_error(
 
 
 def test_log_starts_of_other_partitions_stay_as_they_are() -> None:
-    entries = [OffsetCheckpoint("b", 1, 5), OffsetCheckpoint("a", 0, 7)]
-    assert with_log_starts(entries, {("a", 0): LogStart(9, 8)}) == b"0\n2\nb 1 5\na 0 9\n"
-    assert with_log_starts(entries, {("a", 0): LogStart(8, 8)}) == b"0\n1\nb 1 5\n"
-    assert with_log_starts(entries, {("c", 0): LogStart(8, 8)}) is None
-    assert with_log_starts([], {("c", 0): LogStart(9, 8)}) == b"0\n1\nc 0 9\n"
+    def changed(partition: tuple[str, int], offset: int, **before: int) -> bytes:
+        entries = {(topic, 0): start for topic, start in before.items()}
+        set_log_start(entries, partition, offset, 8)
+        return build_offset_checkpoint(entries)
+
+    assert changed(("a", 0), 9, b=5, a=7) == b"0\n2\nb 0 5\na 0 9\n"
+    assert changed(("a", 0), 8, b=5, a=7) == b"0\n1\nb 0 5\n"
+    assert changed(("c", 0), 8, b=5, a=7) == b"0\n2\nb 0 5\na 0 7\n"
+    assert changed(("c", 0), 9) == b"0\n1\nc 0 9\n"
 
 
 def test_an_option_wins_over_the_topic_and_the_topic_over_nothing() -> None:

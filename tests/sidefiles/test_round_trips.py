@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint
+from kseg.sidefiles.checkpoints import OFFSET_CHECKPOINTS, build_offset_checkpoint, offsets_of
 from kseg.sidefiles.indexes import OffsetIndex, OffsetIndexEntry, TimeIndex, TimeIndexEntry, build_transaction_index
 from kseg.sidefiles.kinds import SideFile, read_items
 from kseg.sidefiles.leader_epochs import build_leader_epochs
@@ -25,7 +25,7 @@ BUILDERS: dict[str, Callable[[list[Any], int], bytes]] = {
     "leader-epoch-checkpoint": lambda entries, _base: build_leader_epochs(entries),
     ".leader_epoch_checkpoint": lambda entries, _base: build_leader_epochs(entries),
     "partition.metadata": lambda entries, _base: build_partition_metadata(entries[0]),
-    **dict.fromkeys(OFFSET_CHECKPOINTS, lambda entries, _base: build_offset_checkpoint(entries)),
+    **dict.fromkeys(OFFSET_CHECKPOINTS, lambda entries, _base: build_offset_checkpoint(offsets_of(entries))),
 }
 EMPTY_CHECKPOINT = b"0\n0\n"
 

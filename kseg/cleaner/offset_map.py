@@ -55,15 +55,6 @@ class OffsetMap:
         self.keys = KeyMap(Secret(secret or new_secret()))
         self._memory, self._table = self._allocated(min(slots, _FIRST_SLOTS))
 
-    @property
-    def latest_offset(self) -> int:
-        """The log is in the map up to this offset; -1 at first (see `kseg.cleaner.offset_map`)."""
-        return int(self.keys.latest_offset)
-
-    @latest_offset.setter
-    def latest_offset(self, offset: int) -> None:
-        self.keys.latest_offset = offset
-
     def _allocated(self, slots: int) -> tuple[mmap.mmap, memoryview]:
         """Allocates an empty table and makes it the map's table."""
         is_last = slots == self._max_slots
@@ -203,10 +194,10 @@ class MapBuilder:
         self._transactions.add(aborted_between(with_aborted, self._start, end))
         for i, segment in enumerate(dirty):
             if not self.take(segment, buffers):
-                return self._map.latest_offset + 1
+                return self._map.keys.latest_offset + 1
             behind = dirty[i + 1].base_offset if i + 1 < len(dirty) else end
-            self._map.latest_offset = max(behind - 1, self._map.latest_offset)
-        return self._map.latest_offset + 1
+            self._map.keys.latest_offset = max(behind - 1, self._map.keys.latest_offset)
+        return self._map.keys.latest_offset + 1
 
     def take(self, segment: CleanerSegment, buffers: Buffers) -> bool:
         """Adds a segment; returns False if the map is full. Raises DamagedError."""
@@ -244,7 +235,7 @@ class MapBuilder:
         if taken < found.keys:
             self._end_before(window, found.offsets[taken])
             if taken:
-                self._map.latest_offset = max(self._map.latest_offset, found.offsets[taken - 1])
+                self._map.keys.latest_offset = max(self._map.keys.latest_offset, found.offsets[taken - 1])
             return False
         self._end_before(window, None, found.batches)
         return True
@@ -256,4 +247,4 @@ class MapBuilder:
         if offset is not None:
             ends = [end for end in ends if end < offset]
         if ends and ends[-1] >= self._start:
-            self._map.latest_offset = max(self._map.latest_offset, ends[-1])
+            self._map.keys.latest_offset = max(self._map.keys.latest_offset, ends[-1])

@@ -71,7 +71,7 @@ def _set_of(message: Message, kept: bytes) -> bytes:
     """Returns a compressed message with the survivors. An uncompressed message survives as a whole or not at all."""
     header, area = message.header, Area(message.magic, is_relative=True)
     _gather(area, message, kept, None)
-    timestamp = header.timestamp if header.is_log_append_time else area.max_timestamp
+    timestamp = header.timestamp if header.is_log_append_time else area.largest_timestamp
     attributes = header.attributes & ~header.codec
     return build_wrapper(message.magic, area.last_offset, timestamp, attributes, area.take(), target_of(header.codec))
 
@@ -84,7 +84,7 @@ def _batch_of(message: Message, kept: bytes, horizon_ms: int, ends_log: bool) ->
     if has_tombstone:
         attributes |= DELETE_HORIZON
     last = header.offset if ends_log else area.last_offset
-    largest = header.timestamp if header.is_log_append_time else area.max_timestamp
+    largest = header.timestamp if header.is_log_append_time else area.largest_timestamp
     fields = (
         area.base_offset, 0, -1, 2, 0, attributes, last - area.base_offset, area.base_timestamp, largest, -1, -1, -1,
         area.count,
@@ -247,16 +247,12 @@ class GroupCopier:
         self._advance = advance
         self._map, self._producers, self._settings = offset_map, producers, settings
         self._kept_end, self._legacy_horizon_ms, self._workers = kept_end, legacy_horizon_ms, workers
-        self._transactions = transactions or CleanedTransactions()
+        self.transactions = transactions or CleanedTransactions()
         self._counts = Counts()
 
     @property
     def counts(self) -> Counter[str]:
         return Counter(self._counts.as_dict())
-
-    @property
-    def transactions(self) -> CleanedTransactions:
-        return self._transactions
 
     def copy(self, segment: CleanerSegment, writer: SegmentWriter, buffers: Buffers) -> None:
         """Appends the survivors of a segment. Raises DamagedError, OSError, and ValueError if they do not fit."""
@@ -265,9 +261,9 @@ class GroupCopier:
             self._filter(window, keeps_tombstones, writer)
             self._advance(window.size)
         self._append(self._workers.drain(), writer)
-        if self._transactions.kept:
-            writer.add_aborted(build_transaction_index(self._transactions.kept))
-            self._transactions.kept = []
+        if self.transactions.kept:
+            writer.add_aborted(build_transaction_index(self.transactions.kept))
+            self.transactions.kept = []
 
     def _filter(self, window: Window, keeps_tombstones: bool, writer: SegmentWriter) -> None:
         """Filters a window, and appends those survivors of this and earlier windows that are ready."""
@@ -287,7 +283,7 @@ class GroupCopier:
     def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
         """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
         rows, count = window.rows, window.count
-        numbers = self._transactions.discardable(rows, count)
+        numbers = self.transactions.discardable(rows, count)
         found = as_verdicts(numbers, count)
         for i in range(count if numbers else 0):
             at = i * BATCH_WIDTH

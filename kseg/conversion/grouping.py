@@ -111,7 +111,7 @@ class Grouper:
         self._fields = None
         if fields is None or not area.count:
             return
-        target, size = fields.target, area.size
+        target, size = fields.target, area.end
         if self._magic == MAGIC_V2:
             last = area.last_offset if fields.last_offset is None else fields.last_offset
             last = min(last, area.base_offset + LARGEST_DELTA)
@@ -119,12 +119,12 @@ class Grouper:
                 area.base_offset, 0, fields.leader_epoch, 2, 0,
                 LOG_APPEND_TIME * (fields.append_time is not None) | TRANSACTIONAL * fields.is_transactional,
                 (last if last_offset is None else last_offset) - area.base_offset, area.base_timestamp,
-                area.max_timestamp if fields.append_time is None else fields.append_time,
+                area.largest_timestamp if fields.append_time is None else fields.append_time,
                 fields.producer_id, fields.producer_epoch, fields.sequence, area.count,
             )  # fmt: skip
             yield partial(build_batch, header, area.take(), target), size
         elif target.codec == 0:
             yield partial(bytes, area.take()), size
         else:
-            wrapper = (self._magic, area.last_offset, area.max_timestamp, area.attributes)
+            wrapper = (self._magic, area.last_offset, area.largest_timestamp, area.attributes)
             yield partial(build_wrapper, *wrapper, area.take(), target), size

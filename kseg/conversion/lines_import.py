@@ -217,7 +217,7 @@ class NewPartition:
         target = self._target(header.codec)
         if target.codec == 0:
             return area.take()
-        return build_wrapper(line.magic, area.last_offset, area.max_timestamp, attributes, area.take(), target)
+        return build_wrapper(line.magic, area.last_offset, area.largest_timestamp, attributes, area.take(), target)
 
     # The end
 

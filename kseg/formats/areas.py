@@ -56,7 +56,7 @@ def build_wrapper(
     return b"".join((_OFFSET_SIZE_CRC.pack(offset, size, crc), covered, value))
 
 
-class Area:
+class Area(kernel.AreaWriter):  # type: ignore[misc]
     """Collects the records of one batch: `add` appends as many as fit, `take` returns the bytes.
 
     ``magic`` 2: a record area. 0 or 1: messages; the offsets of v1 messages that will be compressed (``is_relative``)
@@ -69,58 +69,33 @@ class Area:
         self.magic = magic
         self.is_relative = is_relative and magic == 1
         self.attributes = attributes
-        self._out = bytearray(initial_bytes)
-        self._state = kernel.AreaWriter(self._out)
+        self._buffer = bytearray(initial_bytes)
+        super().__init__(self._buffer)
 
     def begin(self, base_offset: int, limit: int = MAX_AREA_BYTES, base_timestamp: int | None = None) -> None:
         """Starts a batch with that base offset. Beyond ``limit`` bytes only a first record is accepted.
 
         ``base_timestamp`` is in ms; None for the first record's timestamp.
         """
-        self._state.begin(base_offset, limit, base_timestamp)
+        super().begin(base_offset, limit, base_timestamp)
 
     def add(self, rows: Rows, first: int, stop: int) -> int:
         """Appends rows from ``first`` on; returns the row at which it stopped."""
-        state = self._state
         while True:
             if self.magic == MAGIC_V2:
-                first = kernel.add_records(state, rows.payload, rows.rows, rows.headers, first, stop)
+                first = kernel.add_records(self, rows.payload, rows.rows, rows.headers, first, stop)
             else:
-                base = state.base_offset if self.is_relative else 0
+                base = self.base_offset if self.is_relative else 0
                 first = kernel.add_messages(
-                    state, rows.payload, rows.rows, first, stop, self.magic, self.attributes, base
+                    self, rows.payload, rows.rows, first, stop, self.magic, self.attributes, base
                 )
-            if not state.needed or state.needed > MAX_AREA_BYTES:
+            if not self.needed or self.needed > MAX_AREA_BYTES:
                 return first
-            wider = bytearray(max(state.needed, 2 * len(self._out)))
-            wider[: state.end] = memoryview(self._out)[: state.end]
-            self._out = wider
-            state.use(wider)
-
-    @property
-    def size(self) -> int:
-        return int(self._state.end)
-
-    @property
-    def count(self) -> int:
-        return int(self._state.count)
-
-    @property
-    def base_offset(self) -> int:
-        return int(self._state.base_offset)
-
-    @property
-    def last_offset(self) -> int:
-        return int(self._state.last_offset)
-
-    @property
-    def base_timestamp(self) -> int:
-        return int(self._state.base_timestamp)
-
-    @property
-    def max_timestamp(self) -> int:
-        return int(self._state.largest_timestamp)
+            wider = bytearray(max(self.needed, 2 * len(self._buffer)))
+            wider[: self.end] = memoryview(self._buffer)[: self.end]
+            self._buffer = wider
+            self.use(wider)
 
     def take(self) -> bytes:
         """Returns a copy of the bytes."""
-        return bytes(memoryview(self._out)[: self.size])
+        return bytes(memoryview(self._buffer)[: self.end])

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.headers import LZ4
+from kseg.kernel.layout.headers import LZ4, ZSTD
 from kseg.limits import LARGEST_BUFFER_BYTES
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def addresses(codec: int) -> tuple[int, ...] | None:
 
 def lz4_packer(level: int) -> "Packer | None":
     """Returns the kernel's compressor for a liblz4 level; None if the functions are not available."""
-    from kseg.kernel.codecs import recoding
-
-    return _usable_packer(recoding.LZ4, level, lz4_addresses(LZ4_WRITING))
+    return _packer(LZ4, level, lz4_addresses(LZ4_WRITING))
 
 
 def zstd_packer(level: int) -> "Packer | None":
@@ -70,12 +68,10 @@ def zstd_packer(level: int) -> "Packer | None":
 
     The output is that of zstandard, if zstandard brings its own libzstd.
     """
-    from kseg.kernel.codecs import recoding
-
-    return _usable_packer(recoding.ZSTD, level, zstd_addresses(ZSTD_WRITING, of_zstandard_first=True))
+    return _packer(ZSTD, level, zstd_addresses(ZSTD_WRITING, of_zstandard_first=True))
 
 
-def _usable_packer(codec: int, level: int, functions: tuple[int, ...] | None) -> "Packer | None":
+def _packer(codec: int, level: int, functions: tuple[int, ...] | None) -> "Packer | None":
     from kseg.kernel.codecs.recoding import Packer
 
     made = None if functions is None else Packer(codec, level, functions)

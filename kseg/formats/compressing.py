@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kseg.formats.compression import CODEC_NAMES
+from kseg.formats.compression import CODEC_NAMES, LZ4, NONE, ZSTD
 from kseg.formats.rows import BytesLike
 
 if TYPE_CHECKING:
@@ -94,7 +94,17 @@ def packer(target: Target) -> "Packer | None":
 
     For one thread at a time.
     """
-    return _PACKERS[target.name](target.level) if target.name in _PACKERS else None
+    from kseg.formats import codec_libraries
+
+    if target.codec == LZ4:
+        return codec_libraries.lz4_packer(_lz4_level(target.level))
+    if target.codec == ZSTD:
+        return codec_libraries.zstd_packer(_zstd_level(target.level))
+    if target.codec == NONE:
+        from kseg.kernel.codecs.recoding import Packer
+
+        return Packer(NONE, 0, ())
+    return None
 
 
 def _none(_level: int | None) -> Callable[[BytesLike], bytes]:
@@ -144,24 +154,6 @@ def _zstd_level(level: int | None) -> int:
     return LEVELS["zstd"][2] if level is None else level
 
 
-def _none_packer(_level: int | None) -> "Packer":
-    from kseg.kernel.codecs import recoding
-
-    return recoding.Packer(recoding.NONE, 0, ())
-
-
-def _lz4_packer(level: int | None) -> "Packer | None":
-    from kseg.formats import codec_libraries
-
-    return codec_libraries.lz4_packer(_lz4_level(level))
-
-
-def _zstd_packer(level: int | None) -> "Packer | None":
-    from kseg.formats import codec_libraries
-
-    return codec_libraries.zstd_packer(_zstd_level(level))
-
-
 def _zstd(level: int | None) -> Callable[[BytesLike], bytes]:
     import zstandard
 
@@ -171,4 +163,3 @@ def _zstd(level: int | None) -> Callable[[BytesLike], bytes]:
 
 
 _MAKERS = {"none": _none, "gzip": _gzip, "snappy": _snappy, "lz4": _lz4, "zstd": _zstd}
-_PACKERS = {"none": _none_packer, "lz4": _lz4_packer, "zstd": _zstd_packer}

@@ -1,19 +1,17 @@
 """The output of a decompressor, limited by a ceiling, and its errors."""
 
+from kseg.formats.rows import UndecodableError
+
 Remarks = list[tuple[str, str]]
 """Ignored bytes, as (problem code, sentence)."""
 
 
-class DecompressionError(Exception):
+class DecompressionError(UndecodableError):
     """A compressed area that yields no records; `str()` is one line.
 
     `problem` is ``"undecodable-records"`` for a malformed stream, ``"decompression-limit"`` for one that expands beyond
     the ceiling.
     """
-
-    def __init__(self, problem: str, message: str):
-        super().__init__(message)
-        self.problem = problem
 
 
 def undecodable_error(message: str) -> DecompressionError:

@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats.compression import decompress_limited
-from kseg.formats.decompressed import DecompressionError, Remarks
+from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.layout.headers import (
     CODEC,
@@ -183,16 +183,13 @@ def _expanded(
 
     Raises UndecodableError.
     """
-    before_large, fault = reading.scratch.before_large, None
+    before_large = reading.scratch.before_large
     try:
         value = value_of(data, position, end)
         if value is None:
             raise UndecodableError("undecodable-records", "a compressed message has no value")
         found = decompress_limited(header.codec, value, header.magic, reading.budget, before_large, reading.remarks)
         return found, None
-    except DecompressionError as error:
-        fault = UndecodableError(error.problem, str(error))
-        fault.__cause__ = error
     except UndecodableError as error:
         fault = error
     if reading.offset_before is None or fault.problem != "undecodable-records":

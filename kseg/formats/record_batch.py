@@ -20,7 +20,7 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from kseg.formats.compression import check_beginning, codec_name, decompress_limited
-from kseg.formats.decompressed import DecompressionError, Remarks
+from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
@@ -114,30 +114,19 @@ def open_records(
     `decompress`, ``before_large`` is that of `decompress_limited`. As in Kafka, the area of a batch with a record count
     of 0 is not read. Raises UndecodableError if the area cannot be decompressed.
     """
+    area = data[HEADER_BYTES:]
     if header.record_count == 0:
-        _check_empty_area(data[HEADER_BYTES:], header, max_bytes, remarks)
+        check_beginning(header.codec, area, max_bytes)  # it should be empty
+        if len(area) and remarks is not None:
+            remarks.append(("bytes-behind-records", f"{len(area)} bytes in a batch with a record count of 0"))
         return data, HEADER_BYTES
     if header.codec == 0:
         return data, HEADER_BYTES
-    area = data[HEADER_BYTES:]
     if buffer is not None:
         view = buffer.expand(header.codec, 2, area)
         if view is not None and len(view) <= max_bytes:
             return view, 0
-    try:
-        return decompress_limited(header.codec, area, 2, max_bytes, before_large, remarks), 0
-    except DecompressionError as error:
-        raise UndecodableError(error.problem, str(error)) from error
-
-
-def _check_empty_area(area: BytesLike, header: RecordBatchHeader, max_bytes: int, remarks: Remarks | None) -> None:
-    """Checks the area after a header with a record count of 0, which should be empty."""
-    try:
-        check_beginning(header.codec, area, max_bytes)
-    except DecompressionError as error:
-        raise UndecodableError(error.problem, str(error)) from error
-    if len(area) and remarks is not None:
-        remarks.append(("bytes-behind-records", f"{len(area)} bytes in a batch with a record count of 0"))
+    return decompress_limited(header.codec, area, 2, max_bytes, before_large, remarks), 0
 
 
 def read_rows(payload: BytesLike, start: int, header: RecordBatchHeader, scratch: Scratch) -> Iterator[Rows]:

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kseg.formats.compression import KAFKA_0_7, decompress
-from kseg.formats.decompressed import DecompressionError, Remarks
+from kseg.formats.decompressed import Remarks
 from kseg.formats.message_set import cut_set_text
 from kseg.formats.rows import BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.layout.headers import V07_CODEC, V07_SIZE_BYTES
@@ -81,11 +81,8 @@ def _open_set(
         if status == kernel.COMPRESSED:
             header = parse_header(payload, walk.position)
             after = walk.position + V07_SIZE_BYTES + header.size
-            try:
-                start = walk.position + MIN_BYTES + 1  # only magic 1, which has attributes, is compressed
-                inner = decompress(header.codec, payload[start:after], KAFKA_0_7, budget[0], remarks)
-            except DecompressionError as error:
-                raise UndecodableError(error.problem, str(error)) from error
+            start = walk.position + MIN_BYTES + 1  # only magic 1, which has attributes, is compressed
+            inner = decompress(header.codec, payload[start:after], KAFKA_0_7, budget[0], remarks)
             budget[0] -= len(inner)
             yield from _open_set(inner, offset, scratch, budget, depth + 1, remarks)
             walk.position = after

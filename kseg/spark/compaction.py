@@ -336,7 +336,7 @@ class _Clean:
         try:
             while entries:
                 part.merge(entries.pop())
-            part.latest_offset = shared.latest
+            part.keys.latest_offset = shared.latest
             if folder is not None:
                 Disk().make_directory(folder)
             copier = one.copier(part, CleaningThreads(_JOBS), shared.done.add, pickle.loads(task.transactions))

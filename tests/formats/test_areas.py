@@ -44,7 +44,7 @@ def test_the_bytes_are_those_of_kafka(folder: str) -> None:
         made = build_batch(batch.header, area.take(), NONE) if area.magic == 2 else area.take()
         assert made == batch.data
         if not batch.header.is_log_append_time and area.magic == 2:
-            assert (area.base_timestamp, area.max_timestamp) == (batch.header.base_timestamp, batch.max_timestamp)
+            assert (area.base_timestamp, area.largest_timestamp) == (batch.header.base_timestamp, batch.max_timestamp)
         compared += 1
     assert compared > 0
 
@@ -99,7 +99,7 @@ def test_what_is_written_is_read_again(drawn: Drawn, initial_bytes: int) -> None
     area.begin(0)
     assert area.add(rows, 0, rows.count) == rows.count
     header = RecordBatchHeader(
-        0, 0, 7, 2, 0, 0, offset, area.base_timestamp, area.max_timestamp, -1, -1, -1, len(records)
+        0, 0, 7, 2, 0, 0, offset, area.base_timestamp, area.largest_timestamp, -1, -1, -1, len(records)
     )
     for target in (NONE, parse_target("zstd"), parse_target("snappy")):
         data = build_batch(header, area.take(), target)
@@ -119,7 +119,7 @@ def test_messages_are_read_again(drawn: Drawn, magic: int) -> None:
     area, rows = Area(magic, is_relative=True), rows_of(records)
     area.begin(records[0].offset)
     assert area.add(rows, 0, rows.count) == rows.count
-    data = build_wrapper(magic, area.last_offset, area.max_timestamp, 0, area.take(), parse_target("gzip"))
+    data = build_wrapper(magic, area.last_offset, area.largest_timestamp, 0, area.take(), parse_target("gzip"))
     message = Message(data, 0, len(data), magic, True)
     assert message.check() == []
     assert [record.offset for record in message] == [record.offset for record in records]

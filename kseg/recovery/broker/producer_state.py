@@ -91,7 +91,7 @@ def read_marker(data: bytes, scratch: Scratch) -> Marker:
             if count > 1 and not is_compressed:
                 break  # a broker reads only the first record
     except UndecodableError as error:
-        raise BadMarkerError(str(error), not isinstance(error.__cause__, DecompressionError)) from error
+        raise BadMarkerError(str(error), not isinstance(error, DecompressionError)) from error
     if first is None:
         raise BadMarkerError("it has no record", True)
     control, value = parse_control(first.key, first.value), first.value

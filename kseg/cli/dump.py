@@ -24,7 +24,7 @@ from kseg.cli.options import (
     threads_option,
 )
 from kseg.cli.remote_options import remote_options
-from kseg.dump.options import JSON, TABLE, TEXT, DumpOptions
+from kseg.dump.options import FORMS, JSON, TABLE, TEXT, DumpOptions
 from kseg.dump.run import Dump
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Notices
@@ -42,7 +42,7 @@ from kseg.stores.remote.keys import private_keys as read_private_keys
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json", "table", "html"]),
+    type=click.Choice([*FORMS, "html"]),
     default="text",
     show_default=True,
     help="Form of the output.",

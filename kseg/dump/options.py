@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders import FOR_TOPIC
 from kseg.errors import KsegError
@@ -25,6 +25,8 @@ InclusiveRange = tuple[int, int]
 """First and last, both inclusive."""
 
 TEXT, JSON, TABLE = "text", "json", "table"
+FORMS = (TEXT, JSON, TABLE)
+"""Values of --format; `printer_class` has the printer of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,21 @@ INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
 """Names of decoders in kafka-dump-log's order: the first one requested is used."""
 
 
+def printer_class(form: str) -> Any:
+    """Returns the class that prints a form."""
+    if form == JSON:
+        from kseg.output.jsonl import JsonLinesPrinter
+
+        return JsonLinesPrinter
+    if form == TABLE:
+        from kseg.output.table import TablePrinter
+
+        return TablePrinter
+    from kseg.output.kafka_text import KafkaTextPrinter
+
+    return KafkaTextPrinter
+
+
 def decoder_of(options: DumpOptions) -> Any:
     """Returns the decoder for all records, None for none: one of `INTERNAL_TOPICS`, or formats of keys and values."""
     if options.decoder is not None:
@@ -186,13 +203,7 @@ def rendered_text(rendered: Rendered) -> bytes:
     return zlib.decompress(rendered.text)
 
 
-class SegmentRenderer(Protocol):
-    """Renders segments in other processes."""
-
-    def rendered(self, file: SegmentFile) -> list[Rendered] | None:
-        """Returns the parts of the file in order; None if it is not rendered elsewhere. Raises PathError."""
-        ...
-
-
-RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], SegmentRenderer]
-"""Creates the renderer of segments. Each comes with a flag: whether a broker is still writing to it."""
+RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Any]
+"""Creates the renderer of segments in other processes. Each segment comes with a flag: whether a broker is still
+writing to it. ``rendered(file)`` returns the parts of a file in order, None if it is rendered here, or raises PathError.
+"""

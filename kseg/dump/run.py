@@ -1,34 +1,40 @@
 """Runs a dump: reads every PATH in order, filters it and passes it to the printer of the chosen form."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kseg.dump.filters import Filters, without_snapshots
 from kseg.dump.options import (
+    JSON,
+    TABLE,
     TEXT,
     DumpOptions,
     Rendered,
     RendererOf,
     decoder_by_topic,
     decoder_of,
+    partitions_in,
     parts_of,
+    printer_class,
     rendered_text,
 )
-from kseg.dump.views import printers_of, side_printer
 from kseg.errors import KsegError, PathError, RequestError, StoppedHalfwayError, UnsupportedError
 from kseg.formats.rows import Rows, Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
+from kseg.kernel import COMPILED
 from kseg.kernel.scan.frame_scan import LONG_RUNS
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.printer import Style
 from kseg.output.progress import pieces, progress_over
 from kseg.output.sink import Sink
+from kseg.runtime.threads import usable_cores
 from kseg.segment.batches import Batch, Message07
 from kseg.segment.file_types import refuse_empty_pack
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, segment_file
+from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_segments, parse_partition_name, segment_file
 from kseg.segment.items import Damage
 from kseg.segment.paths import segments_at, warn_of_skipped_files
 from kseg.segment.reader import Run, SegmentReader, open_segment
@@ -40,12 +46,13 @@ from kseg.stores.stored_object import is_url
 if TYPE_CHECKING:
     from kseg.logdir.coordinators import GroupOffsets, TransactionState
     from kseg.output.side_files import SidePrinter
+    from kseg.output.summary import BacklogOf
     from kseg.segment.isolation import Transactions
     from kseg.sidefiles.kinds import SideFile
 
+
 KAFKA_MAX_BYTES = (1 << 31) - 1
 """kafka-dump-log's default of --max-bytes. With it, trailing bytes are reported as without the option."""
-_ENDS_ALL = (StoppedHalfwayError, RequestError, BrokenPipeError)
 
 
 class EndOfDumpError(Exception):
@@ -144,6 +151,16 @@ class Dump:
         self.notices.error(error)
         self.status = max(self.status, status)
 
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Reports errors of a path or file, after which the dump continues."""
+        try:
+            yield
+        except (StoppedHalfwayError, RequestError):
+            raise
+        except KsegError as error:
+            self._failed(error, error.exit_status)
+
     def _path(self, path: str) -> None:
         if _is_remote_storage(path):
             self._remote(path)
@@ -158,12 +175,8 @@ class Dump:
         if self.options.committed_offsets and parts != [path]:
             self.printer.add_directory(path)
         for part in parts:
-            try:
+            with self._failures():
                 self._part(part)
-            except _ENDS_ALL:
-                raise
-            except KsegError as error:
-                self._failed(error, error.exit_status)
         if self.options.everything and parts != [path]:
             self._side_files(path)
 
@@ -174,7 +187,7 @@ class Dump:
         if self.options.open_transactions or self.options.committed_offsets:
             self._failed(f"{path}: remote storage can only be dumped as segments", KsegError.exit_status)
             return
-        try:
+        with self._failures():
             for place in remote_places(path, self.options):
                 for text in place.unread:
                     self.notices.warning(text)
@@ -188,22 +201,14 @@ class Dump:
                         self.transactions = Transactions.of_segments(place.live(), self.scratch)
                     self._segments([(file, False) for file in place.files])
                     self.filters.end_of_place(place.all_files, path)
-        except _ENDS_ALL:
-            raise
-        except KsegError as error:
-            self._failed(error, error.exit_status)
 
     def _side_files(self, directory: str) -> None:
         """With --all: prints the other files of a partition or of a log directory."""
         from kseg.sidefiles.kinds import list_side_files
 
-        try:
+        with self._failures():
             for file in list_side_files(directory):
                 self._file(segment_file(file.path), live=False)
-        except _ENDS_ALL:
-            raise
-        except KsegError as error:
-            self._failed(error, error.exit_status)
 
     def _part(self, path: str) -> None:
         """Prints a partition directory, or one file."""
@@ -232,14 +237,13 @@ class Dump:
 
     def _segments(self, files: list[tuple[SegmentFile, bool]]) -> None:
         for file, is_live in files:
-            try:
-                self._file(file, is_live)
-            except _ENDS_ALL:
-                raise
-            except KsegError as error:
-                self._failed(error, error.exit_status)
-            except OSError as error:
-                self._failed(f"{file.path}: {error.strerror}", 4)
+            with self._failures():
+                try:
+                    self._file(file, is_live)
+                except BrokenPipeError:
+                    raise
+                except OSError as error:
+                    self._failed(f"{file.path}: {error.strerror}", 4)
 
     def _open_transactions(self, path: str, files: list[SegmentFile]) -> None:
         from kseg.dump.open_transactions import list_open
@@ -457,3 +461,102 @@ def _is_remote_storage(path: str) -> bool:
     from kseg.stores.remote.recognition import is_remote_storage  # most paths are files
 
     return is_remote_storage(path)
+
+
+PIPED_TABLE_WIDTH = 120
+HEX_WIDTH = 80
+
+
+def printers_of(
+    options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, notices: Notices, is_selective: bool
+) -> list[Any]:
+    """Returns the printer of most files, and for tables of decoded topics that of __consumer_offsets.
+
+    ``is_selective``: only some batches or records are printed. Otherwise text and JSON are rendered on several threads.
+    """
+    if options.open_transactions or not (
+        options.as_hex or options.summary or options.committed_offsets or options.form == TABLE
+    ):
+        return [_form_printer(options, sink, style, scratch, is_selective)]
+    from kseg.output.terminal import Paint, line_width
+
+    paint = Paint(options.color, sink.is_terminal)
+    if options.as_hex:
+        from kseg.output.hex_view import HexPrinter
+
+        width = line_width(sink, HEX_WIDTH)
+        return [HexPrinter(sink, scratch, paint=paint, width=width, positions=options.positions, unpacked=style.deep)]
+    if options.summary:
+        from kseg.output.summary import SummaryPrinter
+
+        return [SummaryPrinter(
+            sink, scratch, as_json=options.form == JSON, paint=paint, what_if=options.what_if, sample=options.sample,
+            jobs=options.jobs or usable_cores(), fleet=_fleet_table(options, sink, paint),
+            backlog=_backlogs(options.now),
+        )]  # fmt: skip
+    width = line_width(sink, PIPED_TABLE_WIDTH)
+    printers: list[Any] = []
+    if not options.committed_offsets:
+        printers.append(printer_class(TABLE)(sink, style, scratch, paint=paint, width=width))
+    if options.committed_offsets or options.decode_by_topic:
+        from kseg.output.committed_offsets import CommittedOffsetsPrinter
+
+        as_json = options.form == JSON
+        printers.append(CommittedOffsetsPrinter(
+            sink, style, scratch, as_json=as_json, warn=notices.warning, paint=paint, width=width, now=options.now
+        ))  # fmt: skip
+    return printers
+
+
+def _form_printer(options: DumpOptions, sink: Sink, style: Style, scratch: Scratch, is_selective: bool) -> Any:
+    """Returns the printer of text or JSON; one with several threads if batches can be rendered independently."""
+    form = printer_class(JSON if options.form == JSON else TEXT)
+    jobs = options.jobs or usable_cores()
+    if jobs == 1 or is_selective or options.stop_on_damage or not COMPILED:
+        return form(sink, style, scratch)
+    from kseg.output.parallel import ParallelPrinter
+
+    return ParallelPrinter(sink, lambda turn: form(turn, style, Scratch(scratch.max_batch_bytes)), jobs)
+
+
+def _fleet_table(options: DumpOptions, sink: Sink, paint: Any) -> Any:
+    """Returns None if each partition has a summary of its own."""
+    from kseg.output.fleet_table import FLEET_WIDTH, MAX_SEPARATE_PARTITIONS, FleetTable
+    from kseg.output.terminal import line_width
+
+    if (
+        options.form == JSON
+        or options.what_if
+        or (options.sort is None and partitions_in(options) <= MAX_SEPARATE_PARTITIONS)
+    ):
+        return None
+    return FleetTable(options.sort or "name", paint, line_width(sink, FLEET_WIDTH))
+
+
+def side_printer(options: DumpOptions, sink: Sink, scratch: Scratch, warn: Callable[[str], None]) -> "SidePrinter":
+    """Returns the printer of side files. ``warn`` receives lines for standard error."""
+    from kseg.output.side_files import SideJsonPrinter, SideStyle, SideTextPrinter
+
+    style = SideStyle(options.verify_index_only, options.index_sanity_check, options.max_message_size, sink.is_terminal)
+    return (SideJsonPrinter if options.form == JSON else SideTextPrinter)(sink, style, scratch, warn)
+
+
+def _backlogs(now_ms: int | None) -> "BacklogOf":
+    """Returns the function for backlogs of the log cleaner. ``now_ms``: None for the current time."""
+    from kseg.cleaner.ranges import backlog_of
+    from kseg.logdir.log_directory import LogDirectory, directory_around, state_by_name
+
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    directories: dict[str, LogDirectory | None] = {}
+
+    def backlog(partition: str, damaged: str) -> dict[str, Any] | None:
+        path = os.path.abspath(partition)
+        around, name = os.path.split(path)
+        if around not in directories:
+            directories[around] = directory_around(path)
+        directory, place = directories[around], parse_partition_name(name)
+        state = state_by_name(place[0] if place else None) if directory is None else directory.broker_state(name)
+        found = backlog_of(partition, state, now, damaged)
+        return None if found is None else found.as_object()
+
+    return backlog

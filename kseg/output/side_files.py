@@ -11,14 +11,14 @@ differs from the .log also ``indexOffset`` and ``logOffset``, or ``indexTimestam
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from kseg.errors import PathError
-from kseg.formats.json_values import bytes_value, encode
+from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch, Sliceable
 from kseg.formats.suffixes import INDEX, INDEX_SUFFIXES, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
 from kseg.limits import MAX_INDEX_BYTES, MAX_MESSAGE_BYTES
@@ -32,7 +32,8 @@ from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry
 from kseg.stores.source import Source, open_source
 from kseg.stores.unreadable import named
 
-C = TypeVar("C")
+IndexEntry = OffsetIndexEntry | TimeIndexEntry
+Mismatch = OffsetMismatch | TimeMismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,9 @@ class SidePrinter:
             if end > MAX_INDEX_BYTES:
                 self._fail(f"{file.path}: has {source.size} bytes, more than any index: its entries are not shown")
             elif file.kind == INDEX:
-                self._offset_index(file, OffsetIndex(source.buffer, file.base_offset, end))
+                self._index(file, OffsetIndex(source.buffer, file.base_offset, end))
             elif file.kind == TIME_INDEX:
-                self._time_index(file, TimeIndex(source.buffer, file.base_offset, end))
+                self._index(file, TimeIndex(source.buffer, file.base_offset, end))
             elif file.kind == TRANSACTION_INDEX:
                 self._transaction_index(file, TransactionIndex(source.buffer, file.base_offset, end))
             else:
@@ -104,10 +105,7 @@ class SidePrinter:
     def sanity(self, file: SideFile, problem: str | None) -> None:
         raise NotImplementedError
 
-    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
-        raise NotImplementedError
-
-    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
+    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
         raise NotImplementedError
 
     def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
@@ -125,54 +123,39 @@ class SidePrinter:
     def item(self, file: SideFile, item: Any) -> None:
         raise NotImplementedError
 
-    def _offset_index(self, file: SideFile, index: OffsetIndex) -> None:
-        if not index.capacity:
+    def _index(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+        """Prints the entries, checked against the .log, and those of a time index by the .index."""
+        is_time = isinstance(index, TimeIndex)
+        if not is_time and not index.capacity:
             self.empty_index(file)
         elif self.style.sanity_check:
-            self._sanity(file, index)
+            problem = index.sanity_problem()
+            self.errors += problem is not None
+            self.sanity(file, problem)
             return
         else:
-            with self._log_beside(file) as log:
-                checked = (
-                    check_offset_index(index, log, self.style.max_message_bytes)
-                    if log
-                    else ((entry, None) for entry in index.as_kafka_lists())
-                )
-                for i, (entry, mismatch) in enumerate(self._shown(index, checked)):
-                    self.errors += i < len(index) and mismatch is not None and mismatch.misleads
-                    self.offset_entry(file, i, entry, mismatch)
-        self._problems(file, index)
-
-    def _time_index(self, file: SideFile, index: TimeIndex) -> None:
-        if self.style.sanity_check:
-            self._sanity(file, index)
-            return
-        with self._log_beside(file) as log, self._index_beside(file) as offsets:
-            checked = (
-                check_time_index(index, offsets, log)
-                if log and offsets is not None
-                else ((entry, []) for entry in index.as_kafka_lists())
-            )
-            for i, (entry, mismatches) in enumerate(self._shown(index, checked)):
-                self.errors += i < len(index) and any(_misleads(mismatch) for mismatch in mismatches)
-                self.time_entry(file, i, entry, mismatches)
-            if log and log.steps_left <= 0:
-                self.warn(f"{file.path}: its entries are not in order; some were not checked")
-        self._problems(file, index)
-
-    def _shown(self, index: OffsetIndex | TimeIndex, checked: Iterator[C]) -> Iterator[C]:
-        return checked if self.shows_unused else islice(checked, len(index))
-
-    def _sanity(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
-        problem = index.sanity_problem()
-        self.errors += problem is not None
-        self.sanity(file, problem)
-
-    def _problems(self, file: SideFile, index: OffsetIndex | TimeIndex) -> None:
+            with self._log_beside(file) as log, self._index_beside(file) if is_time else nullcontext() as offsets:
+                checked = self._checked(index, log, offsets)
+                for i, (entry, mismatches) in enumerate(checked if self.shows_unused else islice(checked, len(index))):
+                    self.errors += i < len(index) and any(mismatch.misleads for mismatch in mismatches)
+                    self.entry(file, i, entry, mismatches)
+                if is_time and log and log.steps_left <= 0:
+                    self.warn(f"{file.path}: its entries are not in order; some were not checked")
         for item in index.items():
             if isinstance(item, SideFileProblem):
                 self.errors += item.is_damage
                 self.index_problem(file, item)
+
+    def _checked(
+        self, index: OffsetIndex | TimeIndex, log: IndexedLog | None, offsets: OffsetIndex | None
+    ) -> Iterator[tuple[IndexEntry, Sequence[Mismatch]]]:
+        if isinstance(index, OffsetIndex) and log:
+            for entry, mismatch in check_offset_index(index, log, self.style.max_message_bytes):
+                yield entry, () if mismatch is None else (mismatch,)
+        elif isinstance(index, TimeIndex) and log and offsets is not None:
+            yield from check_time_index(index, offsets, log)
+        else:
+            yield from ((entry, ()) for entry in index.as_kafka_lists())
 
     @contextmanager
     def _log_beside(self, file: SideFile) -> Iterator[IndexedLog | None]:
@@ -198,13 +181,6 @@ class SidePrinter:
             return
         with source:
             yield source
-
-
-def _misleads(mismatch: TimeMismatch) -> bool:
-    """Whether a search by time would miss records because of the mismatch."""
-    if mismatch.code == "timestamp-mismatch":
-        return mismatch.indexed < mismatch.logged
-    return mismatch.code == "timestamp-out-of-order"
 
 
 def camel_case(name: str) -> str:
@@ -247,8 +223,8 @@ class SideTextPrinter(SidePrinter):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._offset_mismatches: dict[str, dict[int, int]] = {}
-        self._time_mismatches: dict[str, dict[str, list[TimeMismatch]]] = {}
+        self._mismatches: dict[str, dict[str, list[Mismatch]]] = {}
+        """By code and path."""
         self._counts: dict[str, int] = {}
 
     def dump(self, file: SideFile) -> None:
@@ -268,17 +244,12 @@ class SideTextPrinter(SidePrinter):
         outcome = f"failed sanity check: {problem}." if problem else "passed sanity check."
         self._put(f"{as_java_writes(file.path)} {outcome}")
 
-    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
-        if mismatch:
-            self._offset_mismatches.setdefault(file.path, {})[mismatch.index_offset] = mismatch.log_offset
-        if not self.style.verify_only:
-            self.sink.write(b"offset: %d position: %d\n" % entry)
-
-    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
+    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
         for mismatch in mismatches:
-            self._time_mismatches.setdefault(mismatch.code, {}).setdefault(file.path, []).append(mismatch)
+            self._mismatches.setdefault(mismatch.code, {}).setdefault(file.path, []).append(mismatch)
         if not self.style.verify_only:
-            self.sink.write(b"timestamp: %d offset: %d\n" % entry)
+            line = b"offset: %d position: %d\n" if file.kind == INDEX else b"timestamp: %d offset: %d\n"
+            self.sink.write(line % entry)
 
     def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
         if not problem.is_damage:
@@ -343,11 +314,12 @@ class SideTextPrinter(SidePrinter):
     def report(self) -> list[str]:
         """Returns kafka-dump-log's final report, with files in dump order."""
         found = []
-        for path, offsets in self._offset_mismatches.items():
+        for path, mismatches in self._mismatches.get("index-mismatch", {}).items():
             found.append(f"Mismatches in :{_absolute(path)}")
+            offsets = {mismatch.indexed: mismatch.logged for mismatch in mismatches}
             found += [f"  Index offset: {i}, log offset: {offsets[i]}" for i in sorted(offsets, reverse=True)]
         for code, heading, line in _TIME_REPORTS:
-            for path, mismatches in self._time_mismatches.get(code, {}).items():
+            for path, mismatches in self._mismatches.get(code, {}).items():
                 found.append(f"{heading} in :{_absolute(path)}")
                 found += [line % (mismatch.indexed, mismatch.logged) for mismatch in mismatches]
         return found
@@ -376,16 +348,14 @@ def _shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _optional_long(number: int) -> str:
-    return f"OptionalLong[{number}]" if number >= 0 else "OptionalLong.empty"
-
-
 def _producer_line(entry: ProducerStateEntry) -> str:
-    shown = fields(entry) | {"currentTxnFirstOffset": _optional_long(entry.current_txn_first_offset)}
+    first = entry.current_txn_first_offset
+    shown = fields(entry) | {"currentTxnFirstOffset": f"OptionalLong[{first}]" if first >= 0 else "OptionalLong.empty"}
     return " ".join(f"{name}: {value}" for name, value in shown.items() if value is not None)
 
 
-_TIME_KEYS = {
+_MISMATCH_KEYS = {
+    "index-mismatch": ("indexOffset", "logOffset"),
     "timestamp-mismatch": ("indexTimestamp", "logTimestamp"),
     "timestamp-out-of-order": ("indexTimestamp", "previousTimestamp"),
     "offset-not-found": ("indexOffset", "logOffset"),
@@ -403,22 +373,17 @@ class SideJsonPrinter(SidePrinter):
     def sanity(self, file: SideFile, problem: str | None) -> None:
         self._put({"type": "sanityCheck", "file": file.path, "passed": problem is None, "message": problem})
 
-    def offset_entry(self, file: SideFile, i: int, entry: OffsetIndexEntry, mismatch: OffsetMismatch | None) -> None:
-        self._entry(file, entry)
-        if mismatch:
-            size = OffsetIndex.LAYOUT.size
-            message = f"the batch at position {entry.position} ends at offset {mismatch.log_offset}"
-            problem = SideFileProblem("index-mismatch", i * size, size, message)
-            self._damage(file, problem, {"indexOffset": mismatch.index_offset, "logOffset": mismatch.log_offset})
-
-    def time_entry(self, file: SideFile, i: int, entry: TimeIndexEntry, mismatches: list[TimeMismatch]) -> None:
-        self._entry(file, entry)
+    def entry(self, file: SideFile, i: int, entry: IndexEntry, mismatches: Sequence[Mismatch]) -> None:
+        if not self.style.verify_only:
+            self.item(file, entry)
         for mismatch in mismatches:
-            size = TimeIndex.LAYOUT.size
-            keys = dict(zip(_TIME_KEYS[mismatch.code], mismatch[1:], strict=True))
-            message = (
-                f"entry {entry.timestamp} of offset {entry.offset}: {mismatch.indexed} and {mismatch.logged} disagree"
-            )
+            size = OffsetIndex.LAYOUT.size
+            if isinstance(entry, OffsetIndexEntry):
+                message = f"the batch at position {entry.position} ends at offset {mismatch.logged}"
+            else:
+                size, values = TimeIndex.LAYOUT.size, f"{mismatch.indexed} and {mismatch.logged}"
+                message = f"entry {entry.timestamp} of offset {entry.offset}: {values} disagree"
+            keys = dict(zip(_MISMATCH_KEYS[mismatch.code], (mismatch.indexed, mismatch.logged), strict=True))
             self._damage(file, SideFileProblem(mismatch.code, i * size, size, message), keys)
 
     def index_problem(self, file: SideFile, problem: SideFileProblem) -> None:
@@ -432,10 +397,6 @@ class SideJsonPrinter(SidePrinter):
         else:
             self._put({"type": ENTRY_NAMES[file.kind], "file": file.path} | fields(item))
 
-    def _entry(self, file: SideFile, entry: OffsetIndexEntry | TimeIndexEntry) -> None:
-        if not self.style.verify_only:
-            self.item(file, entry)
-
     def _damage(self, file: SideFile, problem: SideFileProblem, keys: dict[str, int] | None = None) -> None:
         found = {
             "type": "damage", "code": problem.code, "file": file.path, "position": problem.position,
@@ -444,5 +405,4 @@ class SideJsonPrinter(SidePrinter):
         self._put(found | (keys or {}))
 
     def _put(self, found: dict[str, Any]) -> None:
-        name = bytes_value(os.fsencode(found["file"]))
-        self.sink.write(encode(found | {"file": name}) + b"\n")
+        self.sink.put_row(found | {"file": name_value(found["file"])})

@@ -39,15 +39,19 @@ class Frame(NamedTuple):
 
 
 class OffsetMismatch(NamedTuple):
-    """``log_offset``: last offset of the batch at the entry's position, or -1 if there is no batch.
+    """``indexed``: the entry's offset; ``logged``: last offset of the batch at its position, -1 if there is no batch.
 
     ``misleads``: a reader that follows the entry misses records, because the batch begins after the entry's offset or
     does not exist. Otherwise the entry covers several batches, as one append of several batches may leave it.
     """
 
-    index_offset: int
-    log_offset: int
+    indexed: int
+    logged: int
     misleads: bool
+
+    @property
+    def code(self) -> str:
+        return "index-mismatch"
 
 
 class TimeMismatch(NamedTuple):
@@ -60,6 +64,13 @@ class TimeMismatch(NamedTuple):
     code: str
     indexed: int
     logged: int
+
+    @property
+    def misleads(self) -> bool:
+        """Whether a search by time would miss records because of the mismatch."""
+        if self.code == "timestamp-mismatch":
+            return self.indexed < self.logged
+        return self.code == "timestamp-out-of-order"
 
 
 class IndexedLog:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from kseg.changes.driver.undoing import KnownChange, Purged
 from kseg.changes.manifest import DONE
@@ -15,30 +15,7 @@ from kseg.quantities import plural, shown_bytes, shown_time
 _MIN_COMMAND_WIDTH = 8
 
 
-class Row(NamedTuple):
-    """The texts of one change. All must be printable."""
-
-    number: str
-    time: str
-    state: str
-    kept: str
-    command: str
-
-
-def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
-    """Returns the table as text. With ``is_colored``, changes in any state but DONE are yellow."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold")
-    table.add_column("change", justify="right")
-    table.add_column("time")
-    table.add_column("state")
-    table.add_column("kept", justify="right", no_wrap=True)
-    table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
-    for row in rows:
-        table.add_row(*map(Text, row), style="" if row.state == DONE else "yellow")
-    return drawn(table, is_colored)
+Row = dict[str, Any]
 
 
 def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) -> None:
@@ -51,28 +28,40 @@ def show_changes(found: list[KnownChange], form: str, color: str, sink: Sink) ->
         return
     paint = Paint(color, sink.is_terminal)
     for directory, changes in groupby(found, key=lambda change: change.directory):
-        rows = [_cells(change) for change in changes]
-        text = changes_table(rows, paint.is_on) if sink.is_terminal else "".join(map(_line, rows))
-        sink.write(f"{paint(on_one_line(directory), bold=True)}\n{text}".encode("utf-8", "surrogateescape"))
+        rows = list(map(_row, changes))
+        sink.put(paint(on_one_line(directory), bold=True))
+        if sink.is_terminal:
+            sink.write(changes_table(rows, paint.is_on).encode())
+        else:
+            for number, time, state, size, command in map(_cells, rows):
+                sink.put(f"  {number:>3}  {time}  {state:<9}  {size:>10}  {command}")
 
 
-def _cells(change: KnownChange) -> Row:
-    partitions = "" if change.partitions is None else f", {plural(change.partitions, 'partition', 'partitions')}"
-    return Row(
-        str(change.number),
-        shown_time(change.time_ms),
-        change.state,
-        shown_bytes(change.kept_bytes),
-        on_one_line(change.command) + partitions,
-    )
+def changes_table(rows: Iterable[Row], is_colored: bool) -> str:
+    """Returns the table for a terminal as text. With ``is_colored``, changes in any state but DONE are yellow."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold")
+    table.add_column("change", justify="right")
+    table.add_column("time")
+    table.add_column("state")
+    table.add_column("kept", justify="right", no_wrap=True)
+    table.add_column("command", overflow="fold", min_width=_MIN_COMMAND_WIDTH)
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)), style="" if row["state"] == DONE else "yellow")
+    return drawn(table, is_colored)
 
 
-def _line(row: Row) -> str:
-    return f"  {row.number:>3}  {row.time}  {row.state:<9}  {row.kept:>10}  {row.command}\n"
+def _cells(row: Row) -> tuple[str, ...]:
+    """Returns number, time, state, kept bytes and command as printable texts."""
+    partitions = f", {plural(row['partitions'], 'partition', 'partitions')}" if "partitions" in row else ""
+    command = on_one_line(row["command"]) + partitions
+    return str(row["number"]), shown_time(row["timeMs"]), row["state"], shown_bytes(row["keptBytes"]), command
 
 
-def _row(change: KnownChange) -> dict[str, Any]:
-    row: dict[str, Any] = {
+def _row(change: KnownChange) -> Row:
+    row: Row = {
         "type": "change",
         "directory": name_value(change.directory),
         "number": change.number,
@@ -82,9 +71,7 @@ def _row(change: KnownChange) -> dict[str, Any]:
         "keptBytes": change.kept_bytes,
         "kept": name_value(change.kept) if change.kept else None,
     }
-    if change.partitions is not None:
-        row["partitions"] = change.partitions
-    return row
+    return row if change.partitions is None else row | {"partitions": change.partitions}
 
 
 def show_purged(purged: Purged, is_dry: bool, form: str, sink: Sink, notices: Notices) -> None:

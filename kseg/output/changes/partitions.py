@@ -118,37 +118,20 @@ _HELD = {
 
 
 class RetentionPrinter:
-    """Base class: call `show` for each partition."""
+    """Prints a partition's settings, then for each segment the decision and the reasons; or an object for each."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-
-    def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
-        raise NotImplementedError
-
-    def total(self) -> None:
-        """Prints nothing: the command itself reports the amounts."""
-
-
-class JsonRetention(RetentionPrinter):
-    """Prints one object for the partition, and one for each segment."""
-
-    def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
-        directory = partition["directory"]
-        self._sink.put_row({**partition, "directory": name_value(directory)})
-        for row in segments:
-            self._sink.put_row({**row, "file": name_value(os.path.join(directory, row["file"]))})
-
-
-class TextRetention(RetentionPrinter):
-    """Prints the partition's settings, then for each segment the decision and the reasons."""
-
-    def __init__(self, sink: Sink, color: str) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink, color: str, as_json: bool) -> None:
+        self._sink, self._as_json = sink, as_json
         self._paint = Paint(color, sink.is_terminal)
 
     def show(self, partition: dict[str, Any], segments: Iterable[dict[str, Any]]) -> None:
-        self._sink.put(on_one_line(partition["directory"]))
+        directory = partition["directory"]
+        if self._as_json:
+            self._sink.put_row({**partition, "directory": name_value(directory)})
+            for row in segments:
+                self._sink.put_row({**row, "file": name_value(os.path.join(directory, row["file"]))})
+            return
+        self._sink.put(on_one_line(directory))
         for line in _retained(partition):
             self._wrapped(line, "  ", "    ")
         if partition["rolls"]:
@@ -156,6 +139,9 @@ class TextRetention(RetentionPrinter):
             self._wrapped(f"all segments are deleted; first an empty one is created at offset {end}", "  ", "    ")
         for row in segments:
             self._segment(partition, row)
+
+    def total(self) -> None:
+        """Prints nothing: the command itself reports the amounts."""
 
     def _segment(self, partition: dict[str, Any], row: dict[str, Any]) -> None:
         verdict, color = _verdict(row)
@@ -237,4 +223,4 @@ def _age(partition: dict[str, Any], row: dict[str, Any]) -> str:
 
 def retention_printer(form: str, color: str, sink: Sink, _notices: Notices) -> RetentionPrinter:
     """Returns the printer for ``--format``."""
-    return JsonRetention(sink) if form == "json" else TextRetention(sink, color)
+    return RetentionPrinter(sink, color, form == "json")

@@ -205,5 +205,5 @@ def rendered_text(rendered: Rendered) -> bytes:
 
 RendererOf = Callable[[Iterable[tuple[SegmentFile, bool]]], Any]
 """Creates the renderer of segments in other processes. Each segment comes with a flag: whether a broker is still
-writing to it. ``rendered(file)`` returns the parts of a file in order, None if it is rendered here, or raises PathError.
+writing to it. ``rendered(file)`` returns the parts of a file in order, None if it is rendered here.
 """

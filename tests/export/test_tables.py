@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from export.memory_output import Output
 from kseg.export import record_files
 from kseg.export.arrow import schema
 from kseg.export.record_files import ARROW, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
+from output.feeding import MemorySink
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 MIB = 1 << 20
@@ -26,11 +26,11 @@ def written(batches: Iterable[Any], wanted: Any, form: str = PARQUET, codec: str
     """The file that they become, opened again by pyarrow."""
     import pyarrow.parquet as pq
 
-    output = Output()
+    output = MemorySink()
     with TableWriter(output, form, wanted, codec, None) as writer:
         for each in batches:
             writer.add(each)
-    source = pa.BufferReader(bytes(output.data))
+    source = pa.BufferReader(bytes(output.written))
     return pq.ParquetFile(source) if form == PARQUET else pa.ipc.open_file(source)
 
 
@@ -109,11 +109,11 @@ def test_statistics_are_those_of_the_rows(codec: str | None) -> None:
 def test_a_filter_reads_the_group_it_needs() -> None:
     import pyarrow.parquet as pq
 
-    output = Output()
+    output = MemorySink()
     with TableWriter(output, PARQUET, schema(NAMES), None, None) as writer:
         for i in range(0, 30_000, 1500):
             writer.add(records(i, 1500))
-    data = pa.BufferReader(bytes(output.data))
+    data = pa.BufferReader(bytes(output.written))
     assert pq.read_table(data, filters=[("offset", "=", 29_999)])["value"].to_pylist() == [b"029999" * 100]
 
 
@@ -144,7 +144,7 @@ def test_no_rows_at_all(form: str) -> None:
 @pytest.mark.parametrize("form", [PARQUET, ARROW])
 def test_a_file_is_not_ended_after_an_error(form: str) -> None:
     """What was written must not look like a whole file, nor may anything be written afterwards."""
-    output = Output()
+    output = MemorySink()
 
     def fail() -> None:
         with TableWriter(output, form, batch(0, 1000).schema, None, None) as writer:
@@ -154,14 +154,14 @@ def test_a_file_is_not_ended_after_an_error(form: str) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         fail()
-    assert output.data[:4] in (b"PAR1", b"ARRO")
-    assert output.data[-4:] != b"PAR1"
-    assert not output.data.endswith(b"ARROW1")
+    assert output.written[:4] in (b"PAR1", b"ARRO")
+    assert output.written[-4:] != b"PAR1"
+    assert not output.written.endswith(b"ARROW1")
 
 
 @pytest.mark.parametrize("form", [PARQUET, ARROW])
 def test_an_output_that_fails_says_why(form: str) -> None:
-    class Full(Output):
+    class Full(MemorySink):
         def write_view(self, view: Any) -> None:
             raise BrokenPipeError("nobody reads")
 

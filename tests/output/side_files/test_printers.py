@@ -15,6 +15,7 @@ from kseg.errors import PathError
 from kseg.formats.rows import Scratch
 from kseg.output.side_files import SideJsonPrinter, SidePrinter, SideStyle, SideTextPrinter
 from kseg.sidefiles.kinds import side_file
+from output.feeding import MemorySink
 
 TESTDATA = Path(__file__).resolve().parents[3] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"
@@ -23,30 +24,18 @@ PARTITIONS = sorted(path.parent for path in TESTDATA.glob("kafka-*/*/truth/*/sid
 INDEX_LINE = re.compile(r"Mismatches in :|  Index offset: ")
 
 
-class Pieces:
-    """A sink that keeps what it is given."""
-
-    is_terminal = False
-
-    def __init__(self) -> None:
-        self.data = b""
-
-    def write(self, data: bytes) -> None:
-        self.data += data
-
-
 class Dumped:
     """What a dump of files, told by their paths, gives."""
 
     def __init__(self, form: type[SidePrinter], *paths: str, **style: Any) -> None:
-        sink: Any = Pieces()
+        sink = MemorySink()
         self.warnings: list[str] = []
         printer = form(sink, SideStyle(**style), Scratch(), self.warnings.append)
         for path in paths:
             file = side_file(path)
             assert file is not None
             printer.dump(file)
-        self.out = sink.data
+        self.out = bytes(sink.written)
         self.report = printer.report()
         self.errors = printer.errors
 

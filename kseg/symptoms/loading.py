@@ -25,13 +25,13 @@ class Symptom(NamedTuple):
     """
 
     name: str
-    speaker: str
     message: str
     patterns: tuple[str, ...]
     cause: str
     steps: tuple[NextCommand, ...]
     findings: tuple[str, ...] = ()
     is_consequence: bool = False
+    speaker: str = BROKER
 
 
 VERIFY = NextCommand("kseg verify {partition}", "lists the damage, and the command that repairs it")
@@ -61,7 +61,6 @@ _METADATA_LOG = "{logdir}/__cluster_metadata-0"
 METADATA: tuple[Symptom, ...] = (
     Symptom(
         "bad-leader-epochs",
-        BROKER,
         "Malformed line in checkpoint file (DIRECTORY/leader-epoch-checkpoint): X",
         (
             r"(?:Malformed line in|Error while reading|Unrecognized version of the|Failed to write to) checkpoint file"
@@ -74,7 +73,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "bad-partition-metadata",
-        BROKER,
         "Error while reading partition metadata file FILE",
         (
             r"Error while reading partition metadata file",
@@ -96,7 +94,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "bad-checkpoint",
-        BROKER,
         "Error while reading checkpoint file DIRECTORY/log-start-offset-checkpoint",
         (
             r"(?:Malformed line in|Error while reading|Unrecognized version of the) checkpoint file",
@@ -113,7 +110,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "epochs-truncated",
-        BROKER,
         "New epoch entry X caused truncation of conflicting entries Y.",
         (r"New epoch entry .* caused truncation of conflicting entries",),
         "The leader epochs of this replica did not rise. A broker writes this when batches with an older epoch follow "
@@ -123,7 +119,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "topic-id-mismatch",
-        BROKER,
         "Tried to assign topic ID X to log for topic partition orders-0, but log already contained topic ID Y",
         (
             r"Tried to assign topic ID",
@@ -142,7 +137,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "stray",
-        BROKER,
         "Log in DIRECTORY marked stray and renamed to DIRECTORY-stray",
         (
             r"marked (?:as )?stray and renamed to",
@@ -164,7 +158,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "topic-deleted",
-        BROKER,
         "Log for partition orders-0 is renamed to DIRECTORY/orders-0.X-delete and is scheduled for deletion",
         (r"Log for partition (?P<partition>\S+) is renamed to \S+-delete and is scheduled for deletion",),
         "The topic was deleted. The broker deletes the directory after file.delete.delay.ms, by default one minute, "
@@ -180,7 +173,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "no-meta-properties",
-        BROKER,
         "No readable meta.properties files found.",
         (
             r"No readable meta\.properties files found",
@@ -201,7 +193,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "cluster-id",
-        BROKER,
         "The Cluster ID X doesn't match stored clusterId Some(Y) in meta.properties.",
         (
             r"InconsistentClusterIdException",
@@ -218,7 +209,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "broker-id",
-        BROKER,
         "Configured broker.id 2 doesn't match stored broker.id Some(0) in meta.properties.",
         (
             r"doesn't match stored broker\.?[iI]d",
@@ -231,7 +221,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "locked",
-        BROKER,
         "Failed to acquire lock on file .lock in DIRECTORY. A Kafka instance in another process or thread is using "
         "this directory.",
         (r"Failed to acquire lock on file \.lock in (?P<logdir>/[^\n]*?)\. A Kafka instance",),
@@ -244,7 +233,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "quorum-state",
-        BROKER,
         "Error while reading the Quorum status from the file FILE",
         (r"Error while reading the Quorum status from the file",),
         "quorum-state of the metadata log is damaged. The node does not start. Its content is the last vote: on a node "
@@ -254,7 +242,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "metadata-log",
-        BROKER,
         "Unhandled fault in MetadataLoader#handleCommit. Last image offset was N",
         (
             r"MetadataLoader#(?:handleCommit|handleLoadSnapshot)",
@@ -279,7 +266,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "disk-full",
-        BROKER,
         "java.io.IOException: No space left on device",
         (r"No space left on device", r"Disk quota exceeded"),
         "The disk is full, and the broker takes the log directory offline. Do not delete .log files by hand: indexes, "
@@ -300,7 +286,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "disk-error",
-        BROKER,
         "java.io.IOException: Input/output error",
         (r"Input/output error", r"Read-only file system", r"Structure needs cleaning"),
         "The disk or its file system fails. First copy the readable files to another disk.",
@@ -317,7 +302,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "too-many-maps",
-        BROKER,
         "java.io.IOException: Map failed",
         (r"Map failed", r"Too many open files"),
         "The broker has more segments and indexes open than the system allows (vm.max_map_count, open files). Each "
@@ -326,7 +310,6 @@ METADATA: tuple[Symptom, ...] = (
     ),
     Symptom(
         "directory-offline",
-        BROKER,
         "Shutdown broker because all log dirs in DIRECTORY have failed",
         (
             r"Shutdown broker because (?:all|none of the specified) log dirs",
@@ -353,7 +336,6 @@ _SNAPSHOTS = NextCommand("kseg reindex --snapshots {partition}", "rebuilds the p
 LOADING: tuple[Symptom, ...] = (
     Symptom(
         "corrupt-transaction-index",
-        BROKER,
         "Unexpected aborted transaction version 101 in transaction index FILE, current version is 0",
         (
             r"Unexpected aborted transaction version -?\d+ in transaction index",
@@ -368,7 +350,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "corrupt-time-index",
-        BROKER,
         "Corrupt time index found, time index file (FILE) has non-zero size but the last timestamp is X which is less "
         "than the first timestamp Y",
         (r"Corrupt time index found", r"Time index file \S+ is corrupt, found -?\d+ bytes"),
@@ -379,7 +360,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "corrupt-index",
-        BROKER,
         "Corrupt index found, index file (FILE) has non-zero size but the last offset is X which is no greater than "
         "the base offset X",
         (
@@ -396,7 +376,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "missing-index",
-        BROKER,
         "Could not find offset index file corresponding to log file FILE, recovering segment and rebuilding index "
         "files...",
         (r"Could not find (?:offset )?index file corresponding to log file",),
@@ -407,7 +386,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "orphaned-index",
-        BROKER,
         "Found an orphaned index file FILE, with no corresponding log file.",
         (r"Found an orphaned index file",),
         "The .log of this segment is missing, and its records with it. The broker deletes the index and continues "
@@ -417,7 +395,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "invalid-messages",
-        BROKER,
         "Found invalid messages in log segment FILE at byte offset POSITION.",
         (r"Found invalid messages in log segment \S+ at byte offset (?P<position>\d+)",),
         "The batch at this position is damaged or incomplete. The broker truncates the log there and deletes every "
@@ -427,7 +404,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "corruption-in-segment",
-        BROKER,
         "Corruption found in segment N, truncating to offset OFFSET",
         (
             r"Corruption found in segment -?\d+(?: of log \S+)?, truncating to offset (?P<offset>\d+)",
@@ -448,7 +424,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "segment-overflow",
-        BROKER,
         "Split operation is only permitted for segments with overflow, and the problem path is FILE",
         (
             r"Split operation is only permitted for segments with overflow",
@@ -462,7 +437,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "invalid-offset",
-        BROKER,
         "Found invalid offset during recovery. Deleting the corrupt segment and creating an empty one with starting "
         "offset OFFSET",
         (r"Found invalid offset during recovery",),
@@ -473,7 +447,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "log-start-beyond-end",
-        BROKER,
         "Deleting all segments because logEndOffset (X) is smaller than logStartOffset Y.",
         (r"Deleting all segments because logEndOffset",),
         "log-start-offset-checkpoint names an offset beyond the end of the log: segments were deleted by hand, or the "
@@ -483,7 +456,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "same-segment-exists",
-        BROKER,
         "Trying to roll a new log segment for topic partition orders-0 with start offset N while it already exists",
         (r"Trying to roll a new log segment",),
         "Two segments would have the same base offset: a batch in the log has a wrong offset, or a stray segment is "
@@ -493,7 +465,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "producer-snapshot",
-        BROKER,
         "Failed to load producer snapshot from 'FILE': Snapshot is corrupt (CRC is no longer valid).",
         (
             r"Failed to load producer snapshot from",
@@ -508,7 +479,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "transaction-not-started",
-        BROKER,
         "Attempted to complete transaction X on partition orders-0 which was not started",
         (r"Attempted to complete transaction .* which was not started",),
         "A commit or abort marker has no transaction: batches before it are lost, or the producer state is wrong.",
@@ -517,7 +487,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slow-recovery",
-        BROKER,
         "Recovering N logs from DIRECTORY since no clean shutdown file was found",
         (
             r"since no clean shutdown file was found",
@@ -533,7 +502,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "not-a-partition",
-        BROKER,
         "Found directory DIRECTORY, 'NAME' is not in the form of topic-partition or topic-partition.uniqueId-delete",
         (r"Found directory (?P<logdir>/.*)/[^/]+, '.*' is not in the form of topic-partition",),
         "A directory in log.dirs is not a partition, and the broker does not start. Move it elsewhere: usually it is "
@@ -543,7 +511,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "duplicate-log-directories",
-        BROKER,
         "Duplicate log directories for orders-0 are found in both DIRECTORY and DIRECTORY.",
         (r"Duplicate log directories (?:found|for)",),
         "One partition is in two directories, after a move between disks that a failure interrupted. The broker does "
@@ -557,7 +524,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "file-vanished",
-        BROKER,
         "java.nio.file.NoSuchFileException: FILE",
         (r"NoSuchFileException: .*\.(?:log|index|timeindex|txnindex|snapshot)\b", r"Failed atomic move of /"),
         "A file that the broker wanted to rename or open is gone: two renames at once, or something else deletes files "
@@ -567,7 +533,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "undecodable-batch",
-        BROKER,
         "Found invalid compressed record set with no inner records",
         (
             r"Found invalid compressed record set",
@@ -591,7 +556,6 @@ LOADING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "logs-loading",
-        BROKER,
         "There was an error in one of the threads during logs loading: X",
         (
             r"There was an error in one of the threads during logs loading",

@@ -5,7 +5,6 @@ tried in this order: messages that name a file come before those that only repor
 """
 
 from kseg.symptoms.loading import (
-    BROKER,
     CLIENT,
     HEX,
     LOADING,
@@ -27,7 +26,6 @@ _COMPACT_PLAN = NextCommand("kseg compact --dry-run {partition}", "shows the eff
 RUNNING: tuple[Symptom, ...] = (
     Symptom(
         "record-above-limit",
-        BROKER,
         "Invalid record size: N exceeds the configured maximum record size of M.",
         (r"Invalid record size: \d+ exceeds the configured maximum record size",),
         "A record in a compressed batch is larger than the topic's max.decompressed.message.bytes (since 4.4, and in "
@@ -41,7 +39,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "cleaner-stopped",
-        BROKER,
         "Unexpected exception thrown when cleaning log X. Marking its partition (orders-0) as uncleanable",
         (
             r"Unexpected exception thrown when cleaning log .*Marking its partition "
@@ -68,7 +65,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "retention-blocked",
-        BROKER,
         "(no message) Old segments of a topic are not deleted",
         (),
         "Retention deletes whole segments, from the oldest on, by the newest timestamp in each. A timestamp in the "
@@ -85,7 +81,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "cleaner-offset-reset",
-        BROKER,
         "Resetting first dirty offset of orders-0 to log start offset X since the checkpointed offset Y is invalid.",
         (r"Resetting first dirty offset of (?P<partition>\S+)", r"The last checkpoint dirty offset for partition"),
         "cleaner-offset-checkpoint does not fit the log. The cleaner restarts at the start of the log.",
@@ -94,7 +89,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "offsets-not-loaded",
-        BROKER,
         "Error loading offsets from __consumer_offsets-12",
         (
             r"Error loading offsets from (?P<partition>\S+)",
@@ -113,7 +107,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "hanging-transaction",
-        BROKER,
         "PartitionsWithLateTransactionsCount above 0; the last stable offset does not move",
         (
             r"PartitionsWithLateTransactionsCount",
@@ -137,7 +130,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "truncation-below-high-watermark",
-        BROKER,
         "Truncating orders-0 to offset OFFSET below high watermark N",
         (r"Truncating (?P<partition>\S+) to offset (?P<offset>\d+) below high watermark",),
         "A follower truncates records that consumers may have read: the new leader lacked them. They are lost after an "
@@ -152,7 +144,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "truncated-fully",
-        BROKER,
         "Truncate fully and reset fetch offset for partition orders-0",
         (r"Truncate fully and reset fetch offset for partition (?P<partition>\S+)",),
         "This replica ends before the start of its leader: it was down longer than the retention. Its records are "
@@ -162,7 +153,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "unclean-election",
-        BROKER,
         "UNCLEAN partition change for orders-0",
         (r"UNCLEAN partition change for (?P<partition>[\w.-]+-\d+)", r"[Uu]nclean leader election"),
         "A replica that was not in sync has become leader. Records that only the old leader has are truncated when it "
@@ -172,7 +162,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "replication-invalid-messages",
-        BROKER,
         "Found invalid messages during fetch for partition orders-0 offset OFFSET",
         (
             r"Found invalid messages during fetch for partition \[(?P<topic>[^,\]]+),(?P<number>\d+)\] offset "
@@ -190,7 +179,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "replication-failed",
-        BROKER,
         "Partition orders-0 marked as failed",
         (
             r"Partition (?P<partition>\S+) marked as failed",
@@ -207,7 +195,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "no-replica-online",
-        BROKER,
         "kafka.common.NoReplicaOnlineException: No replica for partition [orders,0] is alive.",
         (
             r"NoReplicaOnlineException: .* partition \[(?P<topic>[^,\]]+),(?P<number>\d+)\]",
@@ -222,7 +209,6 @@ RUNNING: tuple[Symptom, ...] = (
     ),
     Symptom(
         "remote-copy-failed",
-        BROKER,
         "Error occurred while copying log segments of partition: orders-0",
         (
             r"Error occurred while copying log segments of partition: *(?:\S+:)?(?P<partition>[\w.-]+-\d+)",
@@ -249,7 +235,6 @@ _UPGRADE = NextCommand("kseg convert --to v2 --output NEW {partition}", "writes 
 CLIENTS: tuple[Symptom, ...] = (
     Symptom(
         "offset-out-of-range",
-        CLIENT,
         "Fetch position X is out of range for partition orders-0, resetting offset",
         (
             r"Fetch position FetchPosition\{offset=(?P<offset>\d+).* is out of range for partition "
@@ -269,19 +254,19 @@ CLIENTS: tuple[Symptom, ...] = (
             VERIFY,
         ),
         ("gap-truncated", "gap-unexplained", "segments-below-log-start"),
+        speaker=CLIENT,
     ),
     Symptom(
         "log-truncation",
-        CLIENT,
         "Truncated partition orders-0 detected with divergent offset X",
         (r"LogTruncationException", r"Truncated partitions? .*detected"),
         "The log was truncated below the consumer's position: records that it has read are no longer there.",
         (VERIFY, NextCommand("kseg verify --against REPLICA {partition}", "shows which replica has more records")),
         ("replicas-diverge", "gap-truncated"),
+        speaker=CLIENT,
     ),
     Symptom(
         "consumer-corrupt-record",
-        CLIENT,
         "Record batch for partition orders-0 at offset OFFSET is invalid, cause: Record is corrupt",
         (
             r"Record (?:batch )?for partition (?P<partition>[\w.-]+-\d+) at offset (?P<offset>\d+) is invalid",
@@ -300,10 +285,10 @@ CLIENTS: tuple[Symptom, ...] = (
         "past it is the only way for the client until the log is repaired. kseg verify names the next valid offset.",
         (_AROUND, VERIFY, SALVAGE_PLAN),
         ("crc-mismatch", "undecodable-records", "bad-length", "bad-magic", "inner-crc-mismatch"),
+        speaker=CLIENT,
     ),
     Symptom(
         "message-without-key",
-        CLIENT,
         "Compacted topic cannot accept message without key in topic partition orders-0.",
         (r"Compacted topic cannot accept message without key(?: in topic partition (?P<partition>[\w.-]+-\d+))?",),
         "A producer sends records without a key to a compacted topic. Records without a key that are already in the "
@@ -315,10 +300,10 @@ CLIENTS: tuple[Symptom, ...] = (
             ),
         ),
         ("record-without-key",),
+        speaker=CLIENT,
     ),
     Symptom(
         "compressed-twice",
-        CLIENT,
         "Inner messages must not be compressed",
         (r"Inner messages must not be compressed",),
         "A compressed set of messages of format v0 or v1 is in another one, as some old producers wrote it. Consumers, "
@@ -328,10 +313,10 @@ CLIENTS: tuple[Symptom, ...] = (
             NextCommand("kseg dump --print-data-log {partition}", "prints their records"),
         ),
         ("compressed-twice",),
+        speaker=CLIENT,
     ),
     Symptom(
         "corrupt-record",
-        CLIENT,
         "org.apache.kafka.common.errors.CorruptRecordException: Record is corrupt (stored crc = X, computed crc = Y)",
         (
             r"Found record size -?\d+ smaller than minimum record overhead \(\d+\) in file (?P<file>/\S+?)\.?$",
@@ -347,10 +332,10 @@ CLIENTS: tuple[Symptom, ...] = (
         "a consumer stops there.",
         (VERIFY, SALVAGE_PLAN),
         ("crc-mismatch", "bad-length", "truncated-batch", "nonsense-block"),
+        speaker=CLIENT,
     ),
     Symptom(
         "record-too-large",
-        CLIENT,
         "There are some messages at [Partition=Offset]: {orders-0=OFFSET} whose size is larger than the fetch size N",
         (
             r"\{(?P<partition>[\w.-]+-\d+)=(?P<offset>\d+)\} whose size is larger than the fetch size",
@@ -363,10 +348,10 @@ CLIENTS: tuple[Symptom, ...] = (
             _AROUND,
             NextCommand("kseg dump --summary {partition}", "shows the largest batch, and how sizes are distributed"),
         ),
+        speaker=CLIENT,
     ),
     Symptom(
         "timestamp-out-of-range",
-        CLIENT,
         "Timestamp X of message with offset OFFSET is out of range. The timestamp should be within [A, B]",
         (
             r"of message with offset (?P<offset>\d+) is out of range\. The timestamp should be within",
@@ -376,10 +361,10 @@ CLIENTS: tuple[Symptom, ...] = (
         "future keeps its segment and all later ones from retention.",
         (_EXPLAIN, VERIFY),
         ("future-timestamp",),
+        speaker=CLIENT,
     ),
     Symptom(
         "out-of-order-sequence",
-        CLIENT,
         "Out of order sequence number for producer N at offset OFFSET in partition orders-0",
         (
             r"[Oo]ut of order sequence number for producer(?:Id)? \d+ at offset (?P<offset>\d+) in partition "
@@ -395,10 +380,10 @@ CLIENTS: tuple[Symptom, ...] = (
             NextCommand("kseg reindex --snapshots {partition}", "rebuilds the producer snapshots from the batches"),
         ),
         ("producer-sequence-gap", "producer-snapshot-damaged", "producer-snapshot-mismatch"),
+        speaker=CLIENT,
     ),
     Symptom(
         "unsupported-format",
-        CLIENT,
         "Invalid magic found in record: N",
         (
             r"UnsupportedForMessageFormatException",
@@ -415,20 +400,20 @@ CLIENTS: tuple[Symptom, ...] = (
             _UPGRADE,
         ),
         ("old-message-format", "bad-magic"),
+        speaker=CLIENT,
     ),
     Symptom(
         "dump-invalid-bytes",
-        TOOL,
         "Found N invalid bytes at the end of 00000000000000000000.log",
         (r"Found \d+ invalid bytes at the end of",),
         "kafka-dump-log.sh stops at a wrong length and counts everything after it as invalid. Valid batches often "
         "follow.",
         (NextCommand("kseg dump {file}", "continues after the damage"), VERIFY, SALVAGE_PLAN),
         ("bad-length", "truncated-batch", "nonsense-block", "zero-block"),
+        speaker=TOOL,
     ),
     Symptom(
         "dump-mismatches",
-        TOOL,
         "Mismatches in :FILE",
         (
             r"Mismatches in :(?P<file>\S+)",
@@ -439,25 +424,26 @@ CLIENTS: tuple[Symptom, ...] = (
         "kafka-dump-log.sh finds an index that does not fit its log.",
         (VERIFY, NextCommand("kseg reindex --check {partition}", "compares all indexes with those of a broker")),
         ("index-misleads", "index-corrupt", "time-index-mismatch", "time-index-incomplete"),
+        speaker=TOOL,
     ),
     Symptom(
         "dump-non-consecutive",
-        TOOL,
         "Non-consecutive offsets in FILE",
         (r"Non-consecutive offsets in :?(?P<file>\S+)",),
         "kafka-dump-log.sh lists every gap, also those that compaction and transactions leave. kseg distinguishes them "
         "from lost records.",
         (VERIFY,),
         ("gap-compacted", "gap-control", "gap-aborted", "gap-truncated", "gap-unexplained"),
+        speaker=TOOL,
     ),
     Symptom(
         "dump-not-valid",
-        TOOL,
         "isvalid: false",
         (r"position: (?P<position>\d+) .*isvalid: false",),
         "kafka-dump-log.sh has printed a batch with a wrong checksum. Its exit status is 0 all the same.",
         (HEX, VERIFY, SALVAGE_PLAN),
         ("crc-mismatch",),
+        speaker=TOOL,
     ),
 )
 """The first entry that matches is used."""

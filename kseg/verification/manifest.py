@@ -15,7 +15,6 @@ from typing import Protocol
 from kseg.errors import PathError, RequestError
 from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
-from kseg.limits import MAX_BATCH_BYTES
 from kseg.quantities import shown_bytes
 from kseg.runtime.threads import Pipeline
 from kseg.segment.files import SegmentFile
@@ -94,12 +93,10 @@ class SegmentCheck:
 
     def _report_in_place(self, source: Source, differences: _Differences) -> None:
         for batch in differences.batches:
-            offset = None if batch.last_offset < 0 else batch.last_offset
             if batch.end > source.size:
-                text = "the batch is cut off or gone"
-                self.report.add("manifest-missing", self.file.path, text, batch.position, batch.size, offset)
+                self._add("manifest-missing", batch, "the batch is cut off or gone")
             else:
-                self.report.add("manifest-changed", self.file.path, _CHANGED, batch.position, batch.size, offset)
+                self._add("manifest-changed", batch, _CHANGED)
         self.report.more("manifest-changed", self.file.path, differences.more)
 
     def _align(self, source: Source, kept: list[Block], differences: _Differences, is_all: bool) -> None:
@@ -114,7 +111,43 @@ class SegmentCheck:
             text = "from here on the bytes are not those of the manifest; too many batches to list"
             self.report.add("manifest-changed", self.file.path, text, start, source.size - start)
             return
-        _Alignment(self.file.path, self.report).add_findings(before, now)
+        self._add_aligned(before, now)
+
+    def _add_aligned(self, before: list[ManifestBatch], now: list[ManifestBatch]) -> None:
+        """Reports the differences of old and new batches; those with equal fingerprints are aligned, in order."""
+        by_fingerprint: dict[tuple[int, int], list[int]] = {}
+        for i in range(len(before) - 1, -1, -1):
+            by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
+        at, run = 0, list[ManifestBatch]()
+        for batch in now:
+            held = by_fingerprint.get((batch.size, batch.crc))
+            while held and held[-1] < at:
+                held.pop()
+            if not held:
+                run.append(batch)
+                continue
+            self._between(before[at : held[-1]], run)
+            at, run = held[-1] + 1, []
+        self._between(before[at:], run, is_end=True)
+
+    def _between(self, before: list[ManifestBatch], now: list[ManifestBatch], is_end: bool = False) -> None:
+        """Reports the differences between two matching batches."""
+        pairs = min(len(before), len(now))
+        for batch in islice(now, pairs):
+            self._add("manifest-changed", batch, _CHANGED)
+        for batch in before[pairs:]:
+            self._add("manifest-missing", batch, f"the batch from position {batch.position} is gone")
+        if now[pairs:] and is_end:
+            first, end = now[pairs].position, now[-1].end
+            text = f"{end - first} bytes follow those of the manifest"
+            self.report.add("manifest-grown", self.file.path, text, first, end - first)
+            return
+        for batch in now[pairs:]:
+            self._add("manifest-added", batch, "this batch is not in the manifest")
+
+    def _add(self, code: str, batch: ManifestBatch, text: str) -> None:
+        offset = None if batch.last_offset < 0 else batch.last_offset
+        self.report.add(code, self.file.path, text, batch.position, batch.size, offset)
 
 
 _CHANGED = "the bytes of the batch are not those of the manifest"
@@ -142,61 +175,6 @@ def _has_moved(source: Source, entry: ManifestSegment, differences: _Differences
     return source.size != entry.size and not is_cut
 
 
-class _Alignment:
-    """Aligns old and new batches with equal fingerprints, in order."""
-
-    def __init__(self, path: str, report: Report) -> None:
-        self._path = path
-        self._report = report
-
-    def add_findings(self, before: list[ManifestBatch], now: list[ManifestBatch]) -> None:
-        by_fingerprint: dict[tuple[int, int], list[int]] = {}
-        for i in range(len(before) - 1, -1, -1):
-            by_fingerprint.setdefault((before[i].size, before[i].crc), []).append(i)
-        at, run = 0, list[ManifestBatch]()
-        for batch in now:
-            held = by_fingerprint.get((batch.size, batch.crc))
-            while held and held[-1] < at:
-                held.pop()
-            if not held:
-                run.append(batch)
-                continue
-            self._between(before[at : held[-1]], run)
-            at, run = held[-1] + 1, []
-        self._between(before[at:], run, is_end=True)
-
-    def _between(self, before: list[ManifestBatch], now: list[ManifestBatch], is_end: bool = False) -> None:
-        """Reports the differences between two matching batches."""
-        pairs = min(len(before), len(now))
-        for batch in islice(now, pairs):
-            self._add("manifest-changed", batch, _CHANGED)
-        for batch in before[pairs:]:
-            self._add("manifest-missing", batch, f"the batch from position {batch.position} is gone")
-        if now[pairs:] and is_end:
-            first, end = now[pairs].position, now[-1].end
-            text = f"{end - first} bytes follow those of the manifest"
-            self._report.add("manifest-grown", self._path, text, first, end - first)
-            return
-        for batch in now[pairs:]:
-            self._add("manifest-added", batch, "this batch is not in the manifest")
-
-    def _add(self, code: str, batch: ManifestBatch, text: str) -> None:
-        offset = None if batch.last_offset < 0 else batch.last_offset
-        self._report.add(code, self._path, text, batch.position, batch.size, offset)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How segments are read; see `kseg.verification.partition.CheckSettings`."""
-
-    jobs: int = 1
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    is_live: bool = False
-    is_07: bool = False
-    advance: Callable[[int], None] = lambda _: None
-    """Receives numbers of bytes read."""
-
-
 @dataclass(slots=True)
 class _Found:
     """A segment below a PATH; ``is_last``: whether it is the last of its directory. ``name`` is relative to the
@@ -207,34 +185,38 @@ class _Found:
     is_last: bool
 
 
-def write_manifest(paths: Iterable[str], options: ReadOptions, put: Callable[[bytes], None]) -> ManifestLines:
+def write_manifest(
+    paths: Iterable[str], settings: CheckSettings, put: Callable[[bytes], None], advance: Advance = lambda _: None
+) -> ManifestLines:
     """Passes the lines of a manifest of all segments below ``paths`` to ``put``. Raises PathError."""
-    lines, scratch = ManifestLines(), Scratch(options.max_batch_bytes)
+    lines, scratch = ManifestLines(), Scratch(settings.max_batch_bytes)
     put(lines.head())
-    with Pipeline(options.jobs) as pipeline:
+    with Pipeline(settings.jobs) as pipeline:
         for found in _segments(paths).values():
             with open_source(found.file.path) as source:
                 put(lines.segment(found.name, source.size))
-                is_live = options.is_live and found.is_last
-                for block in blocks_of(source, _is_07(found.file, options), is_live, scratch, pipeline):
+                is_live = settings.is_live and found.is_last
+                for block in blocks_of(source, settings.is_07 or found.file.is_07, is_live, scratch, pipeline):
                     put(lines.block(block))
-                    options.advance(block.size)
+                    advance(block.size)
     put(lines.total())
     return lines
 
 
-def check_manifest(path: str, paths: Iterable[str], options: ReadOptions, report: Report) -> int:
+def check_manifest(
+    path: str, paths: Iterable[str], settings: CheckSettings, report: Report, advance: Advance = lambda _: None
+) -> int:
     """Reports differences between the segments below ``paths`` and the manifest at ``path``. Returns the number of
     segments that are in the manifest. Raises PathError.
     """
     present = _segments(paths)
-    known = _ManifestNames()
+    known: set[bytes] = set()
     compared = 0
     try:
         stream = open_regular(path)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror}") from error
-    with stream, Pipeline(options.jobs) as pipeline:
+    with stream, Pipeline(settings.jobs) as pipeline:
         missing = []
         for entry in ManifestReader(stream, path).entries():
             known.add(entry.name)
@@ -243,19 +225,15 @@ def check_manifest(path: str, paths: Iterable[str], options: ReadOptions, report
                 missing.append((entry.name, entry.size))
                 continue
             compared += 1
-            is_07 = _is_07(found.file, options)
-            SegmentCheck(found.file, is_07, options.max_batch_bytes, pipeline, report).run(entry)
-            options.advance(entry.size)
-    if known.names and not compared:
+            is_07 = settings.is_07 or found.file.is_07
+            SegmentCheck(found.file, is_07, settings.max_batch_bytes, pipeline, report).run(entry)
+            advance(entry.size)
+    if known and not compared:
         raise PathError(f"{path}: names no segment of these paths; give the PATH from which it was written")
     root = next(iter(paths), "")
     _report_missing(missing, present, root, report)
     _report_new(known, present, report)
     return compared
-
-
-def _is_07(file: SegmentFile, options: ReadOptions) -> bool:
-    return options.is_07 or file.is_07
 
 
 def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
@@ -274,18 +252,6 @@ def _segments(paths: Iterable[str]) -> dict[bytes, _Found]:
                     raise PathError(f"{text}: make one of each PATH")
                 found[name] = _Found(file, name, file is files[-1])
     return found
-
-
-@dataclass(slots=True)
-class _ManifestNames:
-    """The names of a manifest's segments, and their base offsets by directory."""
-
-    names: set[bytes] = field(default_factory=set)
-    bases: dict[bytes, list[int]] = field(default_factory=dict)
-
-    def add(self, name: bytes) -> None:
-        self.names.add(name)
-        self.bases.setdefault(os.path.dirname(name), []).append(_base(name))
 
 
 def _base(name: bytes) -> int:
@@ -309,14 +275,18 @@ def _report_missing(missing: list[tuple[bytes, int]], present: dict[bytes, _Foun
             report.add("manifest-missing", path, f"the segment is missing, {size} bytes", 0, size)
 
 
-def _report_new(known: _ManifestNames, present: dict[bytes, _Found], report: Report) -> None:
+def _report_new(known: set[bytes], present: dict[bytes, _Found], report: Report) -> None:
     """Reports segments that the manifest does not have; newer ones are expected in a growing log."""
     newer: dict[bytes, list[_Found]] = {}
+    newest: dict[bytes, int] = {}
+    for name in known:
+        folder = os.path.dirname(name)
+        newest[folder] = max(newest.get(folder, -1), _base(name))
     for name, found in present.items():
-        if name in known.names:
+        if name in known:
             continue
         folder = os.path.dirname(name)
-        if _base(name) > max(known.bases.get(folder, ()), default=-1):
+        if _base(name) > newest.get(folder, -1):
             newer.setdefault(folder, []).append(found)
         else:
             report.add("manifest-added", found.file.path, "the manifest does not name this segment")
@@ -366,13 +336,12 @@ def keep_manifest(
     open_output: OpenOutput,
 ) -> str:
     """Checks the segments below the paths against the manifest, or writes it. Returns a sentence. Raises PathError."""
-    options = ReadOptions(settings.jobs, settings.max_batch_bytes, settings.is_live, settings.is_07, advance)
     if os.path.lexists(manifest):
         before = _differences(report)
-        compared = check_manifest(manifest, paths, options, report)
+        compared = check_manifest(manifest, paths, settings, report, advance)
         differing = _differences(report) - before
         result = "they match" if not differing else f"differences: {differing}"
         return f"{manifest}: compared, {compared} files; {result}"
     with open_output(manifest) as output:
-        lines = write_manifest(paths, options, output.write)
+        lines = write_manifest(paths, settings, output.write, advance)
     return f"{manifest}: written, {lines.files} files ({shown_bytes(lines.bytes)}), {lines.batches} batches"

@@ -15,7 +15,7 @@ from kseg.findings.table import INFO, KINDS
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.stores.remote.keys import PrivateKeys, RemoteChoice
 from kseg.verification.log_directories import judge_nodes
-from kseg.verification.manifest import ReadOptions, check_manifest
+from kseg.verification.manifest import check_manifest
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.run import judge_path
@@ -34,7 +34,7 @@ def told_of(folder: Path, level: int = DEEP) -> list[dict[str, Any]]:
     if "against" in case:
         compare_path(judged, str(folder / case["against"]), found.report, lambda _: None)
     elif "manifest" in case:
-        check_manifest(str(folder / case["manifest"]), [judged], ReadOptions(), found.report)
+        check_manifest(str(folder / case["manifest"]), [judged], CheckSettings(FULL, 0), found.report)
     else:
         keys = {key: str(TESTDATA / path) for key, path in case.get("privateKeys", {}).items()}
         logs = (str(folder / case["logs"]),) if "logs" in case else ()

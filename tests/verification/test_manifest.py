@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from kseg.errors import PathError
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
+from kseg.segment.survey import FULL
 from kseg.verification import manifest as manifest_check
 from kseg.verification import manifest_file
-from kseg.verification.manifest import ReadOptions, check_manifest, write_manifest
+from kseg.verification.manifest import check_manifest, write_manifest
 from kseg.verification.manifest_file import Block
+from kseg.verification.partition import CheckSettings
 from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spans
 
 # The blocks of a manifest: a block ends at the first batch that fills it, in bytes or in batches.
@@ -41,13 +43,13 @@ LAST = "00000000000000000116.log"
 
 def written(place: Path, manifest: Path, **mode: bool) -> list[dict[str, object]]:
     with manifest.open("wb") as stream:
-        write_manifest([str(place)], ReadOptions(**mode), stream.write)
+        write_manifest([str(place)], CheckSettings(FULL, 0, **mode), stream.write)
     return [json.loads(line) for line in manifest.read_text("utf-8").splitlines()]
 
 
 def checked(place: Path, manifest: Path) -> Found:
     found = Found()
-    check_manifest(str(manifest), [str(place)], ReadOptions(jobs=2), found.report)
+    check_manifest(str(manifest), [str(place)], CheckSettings(FULL, 0, jobs=2), found.report)
     return found
 
 
@@ -246,7 +248,7 @@ def test_blocks_are_the_same_on_any_number_of_threads(tmp_path: Path, monkeypatc
     lines = []
     for jobs in (1, 3):
         made: list[bytes] = []
-        write_manifest([folder], ReadOptions(jobs=jobs), made.append)
+        write_manifest([folder], CheckSettings(FULL, 0, jobs=jobs), made.append)
         lines.append(made)
     assert lines[0] == lines[1]
     counts = [row["count"] for line in lines[0] if (row := json.loads(line))["type"] == "block"]
@@ -287,7 +289,7 @@ def test_two_paths_with_the_same_names_are_refused(partition: Path, tmp_path: Pa
     (tmp_path / "b").mkdir()
     other = copied(partition, tmp_path / "b")
     with pytest.raises(PathError, match="the same name"):
-        write_manifest([str(partition), str(other)], ReadOptions(), lambda _: None)
+        write_manifest([str(partition), str(other)], CheckSettings(FULL, 0), lambda _: None)
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from kseg.verification.manifest import ReadOptions, write_manifest
+from kseg.segment.survey import FULL
+from kseg.verification.manifest import write_manifest
+from kseg.verification.partition import CheckSettings
 from verification.findings_cases.bases import SHORT, name, short, short_batches
 from verification.findings_cases.case import Made, Section, Told
 from verification.partitions import TESTDATA, changed
@@ -19,7 +21,7 @@ def since_manifest(folder: Path, edit: Callable[[Path], object], *found: Told) -
     """The manifest of the whole partition, which is changed then."""
     partition = short(folder, bare=True)
     with (folder / "manifest").open("wb") as stream:
-        write_manifest([str(partition)], ReadOptions(), stream.write)
+        write_manifest([str(partition)], CheckSettings(FULL, 0), stream.write)
     edit(partition)
     return Made("dplain-0", SHORT, list(found), {"manifest": "manifest"})
 

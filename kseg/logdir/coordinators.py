@@ -19,14 +19,14 @@ from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.rows import ROW_KEY, ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.limits import TRANSACTION_LIMIT_MS
-from kseg.segment.batches import RecordBatch
+from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, list_partitions, list_segments, parse_partition_name
 from kseg.segment.isolation import LastMarker, OpenTransaction, OpenTransactions
 from kseg.segment.items import Damage
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.segment.seek import offset_extent
-from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
 from kseg.sidefiles.text_files import MAX_TEXT_BYTES
 from kseg.stores.regular_files import open_regular
 
@@ -77,7 +77,13 @@ def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
                 left -= reader.source.size
                 if left < 0:
                     break
-                found = dict(_records(reader)) | found
+                records = (
+                    record
+                    for batch in _intact_batches(reader)
+                    if isinstance(batch, RecordBatch) and not batch.is_control
+                    for record in _records_of(batch)
+                )
+                found = dict(records) | found
         except (KsegError, OSError):
             continue  # verification of that partition itself reports the error
     return found
@@ -86,7 +92,7 @@ def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
 def _newest_first(log_directory: str) -> list[SegmentFile]:
     """Returns the segments of all partitions of the topic, the last segment of each first."""
     try:
-        partitions = [path for path in list_partitions(log_directory) if _is_of_states(path)]
+        partitions = _partitions_of(log_directory, TOPIC)
         ranked = [
             (rank, file)
             for path in partitions
@@ -97,23 +103,22 @@ def _newest_first(log_directory: str) -> list[SegmentFile]:
     return [file for _, file in sorted(ranked, key=lambda each: each[0])]
 
 
-def _is_of_states(path: str) -> bool:
-    place = parse_partition_name(os.path.basename(path))
-    return place is not None and place[0] == TOPIC
+def _partitions_of(log_directory: str, topic: str) -> list[str]:
+    """Returns the partitions of a topic, without renamed ones. Raises PathError."""
+    places = {path: parse_partition_name(os.path.basename(path)) for path in list_partitions(log_directory)}
+    return [path for path, place in places.items() if place and place[0] == topic and path.endswith(f"-{place[1]}")]
 
 
-def _records(reader: SegmentReader) -> Iterator[tuple[int, tuple[str, bytes]]]:
-    """Yields producer id, transactional id and value of each record; skips batches that are not intact."""
+def _intact_batches(reader: SegmentReader) -> Iterator[Batch]:
+    """Yields the batches with right checksums; each is valid until the next one."""
     for run in reader.runs():
-        if isinstance(run, Damage):
-            continue
-        for i in range(run.count):
-            batch = reader.batch(run, i, keep=False)
-            if isinstance(batch, RecordBatch) and batch.is_valid and not batch.is_control:
-                yield from _records_of(batch)
+        if not isinstance(run, Damage):
+            batches = (reader.batch(run, i, keep=False) for i in range(run.count))
+            yield from (batch for batch in batches if batch.is_valid)
 
 
 def _records_of(batch: RecordBatch) -> Iterator[tuple[int, tuple[str, bytes]]]:
+    """Yields producer id, transactional id and value of each record."""
     try:
         for rows in batch.rows():
             columns, payload = rows.rows, rows.payload
@@ -305,7 +310,7 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
     """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets, or
     more than MAX_BYTES."""
     try:
-        partitions = [list_segments(path) for path in list_partitions(log_directory) if _is_of_topic(path)]
+        partitions = [list_segments(path) for path in _partitions_of(log_directory, OFFSETS_TOPIC)]
     except (KsegError, OSError):
         return None
     found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
@@ -345,23 +350,12 @@ def waiting_groups(
     return sorted(of_topic, key=lambda each: (-each.offset, each.group))
 
 
-def _is_of_topic(path: str) -> bool:
-    name = os.path.basename(path)
-    partition = parse_partition_name(name)
-    return partition is not None and partition[0] == OFFSETS_TOPIC and name == f"{OFFSETS_TOPIC}-{partition[1]}"
-
-
 def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max_bytes: int) -> int:
     """Adds the intact batches of a segment unless it has more than ``max_bytes`` bytes. Returns its size."""
     with open_segment(file.path, scratch) as reader:
         if reader.source.size <= max_bytes:
-            for run in reader.runs():
-                if isinstance(run, Damage):
-                    continue
-                for i in range(run.count):
-                    batch = reader.batch(run, i, keep=False)
-                    if batch.is_valid:
-                        replay.add(batch)
+            for batch in _intact_batches(reader):
+                replay.add(batch)
         return reader.source.size
 
 
@@ -407,11 +401,9 @@ class Partitions:
     def _log_starts_in(self, directory: str) -> dict[Partition, int]:
         """Returns the checkpoint of log start offsets; nothing if there is none or it cannot be read."""
         if directory not in self._log_starts:
-            items: list[object] = []
+            self._log_starts[directory] = {}
             with suppress(OSError), open_regular(os.path.join(directory, LOG_STARTS)) as file:
-                items += read_offset_checkpoint(file.read(MAX_TEXT_BYTES))
-            found = [item for item in items if isinstance(item, OffsetCheckpoint)]
-            self._log_starts[directory] = {(item.topic, item.partition): item.offset for item in found}
+                self._log_starts[directory] = offsets_of(read_offset_checkpoint(file.read(MAX_TEXT_BYTES)))
         return self._log_starts[directory]
 
     def topic_id(self, topic: str, partition: int) -> str | None:
@@ -432,10 +424,9 @@ def topic_id_at(path: str) -> str | None:
     """Returns the topic id in a partition directory's partition.metadata; None if it is missing or not valid."""
     try:
         with open_regular(os.path.join(path, PARTITION_METADATA)) as file:
-            items = list(read_partition_metadata(file.read(_METADATA_BYTES)))
+            return topic_id_in(file.read(_METADATA_BYTES))
     except OSError:
         return None
-    return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
 
 
 def _extent(path: str, scratch: Scratch) -> tuple[int, int] | None:

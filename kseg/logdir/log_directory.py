@@ -22,7 +22,7 @@ from kseg.sidefiles.checkpoints import (
     LOG_STARTS,
     OFFSET_CHECKPOINTS,
     RECOVERY_POINTS,
-    OffsetCheckpoint,
+    offsets_of,
     read_offset_checkpoint,
 )
 from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties
@@ -270,9 +270,7 @@ def _read_offsets(directory: LogDirectory, name: str) -> None:
         _add_problems(directory, name, items)
         offsets = {}
         if name not in directory.problems:
-            offsets = {
-                (item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)
-            }
+            offsets = offsets_of(items)
     directory.offsets[name] = offsets
 
 

@@ -27,9 +27,9 @@ from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
 from kseg.segment.batches import Batch
 from kseg.segment.files import SegmentFile, list_segments, own_partitions, parse_partition_name, segment_stem
 from kseg.segment.reader import SegmentReader, open_segment
-from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
 from kseg.stores import trees
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import Extent
@@ -315,8 +315,7 @@ class LocalLogs:
     @cached_property
     def log_starts(self) -> dict[tuple[str, int], int]:
         content = self._read(os.path.join(self.directory, LOG_STARTS))
-        items = read_offset_checkpoint(content)
-        return {(item.topic, item.partition): item.offset for item in items if isinstance(item, OffsetCheckpoint)}
+        return offsets_of(read_offset_checkpoint(content))
 
     @cached_property
     def deleted(self) -> set[tuple[str, int, str]]:
@@ -343,9 +342,8 @@ class LocalLogs:
         if not os.path.isdir(path) or os.path.islink(path):
             return None
         found = LocalPartition(path, self._read(os.path.join(path, LEADER_EPOCHS)))
-        metadata = self._read(os.path.join(path, PARTITION_METADATA))
-        ids = [item.topic_id for item in read_partition_metadata(metadata) if isinstance(item, PartitionMetadata)]
-        return found if remote.topic_id in (ids or [remote.topic_id]) else None
+        topic_id = topic_id_in(self._read(os.path.join(path, PARTITION_METADATA)))
+        return found if topic_id in (None, remote.topic_id) else None
 
     def _read(self, path: str) -> bytes:
         try:

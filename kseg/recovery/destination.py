@@ -29,7 +29,7 @@ from kseg.sidefiles.partition_metadata import (
     PARTITION_METADATA,
     PartitionMetadata,
     build_partition_metadata,
-    read_partition_metadata,
+    topic_id_in,
 )
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular, read_regular
@@ -102,8 +102,7 @@ def repair_topic_id(workspace: Workspace, ids: TopicIds, new_name: str = "") -> 
         _write_new_id(workspace, ids, partition[0], parse_partition_name(old_name))
         return ""
     has_file = PARTITION_METADATA in workspace
-    items = list(read_partition_metadata(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES))) if has_file else []
-    current = next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
+    current = topic_id_in(workspace.read_range(PARTITION_METADATA, 0, _MAX_BYTES)) if has_file else None
     given = ids.given(partition[0])
     if current is not None and given in (None, current):
         return ""

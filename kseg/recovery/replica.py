@@ -41,7 +41,7 @@ from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.segment.items import Record
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, PartitionMetadata, read_partition_metadata
+from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
 from kseg.stores import trees
 from kseg.stores.buffers import common_prefix
 from kseg.stores.regular_files import open_regular
@@ -512,10 +512,9 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
 def _topic_id(directory: str) -> str | None:
     try:
         with open_regular(os.path.join(directory, PARTITION_METADATA)) as file:
-            items = list(read_partition_metadata(file.read(1 << 16)))
+            return topic_id_in(file.read(1 << 16))
     except OSError:
         return None  # a replica need not have one, and errors of ours are handled elsewhere
-    return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
 
 
 class ReplicaFilling(Filling):

@@ -49,6 +49,12 @@ def read_partition_metadata(buffer: Sliceable) -> Iterator[PartitionMetadata | S
         yield PartitionMetadata(0 if version is None else version, values[1])
 
 
+def topic_id_in(buffer: Sliceable) -> str | None:
+    """Returns the topic id in the bytes of a file, None if they have no valid one."""
+    items = list(read_partition_metadata(buffer))
+    return next((item.topic_id for item in items if isinstance(item, PartitionMetadata)), None)
+
+
 def _value(line: Line) -> str | None:
     parts = _SEPARATOR.split(line.text)
     return parts[1] if len(parts) == 2 else None

@@ -41,7 +41,7 @@ from kseg.segment.files import SegmentFile, list_partitions, list_segments, pars
 from kseg.segment.items import Damage
 from kseg.segment.paths import is_log_directory, log_directories_in, segments_at
 from kseg.segment.survey import FULL, HeaderRows, open_survey
-from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, OffsetCheckpoint, read_offset_checkpoint
+from kseg.sidefiles.checkpoints import CLEANER_OFFSETS, offsets_of, read_offset_checkpoint
 from kseg.stores import trees
 from kseg.stores.buffers import common_prefix
 from kseg.stores.regular_files import open_regular
@@ -563,5 +563,4 @@ def _cleaned(log_directory: str) -> frozenset[tuple[str, int]]:
     data = b""
     with suppress(OSError), open_regular(os.path.join(log_directory, CLEANER_OFFSETS)) as file:
         data = file.read(MAX_ROOT_FILE_BYTES)
-    entries = (entry for entry in read_offset_checkpoint(data) if isinstance(entry, OffsetCheckpoint))
-    return frozenset((entry.topic, entry.partition) for entry in entries)
+    return frozenset(offsets_of(read_offset_checkpoint(data)))

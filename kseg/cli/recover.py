@@ -1,6 +1,7 @@
 """``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 import os
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from kseg.output.notices import Presentation
 from kseg.output.sink import open_report
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
-from kseg.recovery.remote import Output, Rebuild, RebuiltPartition, RemoteRequest
+from kseg.recovery.remote import Output, Rebuild, Rebuilt, RebuiltPartition, RemoteRequest, UnusedSegment
 from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
@@ -121,9 +122,10 @@ def recover_from_remote(
         topics = sorted({partition.topic for partition in rebuild.partitions})
         if len(topics) > 1:
             raise click.UsageError(f"--topic-id and --as are for one topic; selected: {', '.join(topics[:5])}")
+    facts = request.facts | {"output": shown(request.output)}
     with open_report(change.is_dry, notices.error) as sink:
-        printer = RebuildPrinter(sink, notices, request, change.is_dry, presentation.is_json)
-        printer.left_out(rebuild.left_out, "")
+        printer = RebuildPrinter(sink, notices, facts, change.is_dry, presentation.is_json)
+        printer.left_out(_left_out(rebuild.left_out, ""))
         if change.is_dry:
             for outcome in rebuild.plans():
                 _show(outcome, shown(request.output), printer, failures)
@@ -148,8 +150,33 @@ def _show(outcome: RebuiltPartition, output: str, printer: RebuildPrinter, failu
     directory = os.path.join(output, outcome.name)
     if outcome.error is not None:
         failures.add(outcome.error, directory)
-    else:
-        printer.show(outcome, directory)
+        return
+    found, built = outcome.selection, outcome.rebuilt or Rebuilt()
+    if found is not None and outcome.rebuilt is None:
+        built.end = found.pieces[-1].last + 1 if found.pieces else found.log_start
+        built.last_epoch = found.lineage[-1].epoch if found.lineage else 0
+    row = {
+        "directory": directory, "topicId": outcome.topic_id, "logStartOffset": outcome.log_start,
+        "logEndOffset": built.end, "lastLeaderEpoch": built.last_epoch, "segments": built.segments,
+        "newBytes": built.size, "wasThere": outcome.was_done,
+    }  # fmt: skip
+    if found is None:
+        printer.show(row, True, False, (), (), (), built.damage)
+        return
+    holes = [(hole.first, hole.last) for hole in found.holes]
+    is_made = bool(found.pieces or found.local)
+    left_out = _left_out(found.left_out, directory)
+    printer.show(row, is_made, found.is_deleted, left_out, found.remarks, holes, built.damage)
+
+
+def _left_out(found: Iterable[UnusedSegment], directory: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "directory": directory, "firstOffset": left.first_offset, "lastOffset": left.last_offset,
+            "from": left.path, "reason": left.reason,
+        }
+        for left in found
+    ]  # fmt: skip
 
 
 _SALVAGE_OPTIONS = {

@@ -7,8 +7,8 @@ from kseg.formats.json_values import name_value
 from kseg.output.notices import Notices, on_one_line, put_line
 from kseg.output.sink import Sink
 from kseg.quantities import plural
-from kseg.recovery.remote import Rebuilt, RebuiltPartition, RemoteRequest, RestoredSegments, UnusedSegment
-from kseg.stores.stored_object import shown
+
+Row = dict[str, Any]
 
 _MAX_LEFT_OUT = 5
 
@@ -16,39 +16,37 @@ _MAX_LEFT_OUT = 5
 class RebuildPrinter:
     """Prints text, or one object per line, of which the last is the summary.
 
-    ``count``: partitions made; ``has_damage``: whether offsets or records are missing in one.
+    ``facts``: the request's, and its ``output``. ``count``: partitions made; ``has_damage``: whether offsets or records
+    are missing in one.
     """
 
-    def __init__(self, sink: Sink, notices: Notices, request: RemoteRequest, is_dry: bool, is_json: bool) -> None:
-        self._sink, self._notices, self._request = sink, notices, request
+    def __init__(self, sink: Sink, notices: Notices, facts: Row, is_dry: bool, is_json: bool) -> None:
+        self._sink, self._notices, self._facts = sink, notices, facts
         self._is_dry, self._is_json = is_dry, is_json
         self.count = self._new_bytes = self._last_epoch = 0
         self.has_damage = self._has_changed = False
         self._gaps: list[dict[str, Any]] = []
 
-    def show(self, outcome: RebuiltPartition, directory: str) -> None:
-        """Prints a partition, and its problems on standard error."""
-        selection, rebuilt = outcome.selection, outcome.rebuilt
-        holes = [] if selection is None else [(hole.first, hole.last) for hole in selection.holes]
-        damage = [] if rebuilt is None else rebuilt.damage
-        is_made = selection is None or bool(selection.pieces or selection.local)
-        self.has_damage |= bool(holes or damage) or not (is_made or selection is None or selection.is_deleted)
-        planned = rebuilt or _planned(selection)
-        self._last_epoch = max(self._last_epoch, planned.last_epoch)
-        self._new_bytes += 0 if outcome.was_done else planned.size
+    def show(
+        self, row: Row, is_made: bool, is_deleted: bool, left_out: Sequence[Row], remarks: Sequence[str],
+        holes: Sequence[tuple[int, int]], damage: Sequence[str],
+    ) -> None:  # fmt: skip
+        """Prints a partition, and its problems on standard error.
+
+        ``is_made`` is false if nothing was live; ``is_deleted``: because of an unfinished deletion. ``holes``: missing
+        offsets; ``remarks`` and ``damage``: sentences.
+        """
+        directory = row["directory"]
+        self.has_damage |= bool(holes or damage) or not (is_made or is_deleted)
+        self._last_epoch = max(self._last_epoch, row["lastLeaderEpoch"])
+        self._new_bytes += 0 if row["wasThere"] else row["newBytes"]
         if is_made:
             self.count += 1
-            self._has_changed |= not outcome.was_done and not self._is_dry
+            self._has_changed |= not row["wasThere"] and not self._is_dry
         if is_made or not self._is_json:
-            row = {
-                "type": "rebuilt", "directory": name_value(directory), "topicId": outcome.topic_id,
-                "logStartOffset": outcome.log_start, "logEndOffset": planned.end,
-                "lastLeaderEpoch": planned.last_epoch, "segments": planned.segments, "newBytes": planned.size,
-                "wasThere": outcome.was_done,
-            }  # fmt: skip
-            self._put(row, directory, is_made)
-        self.left_out([] if selection is None else selection.left_out, directory)
-        for text in [] if selection is None else selection.remarks:
+            self._put(row, is_made)
+        self.left_out(left_out)
+        for text in remarks:
             self._notices.warning(f"{directory}: {text}")
         for first, last in holes:
             self._gaps.append({"directory": name_value(directory), "firstOffset": first, "lastOffset": last})
@@ -56,9 +54,10 @@ class RebuildPrinter:
         for text in damage:
             self._notices.warning(f"{directory}: {text}")
 
-    def _put(self, row: dict[str, Any], directory: str, is_made: bool) -> None:
+    def _put(self, row: Row, is_made: bool) -> None:
+        directory = row["directory"]
         if self._is_json:
-            self._sink.put_row(row)
+            self._sink.put_row({"type": "rebuilt", **row, "directory": name_value(directory)})
         elif not is_made:
             self._notices.warning(f"{directory}: not created: remote storage has no live segment of it")
         else:
@@ -68,17 +67,15 @@ class RebuildPrinter:
                 text += f", {plural(row['segments'], 'segment', 'segments')}, {row['newBytes']} bytes"
             self._sink.put(on_one_line(text))
 
-    def left_out(self, found: Sequence[UnusedSegment], directory: str) -> None:
+    def left_out(self, found: Sequence[Row]) -> None:
         """Prints segments that are not used."""
         for left in found if self._is_json else found[:_MAX_LEFT_OUT]:
             if self._is_json:
-                self._sink.put_row({
-                    "type": "left", "directory": name_value(directory), "firstOffset": left.first_offset,
-                    "lastOffset": left.last_offset, "from": name_value(left.path), "reason": left.reason,
-                })  # fmt: skip
+                names = {name: name_value(left[name]) for name in ("directory", "from")}
+                self._sink.put_row({"type": "left", **left, **names})
             else:
-                offsets = f"offsets {left.first_offset} to {left.last_offset}"
-                self._notices.warning(f"left out: {offsets} of {left.path}: {left.reason}")
+                offsets = f"offsets {left['firstOffset']} to {left['lastOffset']}"
+                self._notices.warning(f"left out: {offsets} of {left['from']}: {left['reason']}")
         if not self._is_json and len(found) > _MAX_LEFT_OUT:
             self._notices.warning(f"left out: {len(found) - _MAX_LEFT_OUT} more segments; --format json lists all")
 
@@ -95,21 +92,13 @@ class RebuildPrinter:
             })  # fmt: skip
         self._sink.flush()
         if not self._is_json and not self._is_dry and self.count and not self._notices.is_quiet:
-            for line in next_steps(self._request, self._last_epoch):
+            for line in next_steps(self._facts, self._last_epoch):
                 put_line(line)
 
 
-def _planned(selection: RestoredSegments | None) -> Rebuilt:
-    """Returns what is known of a partition before it is built."""
-    if selection is None:
-        return Rebuilt()
-    end = selection.pieces[-1].last + 1 if selection.pieces else selection.log_start
-    return Rebuilt(end=end, last_epoch=selection.lineage[-1].epoch if selection.lineage else 0)
-
-
-def _log_start_step(request: RemoteRequest) -> list[str]:
-    file = f"{shown(request.output)}/log-start-offset-checkpoint"
-    if request.new_cluster:
+def _log_start_step(facts: Row) -> list[str]:
+    file = f"{facts['output']}/log-start-offset-checkpoint"
+    if facts["newCluster"]:
         return [f"  4. Replace the broker's log-start-offset-checkpoint by {file}: it has the entries of both."]
     return [
         f"  4. Add the entries of {file}, if there are any after its second line, to the",
@@ -117,9 +106,9 @@ def _log_start_step(request: RemoteRequest) -> list[str]:
     ]
 
 
-def next_steps(request: RemoteRequest, last_epoch: int) -> list[str]:
+def next_steps(facts: Row, last_epoch: int) -> list[str]:
     """Returns the text about the remaining steps."""
-    has_ids = bool(request.new_cluster) or request.topic_id is not None
+    has_ids = bool(facts["newCluster"]) or facts["topicId"] is not None
     lines = ["Remaining steps, for each topic:"]
     if not has_ids:
         lines += [
@@ -129,14 +118,14 @@ def next_steps(request: RemoteRequest, last_epoch: int) -> list[str]:
         ]
     else:
         lines.append("  1. Check that the topics in the new cluster have the topic ids in partition.metadata.")
-    place = request.new_cluster or "the log directory"
+    place = facts["newCluster"] or "the log directory"
     lines += [
         "  2. Stop the broker cleanly.",
-        f"  3. Replace the empty partition directories in {place} by those in {shown(request.output)}.",
-        *_log_start_step(request),
+        f"  3. Replace the empty partition directories in {place} by those in {facts['output']}.",
+        *_log_start_step(facts),
         "  5. Give all files to the broker's user, and start the broker.",
     ]
-    if last_epoch and not request.resets_epochs:
+    if last_epoch and not facts["resetEpochs"]:
         lines += [
             f"The batches have leader epochs up to {last_epoch}. While the new leader's epoch is lower, a consumer",
             "with a committed offset waits for ever after its start. Repeat this command with --reset-epochs, or",

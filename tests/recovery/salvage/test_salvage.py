@@ -1,9 +1,10 @@
 """Salvage keeps every batch whose bytes are intact, whatever was done to the files around it: real partitions of all
 formats, damaged at random."""
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
@@ -51,14 +52,20 @@ PARTITIONS = {
 }
 
 
-def _damage(kind: str, chunk: int = 0, place: int = 0, amount: int = 0) -> Damage:
-    return Damage(kind, 0, chunk, 0, 0, place, amount)
-
-
 _NUMBERS = st.integers(0, 1 << 16)
 DAMAGES = st.lists(
     st.builds(Damage, st.sampled_from(sorted(KINDS)), *[_NUMBERS] * 6), min_size=1, max_size=4
 )  # fmt: skip
+
+
+EXAMPLES = json.loads((TESTDATA / "recovery/salvage-damages.json").read_text())
+"""Damages that have shown faults of earlier versions, each with the reason where one is known."""
+
+
+def with_examples(test: Callable[..., None]) -> Callable[..., None]:
+    for one in EXAMPLES:
+        test = example(damages=[Damage(*damage) for damage in one["damages"]])(test)
+    return test
 
 
 @contextmanager
@@ -110,142 +117,7 @@ def assert_all_is_kept(before: Segments, damaged: Segments, after: Segments, fou
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PARTITIONS)
 @fewer(10)
-@example(damages=[_damage("flip", 0, 0), _damage("header", 1, 12, 1)])
-@example(damages=[_damage("zero", 196, 0, 15)])  # the leader epoch, too
-@example(damages=[Damage("swap", 0, 4, 0, 9, 0, 0), _damage("header", 4, 0, 19)])
-@example(damages=[_damage("double", 37), Damage("swap", 0, 4, 0, 26, 0, 0), _damage("cut", 11)])  # a lost end
-@example(damages=[Damage("double", 0, 37, 0, 9, 0, 0), _damage("remove", 8), _damage("cut", 24)])
-@example(
-    damages=[_damage("zero", 3, 2, 9), Damage("copies in nonsense", 0, 2, 0, 0, 2, 9), _damage("cut", 3, 1649)]
-)  # a header that tells a wrong offset
-@example(
-    damages=[
-        Damage("cut", 243, 246, 11, 63, 5, 10522),
-        Damage("copies in nonsense", 11, 32739, 99, 52655, 50, 30928),
-        Damage("header", 27286, 66, 1, 16, 142, 13),
-        Damage("swap", 20092, 12, 46703, 20476, 10, 6),
-    ]
-)  # a set of v0 behind one of larger offsets
-@example(damages=[_damage("flip", 38, 15, 1), Damage("swap", 0, 27, 0, 38, 0, 0)])
-@example(damages=[_damage("header", 2, 7, 10), _damage("remove", 0)])
-@example(damages=[Damage("cut", 1, 0, 0, 0, 22, 0), _damage("header", 5, 15, 125)])
-@example(damages=[_damage("header", 9, 41, 18)])  # a producer snapshot tells the offset
-@example(damages=[_damage("flip", 5, 7, 2)])
-@example(damages=[Damage("flip", 10, 42, 59, 13244, 5, 33), Damage("double", 38642, 26, 1, 1, 8, 20)])
-@example(
-    damages=[
-        Damage("cut", 44144, 45681, 5, 14, 57, 8),
-        Damage("flip", 33691, 13, 24642, 3117, 15, 1),
-        Damage("header", 27031, 26, 9, 44579, 15, 29732),
-        Damage("swap", 14, 44, 54, 11, 12, 22),
-    ]
-)  # the last bytes of a batch are the first of the next one
-@example(
-    damages=[
-        Damage("double", 63972, 34, 47829, 42, 11, 11996),
-        Damage("cut", 4, 10321, 13990, 13838, 57, 13),
-        Damage("header", 12, 7673, 1, 7, 63, 16),
-        Damage("copies in nonsense", 8, 43, 47, 39517, 12, 0),
-    ]
-)
-@example(
-    damages=[Damage("swap", 24590, 3, 2, 22627, 8, 42481), Damage("header", 54189, 5982, 10, 27831, 58, 9)]
-)  # a wrong offset where one belongs that lies elsewhere
-@example(damages=[Damage("flip", 59, 10, 2, 48, 6, 16819)])  # an offset in a segment that never held a batch
-@example(
-    damages=[
-        Damage("move", 24791, 15, 56, 33132, 44, 5),
-        Damage("flip", 45235, 46238, 282, 23, 128, 31),
-        Damage("zero", 59, 35, 29, 67, 40, 21727),
-        Damage("part", 111, 141, 21, 53, 8, 36),
-    ]
-)  # zeros before a batch may be those of its offset
-@example(
-    damages=[
-        Damage("copies in nonsense", 42, 4, 53954, 13, 15802, 57526),
-        Damage("cut", 196, 48, 29558, 1, 26623, 48),
-        Damage("header", 208, 230, 9, 42950, 6198, 56),
-        Damage("insert", 5125, 30, 6, 156, 118, 43),
-    ]
-)  # messages inside a set whose length is wrong
-@example(
-    damages=[
-        Damage("header", 48, 69, 40, 24, 69, 63),
-        Damage("header", 9523, 208, 62, 28449, 51, 17),
-        Damage("remove", 68, 16271, 55, 28, 65, 37),
-    ]
-)  # two offsets that are far too high
-@example(
-    damages=[
-        Damage("swap", 24, 39, 62, 60880, 45, 38992),
-        Damage("copies in nonsense", 64, 161, 64552, 38, 21, 41657),
-        Damage("empty", 24, 22275, 291, 21247, 37710, 812),
-        Damage("empty", 273, 57, 265, 26, 3, 29250),
-    ]
-)  # all that is left lies in another segment
-@example(
-    damages=[
-        Damage("header", 12386, 267, 38, 54, 5141, 48),
-        Damage("swap", 32, 19, 5531, 69, 55596, 8640),
-        Damage("move", 180, 54, 290, 39557, 9, 250),
-        Damage("part", 33, 142, 178, 80, 57997, 63),
-    ]
-)  # the smaller of two batches fills another gap
-@example(
-    damages=[
-        Damage("part", 1544, 26, 37, 5125, 166, 65),
-        Damage("zero", 26, 26522, 35112, 53410, 286, 53),
-        Damage("zero", 5416, 31, 133, 63, 32628, 43520),
-        Damage("header", 22984, 36, 33700, 44080, 211, 30),
-    ]
-)  # a wrong offset before bytes that are cut out
-@example(
-    damages=[
-        Damage("flip", 63, 57996, 39, 61044, 190, 49123),
-        Damage("flip", 246, 3, 185, 246, 161, 50120),
-        Damage("double", 15028, 64348, 119, 73, 18, 37),
-        Damage("swap", 18, 9, 124, 17318, 21, 44),
-    ]
-)  # what shows a cleaner lies in the wrong segment
-@example(
-    damages=[Damage("zero", 147, 21824, 19, 27, 43, 9693), Damage("copies in nonsense", 97, 4935, 58, 64, 60859, 85)]
-)  # a message inside a broken set leads to its end
-@example(
-    damages=[
-        Damage("zero", 0, 52993, 10974, 13, 55, 13543),
-        Damage("remove", 17, 114, 22, 27, 172, 227),
-        Damage("header", 3064, 2708, 42, 20, 23280, 18),
-        Damage("part", 227, 23299, 206, 52295, 277, 84),
-    ]
-)  # a place between neighbours, and a free place in another segment
-@example(
-    damages=[
-        Damage("move", 259, 158, 65, 20059, 58074, 56789),
-        Damage("zero", 59, 48, 269, 20, 4266, 197),
-        Damage("header", 145, 5990, 53, 290, 160, 286),
-    ]
-)  # offsets that overlap a gap of just that size
-@example(
-    damages=[
-        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
-        Damage("move", 13, 0, 0, 0, 0, 0),
-        Damage("flip", 0, 0, 0, 0, 0, 0),
-    ]
-)  # a single offset that is far too high, in a file of its own
-@example(
-    damages=[
-        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
-        Damage("copies in nonsense", 0, 0, 0, 0, 0, 0),
-        Damage("cut", 0, 0, 0, 0, 1, 0),
-    ]
-)  # nothing is left of the first segment, nor of its producers
-@example(
-    damages=[
-        Damage("move", 13, 0, 0, 0, 0, 0),
-        Damage("copies in nonsense", 0, 0, 0, 1, 0, 0),
-        Damage("flip", 0, 0, 0, 0, 0, 0),
-    ]
-)  # one of two copies has a wrong offset
+@with_examples
 @given(damages=DAMAGES)
 def test_all_that_is_intact_is_kept(name: str, damages: list[Damage]) -> None:
     with copied(PARTITIONS[name]) as directory:

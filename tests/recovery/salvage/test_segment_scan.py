@@ -1,7 +1,7 @@
 """The scan of a file accounts for each of its bytes: batches in their places, misplaced ones, and ranges cut out."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,110 @@ from hypothesis import strategies as st
 from kseg.formats.rows import Scratch
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage import segment_scan
-from kseg.recovery.salvage.segment_draft import NO_OFFSET, SalvagedBatches, SegmentDraft
+from kseg.recovery.salvage.segment_assembly import OffsetInterval, cut_at_conflicts, schedule
+from kseg.recovery.salvage.segment_draft import NO_OFFSET, Parts, SalvagedBatches, SegmentDraft
+from kseg.recovery.salvage.segment_scan import OverlapResolution, OverlapResult
 from kseg.segment.items import Damage as Range
 from kseg.stores.source import open_source
 from recovery.damages import KINDS, Damage, batches, first_offset, last_offset, read
 from recovery.partitions import TESTDATA, TRANSACTIONS, at_offset, keyed_batch, real_batches
+
+# The choice among batches for the same offsets, against all choices there are.
+
+
+@st.composite
+def pieces(draw: st.DrawFn) -> list[OffsetInterval]:
+    """Stretches of batches of one record an offset, at different positions."""
+    found = []
+    for number in range(draw(st.integers(0, 7))):
+        first, count = draw(st.integers(0, 20)), draw(st.integers(1, 6))
+        records, preference = draw(st.integers(0, count)), draw(st.integers(0, 3))
+        found.append(OffsetInterval(first, first + count - 1, number, 0, 100, records, 1, preference))
+    return found
+
+
+def do_not_overlap(chosen: list[OffsetInterval]) -> bool:
+    return all(one.last < two.first for one, two in pairwise(sorted(chosen)))
+
+
+def worth(chosen: list[OffsetInterval]) -> tuple[int, int]:
+    """Records, and what speaks for them; a batch without records is one all the same."""
+    records = [max(piece.records, 1) for piece in chosen]
+    return sum(records), sum(n * piece.preference for n, piece in zip(records, chosen, strict=True))
+
+
+@given(pieces())
+def test_no_other_choice_keeps_more(found: list[OffsetInterval]) -> None:
+    chosen = schedule(found)
+    assert do_not_overlap(chosen)
+    all_choices = (list(some) for n in range(len(found) + 1) for some in combinations(found, n))
+    assert worth(chosen) == max(worth(some) for some in all_choices if do_not_overlap(some))
+
+
+@given(pieces())
+def test_pieces_in_dispute_are_cut_at_batches(found: list[OffsetInterval]) -> None:
+    """Batches of one offset each: then what is cut overlaps only what claims just the same."""
+
+    def batches_of(piece: OffsetInterval) -> Iterator[OffsetInterval]:
+        for offset in range(piece.first, piece.last + 1):
+            yield piece._replace(first=offset, last=offset, records=1)
+
+    whole = [piece._replace(records=piece.last - piece.first + 1) for piece in found]
+    cut = cut_at_conflicts(whole, batches_of)
+    assert all(one.last < two.first or one[:2] == two[:2] for one, two in pairwise(sorted(cut)))
+    assert sum(piece.records for piece in cut) == sum(piece.records for piece in whole)
+    reached = {offset for piece in schedule(cut) for offset in range(piece.first, piece.last + 1)}
+    assert reached == {offset for piece in whole for offset in range(piece.first, piece.last + 1)}
+
+
+# Which of two batches that claim the same offsets stays, if nothing but they themselves can tell.
+
+
+def resolved(path: Path, batches: list[tuple[int, bytes]], chosen: int) -> dict[int, OverlapResult]:
+    """The verdict on two batches, given by first offset and keys, that leave no offset free in 10 to 12."""
+    data, parts = b"", Parts(10)
+    for first, keys in batches:
+        batch = keyed_batch(first, keys)
+        parts.append(SalvagedBatches(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        data += batch
+    path.write_bytes(data)
+    with open_source(str(path)) as source:
+        return OverlapResolution(source, parts, 10, 12, None, Scratch()).resolve(
+            [chosen], {1 - chosen: OverlapResult()}
+        )
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_of_two_with_as_many_records_the_chosen_one_stays(chosen: int, tmp_path: Path) -> None:
+    found = resolved(tmp_path / "10.log", [(10, b"ab"), (11, b"cd")], chosen)
+    assert list(found) == [1 - chosen]
+    assert "which is ambiguous" in found[1 - chosen].doubt
+
+
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_the_one_with_more_records_stays(chosen: int, tmp_path: Path) -> None:
+    found = resolved(tmp_path / "10.log", [(10, b"ab"), (10, b"cde")], chosen)
+    assert list(found) == [0]
+    assert "which is ambiguous" in found[0].doubt
+
+
+def test_a_part_that_cannot_be_judged_does_not_stop_the_others(tmp_path: Path) -> None:
+    """The first overlaps two batches, so that nothing is said about it; the second overlaps one."""
+    claims = [(10, b"a"), (11, b"b"), (10, b"cd"), (12, b"e"), (12, b"fg")]
+    data, parts = b"", Parts(10)
+    for first, keys in claims:
+        batch = keyed_batch(first, keys)
+        parts.append(SalvagedBatches(len(data), len(data) + len(batch), first, first + len(keys) - 1), 1, len(keys))
+        data += batch
+    path = tmp_path / "10.log"
+    path.write_bytes(data)
+    with open_source(str(path)) as source:
+        overlaps = OverlapResolution(source, parts, 10, 14, None, Scratch())
+        found = overlaps.resolve([0, 1, 3], {2: OverlapResult(), 4: OverlapResult()})
+    assert set(found) == {2, 4}
+    assert found[2] == OverlapResult()
+    assert found[4].expected == 13
+
 
 SEGMENTS = {
     "plain": (TESTDATA / "log-directories/4.3.1/logs/dplain-0", 46),

@@ -1,9 +1,65 @@
-"""The files that salvage removes because a broker would remove them, or would not start."""
+"""Intact batches that salvage leaves out: those that a broker's loader fails at, and those that the user drops."""
 
+import json
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
-from kseg.recovery.salvage.segment_sources import remove_broker_leftovers
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from kseg.changes.apply import Keeping, apply
+from kseg.dump.unproven_records import UnprovenRecords
+from kseg.formats.rows import Scratch
+from kseg.kernel.scan.checksums import crc32c
+from kseg.output.sink import open_sink
+from kseg.recovery.salvage.salvage import Salvage, plan_salvage
+from kseg.recovery.salvage.segment_sources import Dropping, broken_batches, files_of, remove_broker_leftovers
 from kseg.recovery.workspace import Workspace
+from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
+from recovery.damages import Damage, read, write
+from recovery.partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches
+from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied, errors_of
+
+# Whatever was done to a partition, what is dug out of it are records in broken batches, and lines of JSON.
+
+
+def dig(directory: Path, target: Path) -> int:
+    """The records of all broken batches, counted as they are written."""
+    scratch, batches = Scratch(), 0
+    with open_sink(str(target)) as sink:
+        records = UnprovenRecords(sink, scratch)
+        for file in files_of(str(directory)):
+            records.begin(file)
+            for batch in broken_batches(file, scratch):
+                assert not batch.is_valid
+                batches += 1
+                records.batch(batch)
+            records.finish()
+    rows = [json.loads(line) for line in target.read_bytes().splitlines()]
+    assert records.count == len(rows)
+    assert all(row["type"] == "record" and row["proven"] is False for row in rows)
+    return batches
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(damages=DAMAGES)
+def test_any_damage(name: str, damages: list[Damage]) -> None:
+    with copied(PARTITIONS[name]) as directory:
+        segments = read(directory)
+        for damage in damages:
+            damage.do(segments)
+        write(directory, segments)
+        dig(directory, directory.parent / "records.jsonl")
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_an_intact_partition_has_none(name: str, tmp_path: Path) -> None:
+    assert dig(PARTITIONS[name], tmp_path / "records.jsonl") == 0
+
+
+# The files that salvage removes because a broker would remove them, or would not start.
 
 STEM = f"{7:020d}"
 REMOVED = {
@@ -26,3 +82,189 @@ def test_leftovers_are_removed_and_indexes_of_segments_stay(tmp_path: Path) -> N
     remove_broker_leftovers(workspace, {CHOSEN})
     assert sorted(workspace.files) == sorted(KEPT)
     assert {step.file: step.reason for step in workspace.plan().steps} == REMOVED
+
+
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+_ATTRIBUTES_AT, _COUNT_AT, _RECORDS_AT = 21, 57, 61
+_TRANSACTIONAL, _CONTROL = 16, 32
+
+
+def sealed(batch: bytes, at: int, new: bytes) -> bytes:
+    """The batch with other bytes, under a right checksum."""
+    changed = batch[:at] + new + batch[at + len(new) :]
+    return changed[:17] + crc32c(changed[21:]).to_bytes(4, "big") + changed[21:]
+
+
+def is_control(batch: bytes) -> bool:
+    return bool(batch[_ATTRIBUTES_AT + 1] & _CONTROL)
+
+
+def has_producer(batch: bytes) -> bool:
+    return batch[43] < 128
+
+
+def changed(partition: Path, base: int, number: int, batch: bytes) -> list[list[bytes]]:
+    """Puts a batch in the place of another one; the batches of each segment that are to be kept."""
+    segments = read(partition)
+    segments[base][number] = batch
+    write(partition, segments)
+    return [[one for one in segments[at] if one != batch] for at in sorted(segments)]
+
+
+def salvage(partition: Path, dropping: Dropping | None = None) -> Salvage:
+    found = plan_salvage(str(partition), START, **({"dropping": dropping} if dropping else {}))
+    apply(found.plan, "recover --mode salvage", Keeping())
+    return found
+
+
+def kept(partition: Path) -> list[list[bytes]]:
+    segments = read(partition)
+    return [segments[base] for base in sorted(segments)]
+
+
+def the_batch(partition: Path, wanted: "object") -> tuple[int, int, bytes]:
+    """The first batch with some property, but for the first of each segment."""
+    for base, batches in sorted(read(partition).items()):
+        for number, batch in enumerate(batches[1:], 1):
+            if wanted(batch):  # type: ignore[operator]
+                return base, number, batch
+    raise AssertionError("no such batch")
+
+
+@pytest.mark.parametrize(
+    ("at", "new"),
+    [
+        (_COUNT_AT, b"\xff\xff\xff\xff"),
+        (_RECORDS_AT + 5, b"\xff\xff"),
+        (_RECORDS_AT + 7, b"\0\x09"),
+        (_RECORDS_AT + 10, b"\xff"),
+        (_RECORDS_AT + 4, b"\x06"),
+    ],
+    ids=["count -1", "key version -1", "type 9", "value version -1", "short key"],
+)
+def test_a_marker_that_a_loader_cannot_read_is_left_out(tmp_path: Path, at: int, new: bytes) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    base, number, marker = the_batch(partition, is_control)
+    want = changed(partition, base, number, sealed(marker, at, new))
+    found = salvage(partition)
+    assert kept(partition) == want
+    assert [cut.code for _, cut in found.cuts] == ["bad-control-record"]
+    assert errors_of(partition) == []
+
+
+def test_data_with_the_control_bit_is_left_out_where_a_producer_wrote_it(tmp_path: Path) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    base, number, batch = the_batch(partition, lambda batch: has_producer(batch) and not is_control(batch))
+    attributes = bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL])
+    want = changed(partition, base, number, sealed(batch, _ATTRIBUTES_AT, attributes))
+    assert [cut.code for _, cut in salvage(partition).cuts] == ["bad-control-record"]
+    assert kept(partition) == want
+
+
+def test_data_with_the_control_bit_that_no_producer_wrote_is_left_out(tmp_path: Path) -> None:
+    partition = copy_of(PLAIN, tmp_path)
+    base, number, batch = the_batch(partition, lambda batch: True)
+    attributes = bytes([batch[_ATTRIBUTES_AT], batch[_ATTRIBUTES_AT + 1] | _CONTROL])
+    want = changed(partition, base, number, sealed(batch, _ATTRIBUTES_AT, attributes))
+    assert [cut.code for _, cut in salvage(partition).cuts] == ["bad-control-record"]
+    assert kept(partition) == want
+    assert errors_of(partition) == []
+
+
+def test_a_batch_outside_of_its_producers_transaction_is_left_out(tmp_path: Path) -> None:
+    partition = copy_of(TRANSACTIONS, tmp_path)
+    for path in partition.glob("*.snapshot"):
+        path.unlink()
+    segments = read(partition)
+    for base, batches in segments.items():
+        for number, (one, two) in enumerate(pairwise(batches), 1):
+            if has_producer(one) and one[43:53] == two[43:53] and not (is_control(one) or is_control(two)):
+                plain = bytes([two[_ATTRIBUTES_AT], two[_ATTRIBUTES_AT + 1] & ~_TRANSACTIONAL])
+                want = changed(partition, base, number, sealed(two, _ATTRIBUTES_AT, plain))
+                found = salvage(partition)
+                assert [cut.code for _, cut in found.cuts] == ["transaction-state"]
+                assert kept(partition) == want
+                return
+    raise AssertionError("no transaction of two batches")
+
+
+def of_producer(batch: bytes, records: int, sequence: int, first: int, is_transactional: bool = False) -> bytes:
+    """The batch with other header fields, as producer 7 would have written it."""
+    batch = first.to_bytes(8, "big") + batch[8:]
+    batch = sealed(batch, 23, (records - 1).to_bytes(4, "big"))
+    batch = sealed(batch, 43, (7).to_bytes(8, "big") + bytes(2) + sequence.to_bytes(4, "big"))
+    batch = sealed(batch, _COUNT_AT, records.to_bytes(4, "big"))
+    attributes = _TRANSACTIONAL if is_transactional else 0
+    return sealed(batch, _ATTRIBUTES_AT, bytes([0, attributes]))
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_of_a_producers_batches_the_one_of_another_kind_is_left_out(tmp_path: Path, wrong: int) -> None:
+    """However many records it has; nothing follows that would end its transaction."""
+    batch, counts = real_batches(0)[0], [2, 2, 2]
+    counts[wrong] = 40
+    firsts = [0, counts[0], counts[0] + counts[1]]
+    batches = [of_producer(batch, counts[i], firsts[i], firsts[i], i == wrong) for i in range(3)]
+    partition = make(tmp_path / "a-0", {0: batches})
+    salvage(partition)
+    want = [one for i, one in enumerate(batches) if i != wrong or wrong == 2]
+    assert kept(partition) == [want]  # the last one contradicts nothing that follows
+
+
+def test_of_two_batches_that_of_the_kind_that_is_rarer_in_the_log_is_left_out(tmp_path: Path) -> None:
+    batch = real_batches(0)[0]
+    wrong, other = of_producer(batch, 40, 0, 0, is_transactional=True), of_producer(batch, 2, 0, 40)
+    more = [sealed(of_producer(batch, 2, 0, first), 43, (8).to_bytes(8, "big")) for first in (42, 44)]
+    partition = make(tmp_path / "a-0", {0: [wrong, other, *more]})
+    salvage(partition)
+    assert kept(partition) == [[other, *more]]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("counts", [(40, 2), (2, 40)])
+def test_of_two_batches_the_one_of_the_kind_in_a_snapshot_stays(
+    counts: tuple[int, int], is_known: bool, tmp_path: Path
+) -> None:
+    """Without a snapshot the one with more records."""
+    batch = real_batches(0)[0]
+    wrong, other = of_producer(batch, counts[0], 0, 0, True), of_producer(batch, counts[1], counts[0], counts[0])
+    partition = make(tmp_path / "a-0", {0: [wrong, other]})
+    entry = ProducerStateEntry(7, 0, 41, 41, counts[1] - 1, NOW_MS, -1, -1)
+    (partition / f"{42:020}.snapshot").write_bytes(build_producer_snapshot([entry] * is_known))
+    assert [cut.code for _, cut in salvage(partition).cuts] == ["transaction-state"]
+    assert kept(partition) == [[wrong if not is_known and counts[0] > counts[1] else other]]
+
+
+def test_a_batch_that_ends_before_it_begins_is_left_out(tmp_path: Path) -> None:
+    """Where an index takes its offset, a broker's recovery empties the segment."""
+    batches = real_batches(0)
+    odd = sealed(batches[-1], 23, b"\xff\xff\xff\xff")
+    partition = make(tmp_path / "a-0", {0: [*batches[:-1], odd], 46: real_batches(46)})
+    found = plan_salvage(str(partition), replace(START, interval_bytes=1))
+    apply(found.plan, "recover --mode salvage", Keeping())
+    assert kept(partition) == [batches[:-1], real_batches(46)]
+    assert [cut.code for _, cut in found.cuts] == ["batch-out-of-order"]
+
+
+def test_undecodable_batches_stay_unless_dropped(tmp_path: Path) -> None:
+    partition = copy_of(PLAIN, tmp_path)
+    base, number, batch = the_batch(partition, lambda batch: True)
+    wrong = sealed(batch, _COUNT_AT, b"\x7f\xff\xff\xff")
+    want = changed(partition, base, number, wrong)
+    assert salvage(partition).cuts == []
+    assert any(wrong in batches for batches in kept(partition))
+    found = salvage(partition, Dropping(undecodable=True))
+    assert len(found.cuts) == 1
+    assert kept(partition) == want
+    assert errors_of(partition) == []
+
+
+def test_named_batches_are_dropped(tmp_path: Path) -> None:
+    partition = copy_of(PLAIN, tmp_path)
+    _, _, batch = the_batch(partition, lambda batch: True)
+    want = [[one for one in batches if one != batch] for batches in kept(partition)]
+    offset = int.from_bytes(batch[:8], "big")
+    found = salvage(partition, Dropping(offsets=frozenset({offset, 1 << 40})))
+    assert (found.not_dropped, [cut.code for _, cut in found.cuts]) == ([1 << 40], ["dropped-batch"])
+    assert kept(partition) == want
+    assert errors_of(partition) == []

@@ -6,7 +6,7 @@ compared with the files that their brokers left.
 
 from dataclasses import dataclass
 
-from kseg.releases.release import NEWEST, RELEASES, Release
+from kseg.releases.release import NEWEST, RELEASES, Release, ReleaseRule
 from kseg.segment.times import DAY_MS
 from kseg.sidefiles.producer_state import MARKER_IGNORED, MARKER_SETS_OFFSET, MARKER_SETS_TIMESTAMP
 
@@ -30,19 +30,11 @@ class Era(Release):
 
     # Files
 
-    @property
-    def has_producers(self) -> bool:
-        """Producer snapshots, transaction indexes and v2 record batches exist."""
-        return self.release >= (0, 11)
-
-    @property
-    def has_epochs(self) -> bool:
-        return self.release >= (0, 11)
-
-    @property
-    def has_topic_ids(self) -> bool:
-        """partition.metadata exists."""
-        return self.release >= (2, 8)
+    has_producers = ReleaseRule(since=(0, 11))
+    """Producer snapshots, transaction indexes and v2 record batches exist."""
+    has_epochs = ReleaseRule(since=(0, 11))
+    has_topic_ids = ReleaseRule(since=(2, 8))
+    """partition.metadata exists."""
 
     # Scans of segments
 
@@ -53,48 +45,26 @@ class Era(Release):
             return None
         return self.message_limit_bytes if self.release >= (0, 8, 1) else (1 << 31) - 1
 
-    @property
-    def uses_first_offset(self) -> bool:
-        """Offset indexes hold the first offset of a batch, not its last."""
-        return self.release < (2, 0)
-
-    @property
-    def checks_offset_range(self) -> bool:
-        """A segment is split at an offset that its index cannot hold; before, the index stores the low 32 bits."""
-        return self.release >= (2, 0)
-
-    @property
-    def scans_last_only(self) -> bool:
-        """After an unclean stop only the last segment is scanned; later all from the recovery point on."""
-        return self.release < (0, 8, 1)
-
-    @property
-    def refuses_corrupt_tails(self) -> bool:
-        """An impossible batch length, met while the log end is searched, stops the broker."""
-        return self.release >= (0, 10, 2)
-
-    @property
-    def searches_by_first_offset(self) -> bool:
-        """A search for an offset compares the first offsets of batches; before, the last ones."""
-        return self.release >= (4, 1)
-
-    @property
-    def bounds_replay_of_each_segment(self) -> bool:
-        """The offset up to which producers are replayed is applied in each segment, not only in the one that holds
-        it."""
-        return self.release < (2, 3)
-
-    @property
-    def drops_log_below_start(self) -> bool:
-        """A log that ends below its start offset is deleted, and begins anew there."""
-        return self.release >= (2, 2)
+    uses_first_offset = ReleaseRule(until=(2, 0))
+    """Offset indexes hold the first offset of a batch, not its last."""
+    checks_offset_range = ReleaseRule(since=(2, 0))
+    """A segment is split at an offset that its index cannot hold; before, the index stores the low 32 bits."""
+    scans_last_only = ReleaseRule(until=(0, 8, 1))
+    """After an unclean stop only the last segment is scanned; later all from the recovery point on."""
+    refuses_corrupt_tails = ReleaseRule(since=(0, 10, 2))
+    """An impossible batch length, met while the log end is searched, stops the broker."""
+    searches_by_first_offset = ReleaseRule(since=(4, 1))
+    """A search for an offset compares the first offsets of batches; before, the last ones."""
+    bounds_replay_of_each_segment = ReleaseRule(until=(2, 3))
+    """The offset up to which producers are replayed is applied in each segment, not only in the one that holds
+    it."""
+    drops_log_below_start = ReleaseRule(since=(2, 2))
+    """A log that ends below its start offset is deleted, and begins anew there."""
 
     # Leftovers and indexes
 
-    @property
-    def deletes_leftovers(self) -> bool:
-        """.deleted and .cleaned files are removed."""
-        return self.release >= (0, 8, 1)
+    deletes_leftovers = ReleaseRule(since=(0, 8, 1))
+    """.deleted and .cleaned files are removed."""
 
     @property
     def swap_handling(self) -> int:
@@ -103,50 +73,24 @@ class Era(Release):
             return SWAP_LOG_RENAMED if self.deletes_leftovers else SWAP_IGNORED
         return SWAP_RECOVERED if self.release < (3, 0) else SWAP_RENAMED
 
-    @property
-    def deletes_index_swaps(self) -> bool:
-        """The indexes of a .log.swap are deleted and rebuilt; later, those of the segment that it replaces."""
-        return self.release < (1, 1)
-
-    @property
-    def marks_splits(self) -> bool:
-        """A .cleaned file marks every .swap from its offset on as part of an unfinished split (KAFKA-6264)."""
-        return self.release >= (2, 0)
-
-    @property
-    def refuses_corrupt_indexes(self) -> bool:
-        """Indexes are checked last, and a corrupt one stops the broker; later it is rebuilt."""
-        return self.release < (0, 9)
-
-    @property
-    def refuses_lost_indexes(self) -> bool:
-        """A missing index stops the broker."""
-        return self.release < (0, 8, 1)
-
-    @property
-    def checks_indexes(self) -> bool:
-        """The indexes of all segments are checked at the start (until KAFKA-7283)."""
-        return self.release < (2, 3)
-
-    @property
-    def empty_index_is_at_base(self) -> bool:
-        """An index counts as corrupt if its last entry is at the base offset, as an entry of zeros is."""
-        return self.release < (2, 0)
-
-    @property
-    def ignores_lost_indexes(self) -> bool:
-        """A missing .index is not rebuilt: an empty one is created, and stays."""
-        return (1, 1) <= self.release < (2, 3)
-
-    @property
-    def refuses_index_versions(self) -> bool:
-        """Any version but 0 in a transaction index stops the broker; before, only those whose first byte is above 0."""
-        return self.release >= (4, 4)
-
-    @property
-    def leaves_metadata_indexes_open(self) -> bool:
-        """A clean stop neither truncates the active indexes of the metadata log nor adds the last time index entry."""
-        return self.release >= (4, 4)
+    deletes_index_swaps = ReleaseRule(until=(1, 1))
+    """The indexes of a .log.swap are deleted and rebuilt; later, those of the segment that it replaces."""
+    marks_splits = ReleaseRule(since=(2, 0))
+    """A .cleaned file marks every .swap from its offset on as part of an unfinished split (KAFKA-6264)."""
+    refuses_corrupt_indexes = ReleaseRule(until=(0, 9))
+    """Indexes are checked last, and a corrupt one stops the broker; later it is rebuilt."""
+    refuses_lost_indexes = ReleaseRule(until=(0, 8, 1))
+    """A missing index stops the broker."""
+    checks_indexes = ReleaseRule(until=(2, 3))
+    """The indexes of all segments are checked at the start (until KAFKA-7283)."""
+    empty_index_is_at_base = ReleaseRule(until=(2, 0))
+    """An index counts as corrupt if its last entry is at the base offset, as an entry of zeros is."""
+    ignores_lost_indexes = ReleaseRule(since=(1, 1), until=(2, 3))
+    """A missing .index is not rebuilt: an empty one is created, and stays."""
+    refuses_index_versions = ReleaseRule(since=(4, 4))
+    """Any version but 0 in a transaction index stops the broker; before, only those whose first byte is above 0."""
+    leaves_metadata_indexes_open = ReleaseRule(since=(4, 4))
+    """A clean stop neither truncates the active indexes of the metadata log nor adds the last time index entry."""
 
     # Producers
 
@@ -170,68 +114,38 @@ class Era(Release):
         producer.id.expiration.ms."""
         return 7 * DAY_MS if self.release < (3, 4) else DAY_MS
 
-    @property
-    def drops_producers_below_start(self) -> bool:
-        """A producer whose last record is below the log start is not loaded."""
-        return self.release < (2, 4)
-
-    @property
-    def indexes_empty_aborts(self) -> bool:
-        """An ABORT marker of a transaction without records gets an entry in the transaction index."""
-        return self.release < (2, 8)
-
-    @property
-    def snapshots_before_scan(self) -> bool:
-        """A snapshot is taken at a segment's base offset before the segment is scanned."""
-        return self.release >= (1, 0)
-
-    @property
-    def snapshots_each_replayed_segment(self) -> bool:
-        """The replay at the end of loading takes a snapshot at each segment, not only at the last two; the replay
-        before a scan takes none."""
-        return self.release < (2, 0)
-
-    @property
-    def keeps_snapshot_of_each_segment(self) -> bool:
-        """The snapshot of each segment is kept; before, only those that truncation in the last two segments needs."""
-        return self.release >= (2, 8)
+    drops_producers_below_start = ReleaseRule(until=(2, 4))
+    """A producer whose last record is below the log start is not loaded."""
+    indexes_empty_aborts = ReleaseRule(until=(2, 8))
+    """An ABORT marker of a transaction without records gets an entry in the transaction index."""
+    snapshots_before_scan = ReleaseRule(since=(1, 0))
+    """A snapshot is taken at a segment's base offset before the segment is scanned."""
+    snapshots_each_replayed_segment = ReleaseRule(until=(2, 0))
+    """The replay at the end of loading takes a snapshot at each segment, not only at the last two; the replay
+    before a scan takes none."""
+    keeps_snapshot_of_each_segment = ReleaseRule(since=(2, 8))
+    """The snapshot of each segment is kept; before, only those that truncation in the last two segments needs."""
 
     # Message formats and leader epochs
 
-    @property
-    def has_topic_formats(self) -> bool:
-        """Snapshots depend on the topic's message.format.version."""
-        return self.release < (3, 0)
-
-    @property
-    def skips_old_formats(self) -> bool:
-        """No producer state is built from a log of v0 or v1, even if there are snapshots."""
-        return (2, 0) <= self.release < (3, 0)
-
-    @property
-    def deletes_epochs_of_old_formats(self) -> bool:
-        """The leader epochs of a log of v0 or v1 are deleted."""
-        return (2, 1) <= self.release < (3, 0)
+    has_topic_formats = ReleaseRule(until=(3, 0))
+    """Snapshots depend on the topic's message.format.version."""
+    skips_old_formats = ReleaseRule(since=(2, 0), until=(3, 0))
+    """No producer state is built from a log of v0 or v1, even if there are snapshots."""
+    deletes_epochs_of_old_formats = ReleaseRule(since=(2, 1), until=(3, 0))
+    """The leader epochs of a log of v0 or v1 are deleted."""
 
     @property
     def lowest_scanned_epoch(self) -> int:
         """The lowest leader epoch that a scan takes from a batch."""
         return 1 if (2, 1) <= self.release < (2, 6) else 0
 
-    @property
-    def has_strict_epochs(self) -> bool:
-        """An epoch that contradicts the cached ones is ignored; later it replaces them."""
-        return self.release < (2, 0)
-
-    @property
-    def learns_epochs_while_loading(self) -> bool:
-        """Leader epochs are also taken from segments that are only scanned to rebuild their indexes."""
-        return self.release >= (3, 0)
-
-    @property
-    def starts_epochs_at_checkpoint(self) -> bool:
-        """Leader epochs are truncated at the log start checkpoint; before, at the first segment if that is higher."""
-        return self.release >= (3, 0)
+    has_strict_epochs = ReleaseRule(until=(2, 0))
+    """An epoch that contradicts the cached ones is ignored; later it replaces them."""
+    learns_epochs_while_loading = ReleaseRule(since=(3, 0))
+    """Leader epochs are also taken from segments that are only scanned to rebuild their indexes."""
+    starts_epochs_at_checkpoint = ReleaseRule(since=(3, 0))
+    """Leader epochs are truncated at the log start checkpoint; before, at the first segment if that is higher."""
 
 
 def era_of(version: str) -> Era:

@@ -12,6 +12,24 @@ RELEASES = (
 NEWEST = RELEASES[-1]
 
 
+class ReleaseRule:
+    """Whether the rules of a release include one: from ``since`` on, before ``until``. ``backports``: the first bug-fix
+    releases of older lines, from 1.0 on, that have it too."""
+
+    def __init__(
+        self,
+        since: tuple[int, ...] = (0,),
+        until: tuple[int, ...] = (1 << 31,),
+        backports: tuple[tuple[int, ...], ...] = (),
+    ) -> None:
+        self._since, self._until, self._backports = since, until, backports
+
+    def __get__(self, rules: "Release", _owner: object = None) -> bool:
+        release = rules.release
+        is_backported = any(release[:2] == each[:2] and release >= each for each in self._backports)
+        return self._since <= release < self._until or is_backported
+
+
 @dataclass(frozen=True, slots=True)
 class Release:
     """The rules of a release, given by its version numbers, such as (0, 10, 2)."""
@@ -22,20 +40,10 @@ class Release:
     def name(self) -> str:
         return ".".join(map(str, self.release))
 
-    def has(self, since: tuple[int, ...], *backports: tuple[int, ...]) -> bool:
-        """Whether the release has a rule that began with ``since``; ``backports``: the first bug-fix releases of
-        older lines, from 1.0 on, that have it too."""
-        return self.release >= since or any(self.release[:2] == each[:2] and self.release >= each for each in backports)
-
-    @property
-    def is_07(self) -> bool:
-        """Segments are .kafka files, named by byte position, without other files."""
-        return self.release < (0, 8)
-
-    @property
-    def has_time_index(self) -> bool:
-        """Segments have time indexes (KIP-33)."""
-        return self.release >= (0, 10, 1)
+    is_07 = ReleaseRule(until=(0, 8))
+    """Segments are .kafka files, named by byte position, without other files."""
+    has_time_index = ReleaseRule(since=(0, 10, 1))
+    """Segments have time indexes (KIP-33)."""
 
 
 # Differences between Kafka releases: which segments retention deletes, and what remains of them.
@@ -57,31 +65,17 @@ class RetentionRules(Release):
             return LOG_START, SIZE, TIME
         return (TIME, SIZE, LOG_START) if self.has_log_start else (TIME, SIZE)
 
-    @property
-    def has_log_start(self) -> bool:
-        """DeleteRecords and its checkpoint, the high watermark as a limit, leader epochs and producer snapshots
-        exist."""
-        return self.release >= (0, 11)
-
-    @property
-    def starts_compacted_logs(self) -> bool:
-        """Segments below the log start are deleted with cleanup.policy=compact too (KAFKA-7321)."""
-        return self.release >= (2, 1)
-
-    @property
-    def renames(self) -> bool:
-        """Files are renamed to .deleted first; before, they were removed at once."""
-        return self.release >= (0, 8, 1)
-
-    @property
-    def has_snapshot_of_each_segment(self) -> bool:
-        """A segment's producer snapshot is deleted with it; before, all below the log start were deleted at once."""
-        return self.release >= (2, 8)
-
-    @property
-    def renames_snapshots(self) -> bool:
-        """Snapshots are renamed as the segment's other files; 2.8 removed them unrenamed, after the delete delay."""
-        return self.release >= (3, 0)
+    has_log_start = ReleaseRule(since=(0, 11))
+    """DeleteRecords and its checkpoint, the high watermark as a limit, leader epochs and producer snapshots
+    exist."""
+    starts_compacted_logs = ReleaseRule(since=(2, 1))
+    """Segments below the log start are deleted with cleanup.policy=compact too (KAFKA-7321)."""
+    renames = ReleaseRule(since=(0, 8, 1))
+    """Files are renamed to .deleted first; before, they were removed at once."""
+    has_snapshot_of_each_segment = ReleaseRule(since=(2, 8))
+    """A segment's producer snapshot is deleted with it; before, all below the log start were deleted at once."""
+    renames_snapshots = ReleaseRule(since=(3, 0))
+    """Snapshots are renamed as the segment's other files; 2.8 removed them unrenamed, after the delete delay."""
 
 
 # Differences between Kafka releases in log compaction.
@@ -111,22 +105,11 @@ class CleanerRules(Release):
             return NO_END
         return RANGE_END if self.release < (4, 4) else HIGH_WATERMARK
 
-    @property
-    def limits_records(self) -> bool:
-        """A compressed record above max.decompressed.message.bytes makes the partition uncleanable."""
-        return self.has((4, 4), (4, 2, 2))
-
-    @property
-    def keeps_format(self) -> bool:
-        """Messages v0 and v1 keep their format; later they become v2 batches (KIP-724)."""
-        return self.release < (4, 0)
-
-    @property
-    def has_horizons(self) -> bool:
-        """Tombstones and markers get a delete horizon (KIP-534); before, the file's modification time decides."""
-        return self.release >= (3, 1)
-
-    @property
-    def heeds_high_watermark(self) -> bool:
-        """The high watermark bounds cleaning too; before, only open transactions did."""
-        return self.release >= (3, 1)
+    limits_records = ReleaseRule(since=(4, 4), backports=((4, 2, 2),))
+    """A compressed record above max.decompressed.message.bytes makes the partition uncleanable."""
+    keeps_format = ReleaseRule(until=(4, 0))
+    """Messages v0 and v1 keep their format; later they become v2 batches (KIP-724)."""
+    has_horizons = ReleaseRule(since=(3, 1))
+    """Tombstones and markers get a delete horizon (KIP-534); before, the file's modification time decides."""
+    heeds_high_watermark = ReleaseRule(since=(3, 1))
+    """The high watermark bounds cleaning too; before, only open transactions did."""

@@ -1,4 +1,4 @@
-"""The releases in which a rule of loading and recovery changed: each property, in every release that kseg knows."""
+"""The releases in which a rule changed: each rule of loading and recovery in every release that kseg knows."""
 
 import pytest
 
@@ -11,8 +11,21 @@ from kseg.releases.recovery import (
     SWAP_RECOVERED,
     SWAP_RENAMED,
     Era,
+    era_of,
 )
-from kseg.releases.release import RELEASES
+from kseg.releases.release import (
+    HIGH_WATERMARK,
+    LOG_START,
+    NO_END,
+    RANGE_END,
+    RELEASES,
+    SIZE,
+    TIME,
+    CleanerRules,
+    Release,
+    ReleaseRule,
+    RetentionRules,
+)
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -72,5 +85,67 @@ def test_a_value_begins_with_its_release(rule: str) -> None:
 
 
 def test_every_rule_is_here() -> None:
-    rules = {name for name in dir(Era) if isinstance(getattr(Era, name), property)} - {"name"}
+    members = [*vars(Release).items(), *vars(Era).items()]
+    rules = {name for name, member in members if isinstance(member, property | ReleaseRule)} - {"name"}
     assert rules == {*SINCE, *BEFORE, *BETWEEN, *VALUES}
+
+
+@pytest.mark.parametrize(
+    ("rules", "rule", "last_without", "first_with"),
+    [
+        (CleanerRules, "kept_end", (3, 9), (4, 0)),
+        (CleanerRules, "has_horizons", (3, 0), (3, 1)),
+        (CleanerRules, "heeds_high_watermark", (3, 0), (3, 1)),
+        (CleanerRules, "limits_records", (4, 3), (4, 4)),
+        (RetentionRules, "renames", (0, 8, 0), (0, 8, 1)),
+        (RetentionRules, "has_time_index", (0, 10, 0), (0, 10, 1)),
+        (RetentionRules, "has_log_start", (0, 10, 2), (0, 11, 0)),
+        (RetentionRules, "starts_compacted_logs", (2, 0), (2, 1)),
+        (RetentionRules, "has_snapshot_of_each_segment", (2, 7), (2, 8)),
+        (RetentionRules, "renames_snapshots", (2, 8), (3, 0)),
+    ],
+)
+def test_a_rule_of_cleaner_or_retention_begins_with_its_release(
+    rules: type[Release], rule: str, last_without: tuple[int, ...], first_with: tuple[int, ...]
+) -> None:
+    assert not getattr(rules(last_without), rule)
+    assert getattr(rules(first_with), rule)
+
+
+def test_the_kept_end_is_the_high_watermark_since_4_4() -> None:
+    found = [CleanerRules(release).kept_end for release in ((3, 9), (4, 3), (4, 4))]
+    assert found == [NO_END, RANGE_END, HIGH_WATERMARK]
+
+
+def test_a_rule_is_backported_to_a_bug_fix_release_of_an_older_line() -> None:
+    versions = ("4.1.2", "4.2.0", "4.2.1", "4.2.2", "4.2.3", "4.2", "4.3.1", "4.4.0")
+    limited = [version for version in versions if CleanerRules(era_of(version).release).limits_records]
+    assert limited == ["4.2.2", "4.2.3", "4.2", "4.4.0"]
+
+
+def test_messages_keep_their_format_up_to_3_9() -> None:
+    assert CleanerRules((3, 9)).keeps_format
+    assert not CleanerRules((4, 0)).keeps_format
+
+
+def test_older_rules_are_not_known() -> None:
+    with pytest.raises(ValueError, match=r"known from 2\.3 on"):
+        CleanerRules((2, 2))
+
+
+@pytest.mark.parametrize(
+    ("release", "order"),
+    [
+        ((0, 10, 2), (TIME, SIZE)),
+        ((0, 11, 0), (TIME, SIZE, LOG_START)),
+        ((2, 8), (TIME, SIZE, LOG_START)),
+        ((3, 0), (LOG_START, SIZE, TIME)),
+    ],
+)
+def test_the_order_of_the_rules(release: tuple[int, ...], order: tuple[str, ...]) -> None:
+    assert RetentionRules(release).order == order
+
+
+def test_only_0_7_has_kafka_files() -> None:
+    assert RetentionRules((0, 7)).is_07
+    assert not RetentionRules((0, 8, 0)).is_07

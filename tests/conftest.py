@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from kseg import __version__, kernel
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 TESTDATA = REPOSITORY / "testdata"
+
+# Tests do not wait for the disk: a descriptor is only checked. Those of power failures record the calls themselves.
+os.fsync = os.fstat  # type: ignore[assignment]
 
 # No test depends on how fast the machine is at the moment. CI (--hypothesis-profile=repeated) draws the same examples
 # each time, so that a red run is about the change; whoever runs the tests by hand draws others. CI also draws many
@@ -36,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):  # the programs that tests start compile kseg once, elsewhere
+        os.environ["PYTHONPYCACHEPREFIX"] = os.path.join(tempfile.gettempdir(), "kseg-tests-compiled")
     expected = os.environ.get("KSEG_EXPECT_KERNEL")
     if expected not in (None, kernel.description()):
         raise pytest.UsageError(f"KSEG_EXPECT_KERNEL={expected}, but the {kernel.description()} kernel is running")

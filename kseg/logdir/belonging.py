@@ -512,6 +512,7 @@ def _sampled(file: SegmentFile, suffix: str, kind: type[EntryFile[Any]], limit: 
     path = file.path.removesuffix(LOG) + suffix
     with suppress(PathError, OSError), open_source(path) as source:
         entries = kind(source.buffer, file.base_offset or 0)
+        source.expect_jumps(True)
         step = max(len(entries) // limit, 1)
         return [entries[i] for i in range(0, len(entries), step)]
     return []

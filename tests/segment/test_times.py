@@ -1,8 +1,10 @@
 """Formats of times."""
 
+from datetime import UTC, timedelta, timezone
+
 import pytest
 
-from kseg.segment.times import in_other_unit
+from kseg.segment.times import in_other_unit, parse_time_expression
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,64 @@ from kseg.segment.times import in_other_unit
 )
 def test_a_timestamp_in_a_smaller_unit(timestamp: int, text: str) -> None:
     assert in_other_unit(timestamp) == text
+
+
+# Times as people write them.
+
+NOW = 1790000000000  # 2026-09-21 14:13:20 UTC
+DAY = 86_400_000
+MIDNIGHT = 1789948800000
+EAST = timezone(timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("now", NOW, NOW),
+        ("-2h", NOW - 2 * 3_600_000, NOW - 2 * 3_600_000),
+        ("-15m", NOW - 900_000, NOW - 900_000),
+        ("-15min", NOW - 900_000, NOW - 900_000),
+        ("-90d", NOW - 90 * DAY, NOW - 90 * DAY),
+        ("-1w", NOW - 7 * DAY, NOW - 7 * DAY),
+        ("-99999999d", 0, 0),
+        ("today", MIDNIGHT, MIDNIGHT + DAY - 1),
+        ("yesterday", MIDNIGHT - DAY, MIDNIGHT - 1),
+        ("2026-09-21", MIDNIGHT, MIDNIGHT + DAY - 1),
+        ("2026-09-21 16:00", MIDNIGHT + 16 * 3_600_000, MIDNIGHT + 16 * 3_600_000 + 59_999),
+        ("2026-09-21 16:00:05", MIDNIGHT + 16 * 3_600_000 + 5000, MIDNIGHT + 16 * 3_600_000 + 5000),
+        ("2026-09-21T16:00:05.250", MIDNIGHT + 16 * 3_600_000 + 5250, MIDNIGHT + 16 * 3_600_000 + 5250),
+        ("2026-09-21 16:00+02:00", MIDNIGHT + 14 * 3_600_000, MIDNIGHT + 14 * 3_600_000 + 59_999),
+        ("2026-09-21 16:00 Europe/Berlin", MIDNIGHT + 14 * 3_600_000, MIDNIGHT + 14 * 3_600_000 + 59_999),
+        ("2026-09-21 16:00Z", MIDNIGHT + 16 * 3_600_000, MIDNIGHT + 16 * 3_600_000 + 59_999),
+        ("2026-09-21T16:00:00Z", MIDNIGHT + 16 * 3_600_000, MIDNIGHT + 16 * 3_600_000),
+        ("1790000000000", NOW, NOW),
+    ],
+)
+def test_a_time(text: str, first: int, last: int) -> None:
+    assert parse_time_expression(text, NOW, UTC) == (first, last)
+
+
+def test_what_has_no_zone_is_local() -> None:
+    assert parse_time_expression("2026-09-21 16:00", NOW, EAST) == parse_time_expression("2026-09-21 14:00", NOW, UTC)
+    assert parse_time_expression("2026-09-21", NOW, EAST) == (MIDNIGHT - 7_200_000, MIDNIGHT + DAY - 7_200_001)
+    assert parse_time_expression("2026-09-21 16:00:00Z", NOW, EAST) == parse_time_expression(
+        "2026-09-21 16:00:00", NOW, UTC
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-2",
+        "-2y",
+        "2h",
+        "tomorrow",
+        "2026-13-01",
+        "2026-09-21 25:00",
+        "2026-09-21 16:00 Nowhere/Else",
+        "1969-12-31",
+    ],
+)
+def test_what_is_no_time(text: str) -> None:
+    assert parse_time_expression(text, NOW, UTC) is None

@@ -19,6 +19,7 @@ LAYERS = (
     ("dump", "report", "symptoms"),
     ("output",),
     ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
+    ("options",),
     ("changes", "logdir", "releases", "findings"),
     ("decoders", "sidefiles"),
     ("segment",),

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, get_type_hints
 
 from kseg.api.archives import places_for_output, readable
-from kseg.api.arguments import ISOLATIONS, Path, Paths, checked, is_second, paths_of, words_of
+from kseg.api.arguments import Path, Paths, checked, paths_of, words_of
 from kseg.changes import plan as change_plans
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.path_run import MakePlanner, Outcome, check_unchanged, run
@@ -28,11 +28,11 @@ from kseg.changes.driver.undoing import UndoOptions
 from kseg.changes.driver.undoing import undo as undo_paths
 from kseg.errors import KsegError, RequestError, StoppedHalfwayError
 from kseg.logdir.topics import check_topics, is_of_topics
+from kseg.options.declaration import filled
 from kseg.output.changes.plans import ChangeSummaryPrinter, recorded_json
 from kseg.output.html_table import html_table
 from kseg.output.notices import Notices
 from kseg.output.sink import Sink
-from kseg.releases.recovery import Era, era_of
 from kseg.stores.no_follow import resolved
 
 if TYPE_CHECKING:
@@ -267,13 +267,6 @@ def _check(given: KeepingArguments, known: type) -> None:
             raise TypeError(f"unexpected keyword argument {name!r}")
 
 
-def _era(text: str | None) -> Era:
-    try:
-        return Era() if text is None else era_of(text)
-    except ValueError as error:
-        raise RequestError(f"era: {error}") from error
-
-
 def _plan(
     path: Paths,
     command: str,
@@ -311,21 +304,17 @@ def recover(
     ``mode``: "broker" gives the result of a broker's start, "salvage" keeps every intact batch. ``from_replica``,
     ``drop_undecodable`` and ``drop_batches`` (offsets) need mode "salvage".
     """
+    given = locals() | change
     from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
     from kseg.recovery.planner import RecoveryPlanner
     from kseg.verification.repairs import recovery_checks
 
     _check(change, ChangeArguments)
-    if mode not in (BROKER, SALVAGE):
-        raise RequestError(f"mode={mode!r}: is neither {BROKER} nor {SALVAGE}")
-    dropped = frozenset(drop_batches)
-    if mode == BROKER and (from_replica is not None or drop_undecodable or dropped):
+    options = filled(RecoverOptions, given)
+    if mode == BROKER and (from_replica is not None or drop_undecodable or options.drop_batches):
         raise RequestError(f"from_replica, drop_undecodable and drop_batches need mode={SALVAGE!r}")
-    replica = None if from_replica is None else resolved(os.fspath(from_replica))
-    options = RecoverOptions(
-        mode, replica, drop_undecodable, dropped, full, rebuild_epochs, topic_id, _era(change.get("era")),
-        index_interval_bytes, change.get("now"), topics=_topics(change) or (),
-    )  # fmt: skip
+    if from_replica is not None:
+        options = replace(options, from_replica=resolved(os.fspath(from_replica)))
     return _plan(path, "recover", partial(RecoveryPlanner, options, make_checks=recovery_checks), change)
 
 
@@ -338,12 +327,12 @@ def reindex(
     **change: Unpack[ChangeArguments],
 ) -> Plan:
     """Plans new index files, byte for byte as a broker builds them; ``snapshots``: also producer snapshots."""
+    given = locals() | change
     from kseg.recovery.options import ReindexOptions
     from kseg.recovery.reindexing import ReindexPlanner
 
     _check(change, ChangeArguments)
-    options = ReindexOptions(snapshots, _era(change.get("era")), index_interval_bytes, topics=_topics(change) or ())
-    return _plan(path, "reindex", partial(ReindexPlanner, options), change)
+    return _plan(path, "reindex", partial(ReindexPlanner, filled(ReindexOptions, given)), change)
 
 
 @checked
@@ -359,19 +348,14 @@ def compact(
     **change: Unpack[CompactArguments],
 ) -> Plan:
     """Plans a compaction as the broker's log cleaner does it. None means the topic's setting, or a broker's default."""
+    given = locals() | change
     from kseg.cleaner.planner import CompactionPlanner
     from kseg.cleaner.settings import CompactOptions
     from kseg.output.changes.partitions import CompactionPrinter
 
     _check(change, CompactArguments)
-    options = CompactOptions(
-        min_compaction_lag_ms, max_compaction_lag_ms, delete_retention_ms, min_cleanable_ratio, segment_bytes,
-        memory_bytes=memory_bytes, now_ms=change.get("now"), until_clean=change.get("until_clean", False),
-        includes_active=change.get("include_active", False), topics=_topics(change) or (),
-        forces_policy=change.get("force_policy", False), era=_era(change.get("era")),
-    )  # fmt: skip
     summaries = partial(CompactionPrinter, as_json=True)
-    return _plan(path, "compact", partial(CompactionPlanner, options), change, summaries)
+    return _plan(path, "compact", partial(CompactionPlanner, filled(CompactOptions, given)), change, summaries)
 
 
 @checked
@@ -389,17 +373,14 @@ def retain(
 
     None means the topic's setting, or a broker's default.
     """
+    given = locals() | change
     from kseg.output.changes.partitions import retention_printer
     from kseg.retention.partition_plan import RetainOptions
     from kseg.retention.planner import RetentionPlanner
 
     _check(change, ChangeArguments)
-    options = RetainOptions(
-        retention_ms, retention_bytes, policy, log_start_offset, _topics(change) or (), change.get("now"), keep_active,
-        release=_era(change.get("era")).release,
-    )  # fmt: skip
     summaries = partial(retention_printer, "json", "never")
-    return _plan(path, "retain", partial(RetentionPlanner, options), change, summaries)
+    return _plan(path, "retain", partial(RetentionPlanner, filled(RetainOptions, given)), change, summaries)
 
 
 @checked
@@ -422,24 +403,16 @@ def convert(
     to this size. ``lossy``: information that the format cannot represent may be lost; ``skip_damage``: damage is left
     out. None keeps what is there. Segments and archives can only be converted to an output.
     """
-    from kseg.conversion.options import FORMATS, ConvertOptions, codec_target
+    given = locals() | change
+    from kseg.conversion.options import FORMATS, ConvertOptions
 
     _check(change, ConvertArguments)
     if to is not None and to not in FORMATS:
         raise RequestError(f"to={to!r}: is none of {', '.join(FORMATS)}")
-    try:
-        if codec is not None:
-            codec_target(codec)
-    except ValueError as error:
-        raise RequestError(f"codec: {error}") from error
     output, keep = change.get("output"), change.get("keep", True)
     if output is None and to is None and codec is None and batch_bytes is None and segment_bytes is None:
         raise RequestError("convert: give to, codec, batch_bytes, segment_bytes or output")
-    options = ConvertOptions(
-        to, codec=codec, batch_bytes=batch_bytes, segment_bytes=segment_bytes,
-        read_committed=is_second("isolation", isolation, ISOLATIONS), is_lossy=lossy, skips_damage=skip_damage,
-        in_place=output is None, interval_bytes=index_interval_bytes, topics=_topics(change) or (),
-    )  # fmt: skip
+    options = filled(ConvertOptions, given, output=None, in_place=output is None)
     options.check()
     if output is not None:
         if keep is not True:

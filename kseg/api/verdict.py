@@ -5,16 +5,17 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kseg.api.archives import readable
-from kseg.api.arguments import Keys, Path, Paths, checked, keys_of, one_path, paths_of, words_of
+from kseg.api.arguments import Keys, Path, Paths, checked, keys_of, one_path, paths_of
 from kseg.errors import PathError, RequestError
 from kseg.findings.table import KINDS
 from kseg.limits import MAX_BATCH_BYTES
+from kseg.options.declaration import filled
 from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
 from kseg.quantities import shell_line
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.verification.report import Comparison, Finding, Report
-from kseg.verification.run import LEVELS, VerifyOptions
+from kseg.verification.run import VerifyOptions
 from kseg.verification.run import verify as check
 
 
@@ -94,16 +95,12 @@ def verify(
     epoch. ``live``: a partial batch at the end of the last segment is no damage. ``private_keys``: for encrypted
     remote storage, as in `kseg.open`. Raises RequestError for invalid arguments, PathError if nothing could be checked.
     """
-    ignored = words_of(ignore or ())
-    for code in ignored:
+    given = locals()
+    other = None if against is None else one_path(against)
+    options = filled(VerifyOptions, given, paths=paths_of(path), against=other, private_keys=())
+    for code in options.ignored:
         if code not in KINDS:
             raise RequestError(f"ignore: no finding has the code {code!r}")
-    if level not in LEVELS:
-        raise RequestError(f"level={level!r}: is none of {', '.join(LEVELS)}")
-    other = None if against is None else one_path(against)
-    options = VerifyOptions(
-        paths_of(path), level, other, ignored=ignored, now_ms=now, max_batch_bytes=max_batch_bytes, is_live=live
-    )
     found = _Findings()
     with (
         readable(options.paths, omits_batches=options.needs_only_headers) as paths,

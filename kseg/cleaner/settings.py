@@ -2,11 +2,14 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kseg.errors import UnsupportedError
 from kseg.logdir.server_properties import ServerProperties
+from kseg.options import values
+from kseg.options.declaration import RESOURCES, RULES, Number, option
+from kseg.options.values import BYTES, MS
 from kseg.releases.recovery import Era
 from kseg.releases.release import HIGH_WATERMARK
 from kseg.segment.times import DAY_MS, show_span
@@ -96,24 +99,43 @@ class CompactOptions:
     without compact in their cleanup.policy are compacted as well; ``era``: the release of Kafka whose rules apply.
     """
 
-    min_lag_ms: int | None = None
-    max_lag_ms: int | None = None
-    delete_retention_ms: int | None = None
-    min_ratio: float | None = None
-    segment_bytes: int | None = None
-    index_bytes: int | None = None
-    interval_bytes: int | None = None
-    memory_bytes: int | None = None
-    now_ms: int | None = None
-    until_clean: bool = False
-    includes_active: bool = False
-    keeps_format: bool = False
-    drops_null_keys: bool = False
-    forces_policy: bool = False
-    topics: tuple[str, ...] = ()
-    jobs: int | None = None
-    era: Era = field(default_factory=Era)
-    server: ServerProperties | None = None
+    min_lag_ms: int | None = option("--min-compaction-lag-ms", RULES, "Keep records younger than this.", MS)
+    max_lag_ms: int | None = option(
+        "--max-compaction-lag-ms", RULES, "Clean dirty records older than this, whatever the ratio.", MS
+    )
+    delete_retention_ms: int | None = option(
+        "--delete-retention-ms", RULES, "Keep tombstones and markers for this time after their first cleaning.", MS
+    )
+    min_ratio: float | None = option(
+        "--min-cleanable-ratio", RULES, "Clean a log only if more than this part of it is dirty; default 0.5.",
+        Number(0, 1, is_real=True), metavar="RATIO",
+    )  # fmt: skip
+    segment_bytes: int | None = option("--segment-bytes", RULES, "Merge segments up to this size.", BYTES)
+    index_bytes: int | None = option("--max-index-bytes", RULES, "Merge segments up to this size of an index.", BYTES)
+    interval_bytes: int | None = values.index_interval()
+    memory_bytes: int | None = option(
+        "--memory",
+        RESOURCES,
+        "Size of the key map; default: a quarter of the available memory.",
+        BYTES,
+        in_python="memory_bytes",
+    )
+    now_ms: int | None = values.now()
+    until_clean: bool = option(
+        "--until-clean", RULES, "Clean in several rounds if the key map is too small for all keys.", bool
+    )
+    includes_active: bool = option("--include-active", RULES, "Clean the last segment too.", bool)
+    keeps_format: bool = option("--keep-format", RULES, "Keep messages v0 and v1; default: convert them to v2.", bool)
+    drops_null_keys: bool = option(
+        "--drop-null-keys", RULES, "Delete records without a key; default: refuse such a log.", bool
+    )
+    forces_policy: bool = option(
+        "--force-policy", RULES, "Also compact topics whose cleanup.policy lacks compact.", bool
+    )
+    jobs: int | None = values.jobs()
+    topics: tuple[str, ...] = values.topics()
+    server: ServerProperties | None = values.server()
+    era: Era = values.era("2.3")
 
 
 TOPIC_NAMES = {

@@ -3,24 +3,119 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import wraps
 from itertools import chain
+from typing import Any
 
 import click
 
+from kseg.changes.apply import Keeping
 from kseg.changes.driver.path_run import MakePlanner, Outcome, run
 from kseg.changes.driver.paths import places_at
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.plan import Plan
-from kseg.cli.archives import report_problems
-from kseg.errors import PathError, RequestError
+from kseg.cli.options import CommandFunction, color, form, report_problems, usage_errors, with_options
+from kseg.errors import PathError
 from kseg.logdir.topics import unknown_topics
+from kseg.options.declaration import CHANGES, OUTPUT, Option, PathKind
 from kseg.output.changes.plans import ChangeSummaryPrinter, plan_printer
-from kseg.output.notices import Notices, Presentation
+from kseg.output.notices import Color, Notices, Presentation
 from kseg.output.sink import Sink, open_report, open_sink
 from kseg.segment.paths import places_of
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import current_spool
+from kseg.stores.no_follow import resolved
+from kseg.stores.stored_object import is_url
+
+# The options that all changing commands share. Commands get them as typed objects.
+
+_OPTIONS = {
+    "dry_run": Option("-n --dry-run", CHANGES, "Print the plan, change nothing; exit status 1 if it has steps.", bool),
+    "no_lock": Option("--no-lock", CHANGES, "Do not lock the log directory.", bool),
+    "form_of_output": form(
+        "Form of the output; html: a page for people, of a dry run (needs kseg[report]).", "text", "json", "html"
+    ),
+    "verbose": Option("-v --verbose", OUTPUT, "Print more details on standard error.", bool),
+    "quiet": Option("-q --quiet", OUTPUT, "Only errors: no plan unless --dry-run, no warnings, no summary.", bool),
+    "color": color("Colour"),
+}
+_REPORT = "Write the plan of a dry run to FILE instead, completely or not at all."
+_KEEPING_OPTIONS = {
+    "quarantine": Option(
+        "--quarantine", CHANGES, "Keep removed bytes in DIR.", PathKind(is_checked=True), metavar="DIR"
+    ),
+    "no_quarantine": Option("--no-quarantine", CHANGES, "Do not keep removed bytes: no undo.", bool),
+}
+_OUTPUT_OPTIONS = {
+    "output": Option(
+        "--output", CHANGES, "Write the result to DIR/PARTITION, completely or not at all; PATH is only read.",
+        PathKind(is_checked=True), metavar="DIR",
+    ),
+    "link": Option(
+        "--link", CHANGES, "Let --output share unchanged segments with PATH by hard links.", bool
+    ),
+}  # fmt: skip
+
+
+def common_options(command: CommandFunction, has_short_report: bool = True) -> CommandFunction:
+    """--dry-run, --no-lock, and as ``presentation``: --format, --color, --quiet, --verbose, --report.
+
+    ``has_short_report``: -o is --report.
+    """
+
+    @wraps(command)
+    def with_presentation(
+        form_of_output: str, color: Color, quiet: bool, verbose: bool, report: str | None, **given: Any
+    ) -> Any:
+        as_page = form_of_output == "html"
+        presentation = Presentation("json" if as_page else form_of_output, color, quiet, verbose, as_page, report)
+        return command(presentation=presentation, **given)
+
+    names = "-o --report" if has_short_report else "--report"
+    report_option = Option(names, OUTPUT, _REPORT, PathKind(), metavar="FILE")
+    return with_options(with_presentation, _OPTIONS | {"report": report_option})
+
+
+def keeping_options(command: CommandFunction) -> CommandFunction:
+    """--quarantine, --no-quarantine."""
+    return with_options(command, _KEEPING_OPTIONS)
+
+
+def changing_options(command: CommandFunction) -> CommandFunction:
+    """The common ones with ``presentation``, and as ``change``: --dry-run, --no-lock, --quarantine, --no-quarantine,
+    --output and --link.
+    """
+
+    @wraps(command)
+    def with_change(
+        dry_run: bool,
+        no_lock: bool,
+        quarantine: str | None,
+        no_quarantine: bool,
+        output: str | None,
+        link: bool,
+        **given: Any,
+    ) -> Any:
+        if link and output is None:
+            raise click.UsageError("--link needs --output")
+        change = change_options(dry_run, no_lock, quarantine, no_quarantine, output)
+        return command(change=replace(change, links=link), **given)
+
+    return common_options(keeping_options(with_options(with_change, _OUTPUT_OPTIONS)))
+
+
+def change_options(
+    dry_run: bool, no_lock: bool, quarantine: str | None, no_quarantine: bool, output: str | None = None
+) -> ChangeOptions:
+    """Raises UsageError if options contradict each other."""
+    if quarantine and no_quarantine:
+        raise click.UsageError("--quarantine and --no-quarantine exclude each other")
+    if output and (quarantine or no_quarantine):
+        raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
+    output = output if output is None or is_url(output) else resolved(output)
+    return ChangeOptions(dry_run, not no_lock, Keeping(not no_quarantine, quarantine), output)
+
 
 ENDED_BY_SIGNAL = 128
 """Smallest exit status of a command that a signal ends."""
@@ -85,9 +180,8 @@ def _run_change(
         printer.is_summary = counts_only
         printer.summaries = None if summaries is None else summaries(sink, notices)
         try:
-            outcome = run(paths, make_planner, change, printer)
-        except RequestError as error:
-            raise click.UsageError(str(error)) from error
+            with usage_errors():
+                outcome = run(paths, make_planner, change, printer)
         except KeyboardInterrupt:
             printer.finish(ENDED_BY_SIGNAL)
             raise

@@ -6,35 +6,64 @@ from typing import Any
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cli.archives import over_archives, spool_options
-from kseg.cli.changing_options import change_options, common_options, keeping_options
-from kseg.cli.convert_options import check_usage, convert_options
-from kseg.cli.engine import Engine, engine_options, spark_session
+from kseg.cli.changing import change_options, common_options, keeping_options, run_change, write_new
 from kseg.cli.help import Command
+from kseg.cli.options import (
+    Engine,
+    engine_options,
+    filled,
+    over_archives,
+    paths_argument,
+    spark_session,
+    spool_options,
+    usage_errors,
+)
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import check_output
+from kseg.errors import DamageError, PathError
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
+from kseg.output.sink import open_sink
 from kseg.stores.archives.spool import Spool
 
 
+def _check(options: ConvertOptions, change: ChangeOptions, engine: Engine) -> None:
+    """Raises UsageError if options contradict each other."""
+    keeping = change.keeping
+    of_changes = {
+        "--quarantine": keeping.elsewhere is not None,
+        "--no-quarantine": not keeping.keeps,
+        "--dry-run": change.is_dry,
+        "--no-lock": not change.takes_lock,
+    }
+    with usage_errors():
+        if engine.is_spark:
+            options.check_for_spark()
+        options.check_form([name for name, is_given in of_changes.items() if is_given])
+    if options.is_export:
+        return
+    if options.in_place == bool(options.output):
+        raise click.UsageError("give either --output DIR or --in-place")
+    if options.output and (keeping.elsewhere or not keeping.keeps):
+        raise click.UsageError("--output removes nothing: no --quarantine, no --no-quarantine")
+    with usage_errors():
+        options.check()
+
+
 @click.command("convert", cls=Command)
-@convert_options
+@paths_argument()
+@filled(ConvertOptions)
 @spool_options
 @engine_options
 @keeping_options
 @partial(common_options, has_short_report=False)  # -o is --output
 def command(
     paths: tuple[str, ...],
+    options: ConvertOptions,
     engine: Engine,
     spool: Spool,
     presentation: Presentation,
-    dry_run: bool,
-    no_lock: bool,
-    quarantine: str | None,
-    no_quarantine: bool,
-    to: str | None,
-    **given: Any,
+    **of_changes: Any,
 ) -> int:
     """Write the records of PATH in another format: older or newer segments, another codec, JSON Lines, CSV, Parquet.
 
@@ -43,9 +72,8 @@ def command(
     on standard input; with --from jsonl, a file of JSON Lines.
     """
     keep_freed_memory()
-    options = ConvertOptions(form=to, **given)
-    change = change_options(dry_run, no_lock, quarantine, no_quarantine)
-    check_usage(options, change, engine)
+    change = change_options(**of_changes)
+    _check(options, change, engine)
     if options.output not in (None, "-"):
         check_output(options.output)
     if (options.is_export or options.from_lines) and (presentation.as_page or presentation.report):
@@ -56,14 +84,11 @@ def command(
         return _import(paths, options, change, presentation)
     work = partial(_convert, options=options, engine=engine, change=change, presentation=presentation)
     if options.is_export:
-        from kseg.cli.exports import export
-
-        work = partial(export, options=options, presentation=presentation, engine=engine)
+        work = partial(_export, options=options, presentation=presentation, engine=engine)
     return over_archives(paths, spool, presentation.notices(), work)
 
 
 def _import(paths: tuple[str, ...], options: ConvertOptions, change: ChangeOptions, presentation: Presentation) -> int:
-    from kseg.cli.changing import write_new
     from kseg.conversion.lines_import import import_lines
 
     return write_new(partial(import_lines, paths, options.output or "", options), change, presentation)
@@ -76,7 +101,6 @@ def _convert(
     change: ChangeOptions,
     presentation: Presentation,
 ) -> int:
-    from kseg.cli.changing import run_change, write_new
     from kseg.conversion.partition import convert_segments
     from kseg.conversion.planner import ConversionPlanner, convert_to_new
     from kseg.conversion.rewriting import Conversion
@@ -92,3 +116,69 @@ def _convert(
             return run_change(paths, make_planner, change, presentation).exit_status
         write = partial(convert_to_new, paths, options.output or "", options, conversion=conversion)
         return write_new(write, change, presentation)
+
+
+def _export(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation, engine: Engine) -> int:
+    """Writes the records of all paths to a file, completely or not at all, or to standard output. Returns the status.
+
+    On Spark, Parquet is a directory.
+
+    Raises UsageError for a binary form on a terminal, PathError if a path cannot be read, DamageError for damage
+    without --skip-damage.
+    """
+    from kseg.export.record_files import ExportOptions, export_records  # a conversion of segments needs none of it
+    from kseg.logdir.topics import of_topics
+
+    paths = tuple(of_topics(paths, options.topics))
+    if options.form is None or options.form == "jsonl":
+        return _as_json_lines(paths, options, presentation)
+    target = options.target
+    wanted = ExportOptions(
+        paths=paths,
+        form=options.form,
+        codec=target.name if target else None,
+        level=target.level if target and options.has_level else None,
+        read_committed=options.read_committed,
+        skips_damage=options.skips_damage,
+        max_batch_bytes=options.max_batch_bytes,
+        jobs=options.jobs,
+    )
+    wanted.check()
+    with spark_session(engine, options.jobs) as spark:
+        if spark is not None:
+            from kseg.spark.conversion import write_parquet
+
+            write_parquet(spark, wanted, options.output or "")
+            return 0
+    with open_sink(options.output) as sink:
+        if sink.is_terminal and not wanted.is_text:
+            raise click.UsageError(f"--to {options.form} is binary: give -o FILE, or a pipe")
+        export_records(wanted, sink, presentation.notices().warning)
+    return 0
+
+
+def _as_json_lines(paths: tuple[str, ...], options: ConvertOptions, presentation: Presentation) -> int:
+    """Writes the lines of ``kseg dump``, with all fields."""
+    from kseg.dump.options import JSON, DumpOptions
+    from kseg.dump.run import Dump
+    from kseg.export.record_files import SKIP_HINT
+
+    wanted = DumpOptions(
+        paths=paths,
+        form=JSON,
+        contents=True,
+        read_committed=options.read_committed,
+        max_batch_bytes=options.max_batch_bytes,
+        jobs=options.jobs,
+        output=options.output,
+        color=presentation.color,
+        quiet=presentation.quiet,
+    )
+    with open_sink(options.output) as sink:
+        run = Dump(sink, wanted)
+        status = run.run()
+        if run.status:
+            raise PathError("some paths could not be read")
+        if status and not options.skips_damage:
+            raise DamageError(f"damage found: kseg verify shows where; {SKIP_HINT}")
+    return 0

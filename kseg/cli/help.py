@@ -2,46 +2,9 @@
 
 import click
 
-from kseg.decoders import FOR_TOPIC
+from kseg.options.declaration import GROUPS, OUTPUT
 
 # The help of each command besides its options: the group of each option, and examples.
-
-READ, PRINT, DECIDE, CHANGE, RESOURCES, OUTPUT = (
-    "Input", "Contents", "Rules", "Changes", "Resources", "Output",
-)  # fmt: skip
-GROUPS = (READ, PRINT, DECIDE, CHANGE, RESOURCES, OUTPUT)
-"""In the order of the help."""
-
-_OPTIONS = {
-    READ: (
-        "--files --offsets --last --around --time --key --key-pattern --grep --producer-id --topic --isolation --limit "
-        "--max-bytes --live --all --era --fetch-response --transaction-state --from --against --manifest "
-        "--server-properties --from-replica --from-remote --for-cluster --private-key"
-    ),
-    PRINT: (
-        "--deep-iteration --print-data-log --skip-record-metadata --key-format --key-decoder-class --value-format "
-        "--value-decoder-class --decode --redact --committed-offsets --open-transactions --summary --sort --what-if "
-        "--sample --hex --position --index-sanity-check --verify-index-only --max-message-size --explain --records "
-        "--list"
-    ),
-    DECIDE: (
-        "--level --severity --ignore --fail-on --now --max-batch-bytes --stop-on-damage --mode --drop-undecodable "
-        "--drop-batch --undelete --full --rebuild-epochs --topic-id --max-message-bytes --reset-epochs --as "
-        "--snapshots --check --index-interval-bytes --min-compaction-lag-ms --max-compaction-lag-ms "
-        "--delete-retention-ms --min-cleanable-ratio --segment-bytes --max-index-bytes --until-clean --include-active "
-        "--keep-format --drop-null-keys --force-policy --retention-ms --retention-bytes --log-start-offset --policy "
-        "--keep-active --to --codec --batch-bytes --base-offset --position-header --lossy --skip-damage --complete "
-        "--purge --change"
-    ),
-    CHANGE: "--dry-run --in-place --output --link --quarantine --no-quarantine --no-lock",
-    RESOURCES: "--jobs --memory --spool-dir --spool-bytes --engine --master",
-    OUTPUT: "--format --report --color --quiet --verbose --help",
-}
-GROUP_OF = {option: group for group, options in _OPTIONS.items() for option in options.split()}
-GROUP_OF |= {f"--{name}-decoder": PRINT for name in FOR_TOPIC.values()}
-"""By the long name of an option. --output is one of OUTPUT in commands that only read."""
-
-READING = frozenset({"dump", "verify", "symptoms"})
 
 EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
     "symptoms": (
@@ -103,17 +66,11 @@ class Command(click.Command):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                rows[self.group_of(parameter)].append(record)
+                rows[getattr(parameter, "group", OUTPUT)].append(record)
         for group, records in rows.items():
             if records:
                 with formatter.section(group):
                     formatter.write_dl(records)
-
-    def group_of(self, parameter: click.Parameter) -> str:
-        """Returns the heading of an option."""
-        long_name = next(name for name in reversed(parameter.opts) if name.startswith("--"))
-        group = GROUP_OF[long_name]
-        return OUTPUT if group == CHANGE and self.name in READING else group
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):

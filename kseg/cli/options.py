@@ -1,96 +1,51 @@
-"""Options that several commands share, and the types of their values."""
+"""Makes click options of declared ones, and has the options of the command line itself: engine, spool, output."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import MISSING, dataclass, fields
 from functools import wraps
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 
-from kseg.cli.completion import complete_topics
-from kseg.limits import MAX_BATCH_BYTES
-from kseg.output.notices import Color, Presentation
-from kseg.segment.files import LAST_OFFSET
-from kseg.segment.times import UNITS_MS
+from kseg.errors import RequestError
+from kseg.options.declaration import INPUT, OUTPUT, RESOURCES, Number, Option, PathKind, Value, default_of, options_of
+from kseg.options.values import BYTES
+from kseg.output.notices import Color, Notices, Presentation
+from kseg.segment.paths import places_of
 from kseg.stores import trees
+from kseg.stores.archives.forms import REDPANDA_SEGMENT
+from kseg.stores.archives.mounting import archives_at
+from kseg.stores.archives.spool import Spool
 from kseg.stores.stored_object import local_path
 
 CommandFunction = Callable[..., Any]
 """The function of a subcommand; `kseg.cli.help.Command` is its click command."""
-Option = Callable[[CommandFunction], CommandFunction]
+Decorator = Callable[[CommandFunction], CommandFunction]
 
 
-def with_options(command: CommandFunction, options: Iterable[Option]) -> CommandFunction:
-    """Adds the options, in the order of the help."""
-    for option in reversed([*options]):
-        command = option(command)
-    return command
+class GroupedOption(click.Option):
+    """An option with the heading of its help."""
+
+    def __init__(self, *names: Any, group: str = OUTPUT, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.group = group
 
 
-def refuse(options: Mapping[str, bool], reason: str) -> None:
-    """Raises UsageError for the first option that is given."""
-    for name, is_given in options.items():
-        if is_given:
-            raise click.UsageError(f"{name} {reason}")
+class ReadValue(click.ParamType):  # type: ignore[type-arg]
+    """The values that a `Value` reads."""
 
+    def __init__(self, kind: Value) -> None:
+        self.name, self._read = kind
 
-def number_option(name: str, least: int, description: str, metavar: str = "N") -> Option:
-    """An option with a whole number, at least ``least``."""
-    return click.option(name, type=click.IntRange(min=least), metavar=metavar, help=description)
-
-
-class OffsetRange(click.ParamType):  # type: ignore[type-arg]
-    """``A..B``, inclusive, either end may be omitted; one number is a range of its own. Yields (first, last)."""
-
-    name = "A..B"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
-        first, dots, last = str(value).partition("..")
-        if not (first or last) or not all(end == "" or (end.isascii() and end.isdigit()) for end in (first, last)):
-            self.fail(f"{value!r} is no range of offsets such as 100..200, 100.. or ..200", param, ctx)
-        low = int(first or 0)
-        high = (int(last) if last else LAST_OFFSET) if dots else low
-        if low > min(high, LAST_OFFSET):
-            self.fail(f"{value!r} ends before it begins", param, ctx)
-        return low, high
-
-
-class ByteCount(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes, with K, M, G or T for powers of 1024."""
-
-    name = "BYTES"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
             return value
-        number, unit = value.rstrip("kKmMgGtT"), value[len(value.rstrip("kKmMgGtT")) :].upper()
-        scale = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}.get(unit)
-        if scale is None or not (number.isascii() and number.isdigit()):
-            self.fail(f"{value!r} is no number of bytes such as 1000000, 64K or 1G", param, ctx)
-        return int(number) * scale
-
-
-class Milliseconds(click.ParamType):  # type: ignore[type-arg]
-    """A length of time in ms, or with a unit: s, min (m), h, d or w. -1 where ``has_none``: no limit."""
-
-    name = "MS"
-    _UNITS: ClassVar = {"": 1, "ms": 1, **UNITS_MS}
-
-    def __init__(self, has_none: bool = False) -> None:
-        self._has_none = has_none
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        if self._has_none and value == "-1":
-            return -1
-        number = value.rstrip("abcdefghijklmnopqrstuvwxyz")
-        scale = self._UNITS.get(value[len(number) :])
-        if scale is None or not (number.isascii() and number.isdigit()) or len(number) > 19:
-            self.fail(
-                f"{value!r} is no length of time: a number of ms, or one with s, min, h, d or w, as 7d", param, ctx
-            )
-        return min(int(number) * scale, (1 << 63) - 1)
+        try:
+            return self._read(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class LogPath(click.Path):
@@ -103,13 +58,124 @@ class LogPath(click.Path):
         return local_path(os.fsdecode(super().convert(value, param, ctx)))
 
 
-def paths_or_files_argument(command: CommandFunction) -> CommandFunction:
-    """PATH... and its kafka-dump-log name, ``--files A,B``."""
-    command = click.option("--files", metavar="A,B", help="The same as PATH, separated by commas.")(command)
-    return click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())(command)
+def complete_codes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes codes of findings."""
+    from kseg.findings.table import KINDS
+
+    return [code for code in KINDS if code.startswith(incomplete)]
 
 
-def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
+def complete_codecs(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    from kseg.formats.compression import CODEC_NAMES
+
+    return [codec for codec in CODEC_NAMES if codec.startswith(incomplete)]
+
+
+def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Completes topics with partitions in the log directories that the command line names, or in the current directory.
+
+    While an option is incomplete, click has the paths among ``args``.
+    """
+    from kseg.segment.files import own_name, parse_partition_name
+
+    found: set[str] = set()
+    for path in (*(ctx.params.get("paths") or ()), *ctx.args) or (os.curdir,):
+        try:
+            names = os.listdir(path)
+        except OSError:
+            continue
+        places = (parse_partition_name(own_name(name)) for name in names)
+        found.update(place[0] for place in places if place is not None)
+    return sorted(topic for topic in found if topic.startswith(incomplete))
+
+
+_COMPLETIONS = {"CODE": complete_codes, "CODEC[:LEVEL]": complete_codecs, "GLOB": complete_topics}
+"""By the name of the value in the help."""
+
+
+def cli_option(declared: Option, destination: str, default: Any = None) -> Decorator:
+    """Returns the click option of a declared one."""
+    kind: Any = declared.kind
+    settings: dict[str, Any] = {"metavar": declared.metavar, "help": declared.help, "multiple": declared.is_many}
+    if kind is bool:
+        settings = {"is_flag": True, "help": declared.help}
+    elif isinstance(kind, Number):
+        settings["type"] = (click.FloatRange if kind.is_real else click.IntRange)(kind.least, kind.largest)
+    elif isinstance(kind, PathKind):
+        settings["type"] = LogPath() if kind.is_log else click.Path(readable=kind.is_checked)
+    elif isinstance(kind, Value):
+        settings["type"] = ReadValue(kind)
+    elif isinstance(kind, tuple):
+        settings["type"] = click.Choice(kind)
+    if declared.is_switch:
+        settings["callback"] = lambda _ctx, _param, word: word == kind[-1]
+    if kind is not bool and declared.flag_value is not None:
+        settings |= {"is_flag": False, "flag_value": declared.flag_value}
+    default = declared.default if declared.default is not None else default
+    if kind is not bool and default is not None and not declared.is_many and not (declared.is_switch and not default):
+        settings |= {"default": default, "show_default": declared.shows_default}
+    shown = declared.metavar or (kind.metavar if isinstance(kind, Value) else "")
+    settings["shell_complete"] = _COMPLETIONS.get(shown)
+    return click.option(*declared.names.split(), destination, cls=GroupedOption, group=declared.group, **settings)
+
+
+def filled(kind: type[Any], name: str = "options") -> Decorator:
+    """Adds the options that fill the fields of a class. The command gets an object of it as ``name``.
+
+    Its other fields are filled, too, if the command has options or arguments of their names.
+    """
+    wanted = [
+        (each, each.name if not number else f"{each.name}_{number}", declared)
+        for each in fields(kind)
+        for number, declared in enumerate(options_of(each))
+    ]
+
+    def decorate(command: CommandFunction) -> CommandFunction:
+        @wraps(command)
+        def with_object(**given: Any) -> Any:
+            found: dict[str, Any] = {}
+            for each, destination, declared in wanted:
+                value = given.pop(destination)
+                if declared.kind is bool and declared.flag_value is not None:
+                    value = declared.flag_value if value else None
+                if declared.read_late is not None and value is not None:
+                    value = declared.read_late(value)
+                value = type(default_of(each))(value) if declared.is_many else value
+                found[each.name] = found.get(each.name) or value
+            found |= {each.name: given.pop(each.name) for each in fields(kind) if each.name in given}
+            return command(**{name: kind(**found)}, **given)
+
+        made: CommandFunction = with_object
+        for each, destination, declared in reversed(wanted):
+            default = None if each.default is MISSING else each.default
+            made = cli_option(declared, destination, default)(made)
+        return made
+
+    return decorate
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turns a RequestError of the block into a UsageError, which leads to the help."""
+    try:
+        yield
+    except RequestError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def with_options(command: CommandFunction, declared: Mapping[str, Option]) -> CommandFunction:
+    """Adds options by the names of their parameters, in the order of the help."""
+    for name, each in reversed([*declared.items()]):
+        command = cli_option(each, name)(command)
+    return command
+
+
+def paths_argument(is_required: bool = True) -> Decorator:
+    """PATH..., logs."""
+    return click.argument("paths", nargs=-1, required=is_required, metavar="PATH...", type=LogPath())
+
+
+def all_paths(paths: Sequence[str], files: str | None) -> list[str]:
     """The paths of both forms. Raises UsageError if there is none, or if one besides --files does not exist."""
     for word in paths if files else ():
         if word != "-" and not trees.lexists(word):
@@ -120,66 +186,35 @@ def all_paths(paths: tuple[str, ...], files: str | None) -> list[str]:
     return found
 
 
-def quiet_option(
-    command: CommandFunction, text: str = "Only errors on standard error: no warnings, no summary."
-) -> CommandFunction:
-    """--quiet, with this help text."""
-    return click.option("-q", "--quiet", is_flag=True, help=text)(command)
+FILES = Option("--files", INPUT, "The same as PATH, separated by commas.", metavar="A,B")
 
 
-def color_option(subject: str) -> Option:
+def color(subject: str) -> Option:
     """--color; the help starts with the ``subject``."""
-    return click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help=f"{subject}; auto: on a terminal, unless NO_COLOR is set.",
-    )
+    text = f"{subject}; auto: on a terminal, unless NO_COLOR is set."
+    words = ("auto", "always", "never")
+    return Option("--color", OUTPUT, text, words, default=words[0], shows_default=True)
 
 
-_OUTPUT_OPTIONS = (
-    click.option(
-        "-o",
-        "--output",
-        type=click.Path(readable=False),
-        metavar="FILE",
-        help="Write to FILE instead, completely or not at all; - is standard output.",
+def form(text: str, *words: str) -> Option:
+    """--format, with these words."""
+    return Option("--format", OUTPUT, text, words, default=words[0], shows_default=True)
+
+
+_OUTPUT_OPTIONS = {
+    "output": Option(
+        "-o --output", OUTPUT, "Write to FILE instead, completely or not at all; - is standard output.",
+        PathKind(), metavar="FILE",
     ),
-    color_option("Colour on standard error"),
-    quiet_option,
-    click.option("-v", "--verbose", is_flag=True, help="Print details of each file on standard error."),
-)
+    "color": color("Colour on standard error"),
+    "quiet": Option("-q --quiet", OUTPUT, "Only errors on standard error: no warnings, no summary.", bool),
+    "verbose": Option("-v --verbose", OUTPUT, "Print details of each file on standard error.", bool),
+}  # fmt: skip
 
 
 def output_options(command: CommandFunction) -> CommandFunction:
     """-o, --color, --quiet, --verbose."""
     return with_options(command, _OUTPUT_OPTIONS)
-
-
-isolation_option = click.option(
-    "--isolation",
-    "read_committed",
-    type=click.Choice(["read_uncommitted", "read_committed"]),
-    default="read_uncommitted",
-    show_default=True,
-    callback=lambda _ctx, _param, level: level == "read_committed",
-    help="read_committed omits aborted transactions, and everything from the last stable offset on.",
-)
-batch_limit_option = click.option(
-    "--max-batch-bytes",
-    type=ByteCount(),
-    default=MAX_BATCH_BYTES,
-    help="Largest size of a decompressed batch (256M).",
-)
-era_07_option = click.option(
-    "--era",
-    "is_07",
-    type=click.Choice(["0.7"]),
-    callback=lambda _ctx, _param, era: era is not None,
-    help="Read files in the format of Kafka 0.6 and 0.7, whatever their suffix.",
-)
-threads_option = number_option("--jobs", 1, "Number of threads (default: the cores).")
 
 
 def as_presentation(command: CommandFunction) -> CommandFunction:
@@ -192,46 +227,89 @@ def as_presentation(command: CommandFunction) -> CommandFunction:
     return with_presentation
 
 
-jobs_option = number_option("--jobs", 1, "Number of threads for each file (default: the cores).")
-"""For commands that process one file after the other."""
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """``master``: URL of the Spark cluster, None for the default."""
+
+    is_spark: bool = False
+    master: str | None = None
 
 
-def interval_option(command: CommandFunction) -> CommandFunction:
-    """--index-interval-bytes."""
-    return click.option(
-        "--index-interval-bytes",
-        "interval_bytes",
-        type=ByteCount(),
-        help="Bytes between two index entries; default: the topic's setting, else as in existing indexes, else 4096.",
-    )(command)
+_ENGINE_OPTIONS = {
+    "engine": Option(
+        "--engine", RESOURCES, "spark: run on Apache Spark, with the same results.", ("local", "spark"),
+        default="local", shows_default=True,
+    ),
+    "master": Option(
+        "--master", RESOURCES, "With --engine spark: the cluster, such as spark://host:7077.", metavar="URL"
+    ),
+}  # fmt: skip
 
 
-def topic_option(command: CommandFunction) -> CommandFunction:
-    """--topic."""
-    return click.option(
-        "--topic",
-        "topics",
-        multiple=True,
-        metavar="GLOB",
-        shell_complete=complete_topics,
-        help="Only these topics of a log directory, as orders or 'audit-*'; may be repeated.",
-    )(command)
-
-
-def server_option(command: CommandFunction) -> CommandFunction:
-    """--server-properties, as ``server``: a `ServerProperties` or None."""
+def engine_options(command: CommandFunction) -> CommandFunction:
+    """As ``engine``: --engine, --master. Raises UsageError for a --master without --engine spark."""
 
     @wraps(command)
-    def with_server(server_properties: str | None, **given: Any) -> Any:
-        if server_properties is None:
-            return command(server=None, **given)
-        from kseg.logdir.server_properties import read_server_properties
+    def with_engine(engine: str, master: str | None, **given: Any) -> Any:
+        if engine != "spark" and master is not None:
+            raise click.UsageError("--master goes with --engine spark")
+        return command(engine=Engine(engine == "spark", master), **given)
 
-        return command(server=read_server_properties(server_properties), **given)
+    return with_options(with_engine, _ENGINE_OPTIONS)
 
-    return click.option(
-        "--server-properties",
-        type=click.Path(readable=False),
-        metavar="FILE",
-        help="The broker's configuration, for settings that a topic does not override.",
-    )(with_server)
+
+@contextmanager
+def spark_session(engine: Engine, jobs: int | None) -> Iterator[Any]:
+    """Opens the session of ``--engine spark``; None for the local engine."""
+    if not engine.is_spark:
+        yield None
+        return
+    from kseg.spark.session import session
+
+    with session(engine.master, jobs) as spark:
+        yield spark
+
+
+_SPOOL_OPTIONS = {
+    "spool_dir": Option(
+        "--spool-dir", RESOURCES,
+        "Directory of the unnamed temporary files for packed PATHs; default: that of TMPDIR.", PathKind(),
+        metavar="DIR",
+    ),
+    "spool_bytes": Option(
+        "--spool-bytes", RESOURCES, "Largest size of these temporary files; default: half of the free space there.",
+        BYTES,
+    ),
+}  # fmt: skip
+
+
+def spool_options(command: CommandFunction) -> CommandFunction:
+    """As ``spool``: --spool-dir and --spool-bytes."""
+
+    @wraps(command)
+    def with_spool(spool_dir: str | None, spool_bytes: int | None, **given: Any) -> Any:
+        return command(spool=Spool(spool_dir, spool_bytes), **given)
+
+    return with_options(with_spool, _SPOOL_OPTIONS)
+
+
+def over_archives(paths: Sequence[str], spool: Spool, notices: Notices, work: Callable[[tuple[str, ...]], int]) -> int:
+    """Calls ``work`` with the paths; archives are replaced by their log directories and partitions. Returns the status.
+
+    Problems of an archive are reported after the work; the status is then at least 1.
+    """
+    with archives_at(paths, spool) as found:
+        status = work(tuple(places_of(found)))
+        return max(status, int(report_problems(notices)))
+
+
+def report_problems(notices: Notices) -> bool:
+    """Reports the problems of the mounted archives. Returns whether a member was not read."""
+    has_unread = False
+    for path, problem in trees.problems():
+        where = "" if problem.position is None else f" at position {problem.position}"
+        is_unread = problem.code != REDPANDA_SEGMENT
+        notify = notices.error if is_unread else notices.warning
+        notify(f"{path}: {problem.code}{where}: {problem.message}")
+        has_unread |= is_unread
+    return has_unread

@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import click
 
 from kseg.changes.driver.planner import ChangeOptions
-from kseg.cli.changing import run_change
-from kseg.cli.changing_options import changing_options, paths_argument
-from kseg.cli.eras import era_option
+from kseg.cli.changing import changing_options, run_change
 from kseg.cli.help import Command
-from kseg.cli.options import interval_option, jobs_option, topic_option
+from kseg.cli.options import filled, paths_argument
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.output.notices import Presentation
 from kseg.recovery.options import ReindexOptions
@@ -19,29 +16,17 @@ from kseg.recovery.reindexing import ReindexPlanner
 
 
 @click.command("reindex", cls=Command)
-@paths_argument
-@click.option("--snapshots", "with_snapshots", is_flag=True, help="Rebuild the producer snapshots too.")
-@click.option("--check", is_flag=True, help="Change nothing; report missing and wrong indexes only.")
-@era_option()
-@interval_option
-@topic_option
-@jobs_option
+@paths_argument()
+@filled(ReindexOptions)
 @changing_options
-def command(
-    paths: tuple[str, ...],
-    change: ChangeOptions,
-    presentation: Presentation,
-    check: bool,
-    **given: Any,
-) -> int:
+def command(paths: tuple[str, ...], options: ReindexOptions, change: ChangeOptions, presentation: Presentation) -> int:
     """Rebuild .index, .timeindex and .txnindex of partitions from the .log alone.
 
     The bytes are those of a broker's own rebuild. A damaged .log is skipped: repair it first with kseg recover.
     """
     keep_freed_memory()
-    options = ReindexOptions(**given)
-    change = replace(change, is_dry=change.is_dry or check)
-    if check:
+    change = replace(change, is_dry=change.is_dry or options.checks)
+    if options.checks:
         from kseg.verification.reindex_check import ReindexCheck  # a rebuild needs no verification
 
         return run_change(paths, partial(ReindexCheck, options), change, presentation).exit_status

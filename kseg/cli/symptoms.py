@@ -2,11 +2,12 @@
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
 from kseg.cli.help import Command
-from kseg.cli.options import output_options
+from kseg.cli.options import form, output_options, with_options
 from kseg.errors import PathError
 from kseg.output.notices import Color, Notices
 from kseg.output.sink import open_sink
@@ -17,14 +18,7 @@ MAX_LINE_BYTES = 1 << 20
 
 @click.command("symptoms", cls=Command)
 @click.argument("text", nargs=-1, metavar="TEXT...", required=True)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the output.",
-)
+@partial(with_options, declared={"form": form("Form of the output.", "text", "json")})
 @output_options
 def command(text: tuple[str, ...], form: str, output: str | None, color: Color, quiet: bool, verbose: bool) -> int:
     """Find the cause of a message of a broker, consumer, producer or tool, and the commands that help.

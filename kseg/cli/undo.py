@@ -8,34 +8,36 @@ import click
 from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.reporter import Reporter
 from kseg.changes.driver.undoing import UndoOptions, complete, known_changes, purge_changes, undo
-from kseg.cli.changing import open_plans
-from kseg.cli.changing_options import common_options, paths_argument
+from kseg.cli.changing import common_options, open_plans
 from kseg.cli.help import Command
-from kseg.cli.options import topic_option
+from kseg.cli.options import paths_argument, with_options
+from kseg.options import values
+from kseg.options.declaration import CHANGES, CONTENTS, RULES, Number, Option, PathKind, options_of
 from kseg.output.changes.changes_list import show_changes, show_purged
 from kseg.output.changes.plans import plan_printer
 from kseg.output.notices import Presentation
 from kseg.stores.no_follow import resolved
 
+_OPTIONS = {
+    "lists": Option(
+        "--list", CONTENTS, "List recorded changes, and the size of the bytes that they keep.", bool
+    ),
+    "completes": Option("--complete", RULES, "Complete an interrupted change; undo nothing.", bool),
+    "purges": Option(
+        "--purge", RULES, "Delete the bytes that changes keep: these changes can no longer be undone.", bool
+    ),
+    "number": Option("--change", RULES, "With --purge: only those of change N.", Number(1), metavar="N"),
+    "quarantine": Option(
+        "--quarantine", CHANGES, "Directory given as --quarantine to the change, if the partition has moved since.",
+        PathKind(is_checked=True), metavar="DIR", default="",
+    ),
+    "topics": options_of(values.topics())[0],
+}  # fmt: skip
+
 
 @click.command("undo", cls=Command)
-@paths_argument
-@click.option("--list", "lists", is_flag=True, help="List recorded changes, and the size of the bytes that they keep.")
-@click.option("--complete", "completes", is_flag=True, help="Complete an interrupted change; undo nothing.")
-@click.option(
-    "--purge", "purges", is_flag=True, help="Delete the bytes that changes keep: these changes can no longer be undone."
-)
-@click.option(
-    "--change", "number", type=click.IntRange(min=1), metavar="N", help="With --purge: only those of change N."
-)
-@click.option(
-    "--quarantine",
-    type=click.Path(),
-    default="",
-    metavar="DIR",
-    help="Directory given as --quarantine to the change, if the partition has moved since.",
-)
-@topic_option
+@paths_argument()
+@partial(with_options, declared=_OPTIONS)
 @common_options
 def command(
     paths: tuple[str, ...],

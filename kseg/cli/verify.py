@@ -2,28 +2,28 @@
 
 import gc
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import click
 
-from kseg.cli.archives import spool_options
-from kseg.cli.completion import complete_codes
-from kseg.cli.engine import Engine, engine_options, spark_session
 from kseg.cli.help import Command
 from kseg.cli.options import (
-    LogPath,
+    Engine,
     as_presentation,
-    batch_limit_option,
-    era_07_option,
-    number_option,
+    engine_options,
+    filled,
+    form,
     output_options,
-    server_option,
+    paths_argument,
+    spark_session,
+    spool_options,
+    usage_errors,
+    with_options,
 )
-from kseg.cli.remote_options import remote_options
-from kseg.cli.times import now_option
-from kseg.errors import RequestError
-from kseg.findings.table import INFO, KINDS, SEVERITIES
+from kseg.findings.table import INFO, KINDS
 from kseg.kernel.files.system import keep_freed_memory
+from kseg.options.declaration import CONTENTS, Option
 from kseg.output.findings.printer import FindingsPrinter, FindingsReporter
 from kseg.output.fleet_table import CENSUS_FIELDS, MAX_SEPARATE_PARTITIONS
 from kseg.output.notices import Presentation, on_one_line
@@ -34,101 +34,46 @@ from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
 from kseg.stores.remote.keys import RemoteChoice
 from kseg.stores.remote.keys import private_keys as read_private_keys
-from kseg.verification.run import LEVELS, VerifyOptions, verify
+from kseg.verification.run import VerifyOptions, verify
+
+_OPTIONS = {
+    "form": form(
+        "Form of the output; junit: a report for CI servers; html: a page for people (needs kseg[report]).",
+        "text", "json", "junit", "html",
+    ),
+    "explain": Option(
+        "--explain", CONTENTS, "Explain a finding ('all': all of them), and exit.", metavar="CODE"
+    ),
+    "sort": Option(
+        "--sort", CONTENTS,
+        f"Print one line for each partition, and totals, sorted by FIELD: {', '.join(CENSUS_FIELDS)}. "
+        "Without it, more than ten partitions get totals and a line for each with problems.",
+        CENSUS_FIELDS, metavar="FIELD",
+    ),
+}  # fmt: skip
 
 
 @click.command("verify", cls=Command)
-@click.argument("paths", nargs=-1, metavar="PATH...", type=LogPath())
-@click.option(
-    "--level",
-    type=click.Choice(LEVELS),
-    default="full",
-    show_default=True,
-    help="quick: headers; full: also checksums and side files; deep: also every record.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "junit", "html"]),
-    default="text",
-    show_default=True,
-    help="Form of the output; junit: a report for CI servers; html: a page for people (needs kseg[report]).",
-)
-@click.option(
-    "--against",
-    type=LogPath(),
-    metavar="DIR",
-    help="Also compare with another replica: a partition, a log directory or a segment.",
-)
-@click.option(
-    "--manifest",
-    type=click.Path(readable=False),
-    metavar="FILE",
-    help="Also compare with the digests in FILE; if FILE does not exist, write it.",
-)
-@click.option(
-    "--explain", metavar="CODE", shell_complete=complete_codes, help="Explain a finding ('all': all of them), and exit."
-)
-@click.option(
-    "--ignore",
-    "ignored",
-    multiple=True,
-    metavar="CODE",
-    shell_complete=complete_codes,
-    help="Omit findings with this code; may be repeated.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning"]),
-    default="error",
-    show_default=True,
-    help="Lowest severity with exit status 1.",
-)
-@click.option(
-    "--severity",
-    type=click.Choice(SEVERITIES),
-    help="Lowest severity of the findings and partitions shown; infos are only counted in text by default.",
-)
-@click.option(
-    "--sort",
-    type=click.Choice(CENSUS_FIELDS),
-    metavar="FIELD",
-    help=f"Print one line for each partition, and totals, sorted by FIELD: {', '.join(CENSUS_FIELDS)}. "
-    "Without it, more than ten partitions get totals and a line for each with problems.",
-)
-@now_option
-@batch_limit_option
-@era_07_option
-@click.option(
-    "--live",
-    "is_live",
-    is_flag=True,
-    help="The last segment is being written: a partial batch at its end is no damage.",
-)
-@number_option("--jobs", 1, "Number of threads or processes (default: the cores).")
+@paths_argument(is_required=False)
+@partial(with_options, declared=_OPTIONS)
+@filled(VerifyOptions)
 @spool_options
-@remote_options
-@server_option
 @engine_options
 @output_options
 @as_presentation
 def command(
+    options: VerifyOptions,
     engine: Engine,
     spool: Spool,
-    private_keys: tuple[str, ...],
-    topics: tuple[str, ...],
     explain: str | None,
-    severity: str | None,
     sort: str | None,
     output: str | None,
     presentation: Presentation,
-    **given: Any,
 ) -> int:
     """Check segments (.log, .kafka), partitions and whole log directories.
 
     Each finding has a code, a severity and the command that repairs it. Exit status 1: there is an error.
     """
-    options = VerifyOptions(**given)
     if not options.paths and options.server is not None:
         options = replace(options, paths=tuple(options.server.log_dirs))
     _check_codes([*options.ignored, *([explain] if explain not in (None, "all") else [])])
@@ -139,14 +84,12 @@ def command(
     if not options.paths:
         raise click.UsageError("no PATH is given")
     if options.manifest:
-        if topics:
+        if options.topics:
             raise click.UsageError("--manifest covers whole paths: name partitions instead of --topic")
         from kseg.verification.manifest import check_manifest_path
 
-        try:
+        with usage_errors():
             check_manifest_path(options.manifest, options.paths)
-        except RequestError as error:
-            raise click.UsageError(str(error)) from error
     spool.omits_batches = options.needs_only_headers and not engine.is_spark
     keep_freed_memory()
     gc.freeze()  # imported modules are never freed
@@ -156,13 +99,13 @@ def command(
         archives_at(options.paths, spool) as found,
         archives_at(others, spool) as replicas,
     ):
-        remote = RemoteChoice(read_private_keys(private_keys), topics, tuple(found))
+        remote = RemoteChoice(read_private_keys(options.private_keys), options.topics, tuple(found))
         takes_census = _takes_census(tuple(found), sort, presentation.form)
         if len(replicas) > 1:
             raise click.UsageError(f"--against matches {len(replicas)} paths")
         against = replicas[0] if replicas else None
         options = replace(options, paths=tuple(found), against=against, remote=remote, takes_census=takes_census)
-        return _verify(options, output, presentation, spark, sort, severity)
+        return _verify(options, output, presentation, spark, sort)
 
 
 def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
@@ -173,12 +116,7 @@ def _takes_census(paths: tuple[str, ...], sort: str | None, form: str) -> bool:
 
 
 def _verify(
-    options: VerifyOptions,
-    output: str | None,
-    presentation: Presentation,
-    spark: Any,
-    sort: str | None,
-    severity: str | None,
+    options: VerifyOptions, output: str | None, presentation: Presentation, spark: Any, sort: str | None
 ) -> int:
     checker = None
     if spark is not None:
@@ -188,28 +126,26 @@ def _verify(
     with open_sink(output) as sink, progress_over(options.paths, presentation.quiet) as progress:
         if progress.total is not None:
             progress.total *= options.passes
-        printer = _printer(options, presentation, sink, sort, severity)
+        printer = _printer(options, presentation, sink, sort)
         return verify(options, FindingsReporter(printer, presentation.notices(), progress), open_sink, checker)
 
 
-def _printer(
-    options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None, severity: str | None
-) -> FindingsPrinter:
+def _printer(options: VerifyOptions, presentation: Presentation, sink: Sink, sort: str | None) -> FindingsPrinter:
     if presentation.form == "html":
         from kseg.report.findings import FindingsPage
 
-        return FindingsPage(sink, options.paths, options.level, severity or INFO)
+        return FindingsPage(sink, options.paths, options.level, options.severity or INFO)
     if presentation.form == "junit":
         from kseg.output.findings.junit import JunitFindings
 
-        return JunitFindings(sink, options.fail_on, options.paths, severity or INFO)
+        return JunitFindings(sink, options.fail_on, options.paths, options.severity or INFO)
     if presentation.is_json:
         from kseg.output.findings.jsonl import JsonFindings
 
-        return JsonFindings(sink, sort, severity or INFO)
+        return JsonFindings(sink, sort, options.severity or INFO)
     from kseg.output.findings.text import TextFindings
 
-    return TextFindings(sink, presentation.color, sort, severity)
+    return TextFindings(sink, presentation.color, sort, options.severity)
 
 
 def _check_codes(codes: list[str]) -> None:

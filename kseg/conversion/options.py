@@ -1,11 +1,14 @@
 """The options of conversions as one typed object."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kseg.errors import KsegError, RequestError
 from kseg.formats.areas import NONE
 from kseg.formats.compressing import Target, parse_target
-from kseg.limits import MAX_BATCH_BYTES
+from kseg.options import values
+from kseg.options.declaration import CHANGES, INPUT, RULES, Number, PathKind, given_in, option, refuse
+from kseg.options.values import BYTES, CODEC
 from kseg.runtime.threads import usable_cores
 from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 
@@ -31,30 +34,72 @@ class ConvertOptions:
     index.interval.bytes.
     """
 
-    form: str | None = None
-    from_lines: bool = False
-    codec: str | None = None
-    batch_bytes: int | None = None
-    segment_bytes: int | None = None
-    base_offset: int | None = None
-    position_header: str | None = None
-    read_committed: bool = False
-    is_lossy: bool = False
-    skips_damage: bool = False
-    in_place: bool = False
-    output: str | None = None
-    interval_bytes: int | None = None
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    jobs: int | None = None
-    topics: tuple[str, ...] = ()
-    """Globs: of a log directory only partitions of such topics."""
+    from_lines: bool = option("--from", INPUT, "Build segments from JSON Lines.", ("jsonl",), is_switch=True)
+    form: str | None = option("--to", RULES, "Format; default: that of the segments.", (*FORMATS, *EXPORTS))
+    codec: str | None = option(
+        "--codec", RULES, "none, gzip, snappy, lz4 or zstd, with a level such as zstd:19.", CODEC
+    )
+    batch_bytes: int | None = option("--batch-bytes", RULES, "Put records into batches of at most BYTES.", BYTES)
+    segment_bytes: int | None = option(
+        "--segment-bytes", RULES, "Start new segments as a broker with this setting.", BYTES
+    )
+    base_offset: int | None = option(
+        "--base-offset", RULES, "Offset of the first record if the lines have no offsets.", Number(), metavar="N"
+    )
+    position_header: str | None = option(
+        "--position-header", RULES, "From 0.7: store byte positions in a header of this name.", metavar="NAME"
+    )
+    is_lossy: bool = option("--lossy", RULES, "Drop fields that the format lacks.", bool)
+    skips_damage: bool = option("--skip-damage", RULES, "Skip damaged data, and report it; default: refuse.", bool)
+    in_place: bool = option("--in-place", CHANGES, "Replace the segments; kseg undo restores the old ones.", bool)
+    output: str | None = option(
+        "-o --output",
+        CHANGES,
+        "Segments: write DIR/PARTITION, completely or not at all. Exports: the file, - is standard output.",
+        PathKind(is_checked=True),
+        metavar="PATH",
+    )
+    interval_bytes: int | None = values.index_interval()
+    max_batch_bytes: int = values.batch_limit()
+    jobs: int | None = values.jobs()
+    read_committed: bool = values.isolation()
+    topics: tuple[str, ...] = values.topics()
 
     @property
     def is_export(self) -> bool:
         return self.form in EXPORTS
 
+    def check_form(self, others: Collection[str] = ()) -> None:
+        """Raises RequestError for options that an export and an import do not take. ``others``: names of given options
+        that are not of this class.
+        """
+        given = given_in(self) | set(others)
+        of_changes = ("--in-place", "--quarantine", "--no-quarantine", "--dry-run", "--no-lock")
+        of_segments = ("--batch-bytes", "--segment-bytes", "--index-interval-bytes", "--lossy", "--base-offset")
+        if self.is_export:
+            codec = () if self.form in ("parquet", "arrow") else ("--codec",)
+            names = (*of_changes, *of_segments, *codec, "--from", "--position-header")
+            refuse(names, given, f"does not go with --to {self.form}")
+        elif self.from_lines:
+            names = ("--in-place", "--position-header", "--isolation", "--topic")
+            refuse(names, given, "does not go with --from jsonl")
+
+    def check_for_spark(self) -> None:
+        """Raises RequestError for what Spark does not write."""
+        if self.form != "parquet" and (self.is_export or self.from_lines):
+            other = "spark.read reads" if self.is_export else "df.write writes"
+            raise RequestError(
+                f"on Spark, convert writes segments or Parquet; otherwise {other} DataFrames (kseg-spark(7))"
+            )
+        if self.form == "parquet":
+            refuse(("--skip-damage",), given_in(self), "does not go with --to parquet on Spark")
+            if self.output in (None, "-"):
+                raise RequestError("--to parquet on Spark writes a directory: give -o DIR")
+
     def check(self) -> None:
-        """Raises RequestError for a codec that the format lacks."""
+        """Raises RequestError for a header or codec that the format lacks."""
+        if self.position_header and self.form in ("v0", "v1"):
+            raise RequestError("--position-header needs --to v2: older formats have no headers")
         if self.codec and self.codec.startswith("zstd") and self.form in ("v0", "v1"):
             raise RequestError(f"{self.form} has no zstd: gzip, snappy or lz4")
 

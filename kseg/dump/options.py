@@ -5,15 +5,32 @@ import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.decoders import FOR_TOPIC
-from kseg.errors import KsegError
-from kseg.limits import MAX_BATCH_BYTES, MAX_MESSAGE_BYTES
+from kseg.errors import KsegError, RequestError
+from kseg.limits import MAX_MESSAGE_BYTES
+from kseg.options import values
+from kseg.options.declaration import (
+    CONTENTS,
+    INPUT,
+    OUTPUT,
+    RULES,
+    Number,
+    Option,
+    PathKind,
+    Value,
+    given_in,
+    option,
+    options,
+    refuse,
+)
+from kseg.options.values import BYTES, FORMAT, KEY, OFFSETS, REGEX, TIME_RANGE
+from kseg.output.fleet_table import SUMMARY_FIELDS
 from kseg.output.notices import Color
-from kseg.segment.files import OFFSETS_TOPIC, SegmentFile, parse_partition_name
+from kseg.segment.files import METADATA_TOPIC, OFFSETS_TOPIC, SegmentFile, parse_partition_name
 from kseg.segment.paths import expand_path
 from kseg.stores.remote.keys import RemoteChoice
 
@@ -24,82 +41,242 @@ if TYPE_CHECKING:
 InclusiveRange = tuple[int, int]
 """First and last, both inclusive."""
 
-TEXT, JSON, TABLE = "text", "json", "table"
+TEXT, JSON, TABLE, HTML = "text", "json", "table", "html"
 FORMS = (TEXT, JSON, TABLE)
-"""Values of --format; `printer_class` has the printer of each."""
+"""Values of --format that have a printer (`printer_class`)."""
+INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
+"""Names of decoders in kafka-dump-log's order: the first one requested is used."""
+
+_STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+_TOPIC_OF = {name: topic for topic, name in FOR_TOPIC.items()} | {
+    "cluster-metadata": f"{METADATA_TOPIC} and its snapshots"
+}
+
+
+def _decoders() -> Any:
+    texts = ((name, f"Decode the records of {_TOPIC_OF[name]}.") for name in INTERNAL_TOPICS)
+    return options(*(Option(f"--{name}-decoder", CONTENTS, text, bool, flag_value=name) for name, text in texts))
+
+
+def _content_format(part: str) -> Any:
+    return options(
+        Option(
+            f"--{part}-format", CONTENTS,
+            f"Print {part}s as auto, utf8, base64, hex, json, int, ..., module:callable; implies --print-data-log.",
+            FORMAT,
+        ),
+        Option(
+            f"--{part}-decoder-class", CONTENTS,
+            f"Print {part}s as this class of Kafka's does; the same as --{part}-format.", FORMAT,
+            metavar="CLASS", flag_value=_STRING_DECODER,
+        ),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class DumpOptions:
     """The options of `kseg dump`, one field each; times are ms since the epoch.
 
-    Forms and filters exclude each other as described in kseg-dump(1); `kseg.cli.dump` rejects contradictions.
+    Forms and filters exclude each other as described in kseg-dump(1).
     """
 
     paths: Sequence[str]
-    form: str = TEXT
-    everything: bool = False
-    """Includes side files and leftovers of directories."""
-    deep: bool = False
-    contents: bool = False
-    """Keys and values; implies ``deep``."""
-    skip_record_metadata: bool = False
-
-    decoder: str | None = None
-    """One of `kseg.dump.options.INTERNAL_TOPICS`."""
-    decode_by_topic: bool = False
-    key_format: str | None = None
-    value_format: str | None = None
-    redact: bool = False
-
-    offsets: InclusiveRange | None = None
-    times: InclusiveRange | None = None
-    key: bytes | None = None
-    key_pattern: re.Pattern[bytes] | None = None
-    grep: re.Pattern[bytes] | None = None
-    """Matched against values."""
-    producer_id: int | None = None
-    read_committed: bool = False
-    limit: int | None = None
-    """In records, or in batches if only batches are printed."""
-    last: int | None = None
-    """The number of last records or batches of each partition, counted like ``limit``."""
-    around: int | None = None
-    """The records next to this offset."""
-
-    committed_offsets: bool = False
-    open_transactions: bool = False
-    transaction_state: str | None = None
-    """The log directory with __transaction_state; None means that of the partition."""
-    now: int | None = None
-    """The time for ages; None means the newest timestamp, for the cleaner's backlog in a summary the current time."""
-
-    as_hex: bool = False
-    positions: InclusiveRange | None = None
-    summary: bool = False
-    sort: str | None = None
-    """The field that sorts the table of partitions."""
-    what_if: "tuple[Target, ...]" = ()
-    sample: int | None = None
-
-    max_bytes: int | None = None
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    is_07: bool = False
-    """Files are in the format of 0.6 and 0.7, whatever their suffix."""
-    fetch_response: bool = False
+    deep: bool = option("--deep-iteration", CONTENTS, "Print the records of each batch, too.", bool)
+    contents: bool = option("--print-data-log", CONTENTS, "Print keys and values; implies --deep-iteration.", bool)
+    skip_record_metadata: bool = option(
+        "--skip-record-metadata", CONTENTS, "Text: print only the key and value of a record.", bool
+    )
+    form: str = option("--format", OUTPUT, "Form of the output.", (*FORMS, HTML), default=TEXT, shows_default=True)
+    key_format: str | None = _content_format("key")
+    value_format: str | None = _content_format("value")
+    offsets: InclusiveRange | None = option(
+        "--offsets", INPUT, "Only batches and records with offsets in A..B (inclusive).", OFFSETS
+    )
+    last: int | None = option(
+        "--last",
+        INPUT,
+        "Only the last N records of each partition, or N batches without --deep-iteration.",
+        Number(1),
+        metavar="N",
+    )
+    around: int | None = option(
+        "--around",
+        INPUT,
+        "Only the ten records before OFFSET, and the ten from OFFSET on.",
+        Number(),
+        metavar="OFFSET",
+    )
+    times: InclusiveRange | None = option(
+        "--time",
+        INPUT,
+        "Only records with timestamps in FROM..TO, as -2h.. or yesterday; local time, unless it has a zone.",
+        TIME_RANGE,
+    )
+    key: bytes | None = option("--key", INPUT, "Only records with this key: text, base64:... or hex:....", KEY)
+    key_pattern: re.Pattern[bytes] | None = option(
+        "--key-pattern", INPUT, "Only records with keys that match the regular expression.", REGEX
+    )
+    grep: re.Pattern[bytes] | None = option(
+        "--grep", INPUT, "Only records with values that match the regular expression.", REGEX
+    )
+    producer_id: int | None = option(
+        "--producer-id", INPUT, "Only batches of the producer with this id.", Number(), metavar="N"
+    )
+    open_transactions: bool = option(
+        "--open-transactions", CONTENTS, "List only the transactions without an end marker.", bool
+    )
+    transaction_state: str | None = option(
+        "--transaction-state",
+        INPUT,
+        "With --open-transactions: the log directory with __transaction_state; default: the partition's.",
+        PathKind(),
+        metavar="DIR",
+    )
+    now: int | None = values.now("Compute ages at TIME; default: the newest timestamp, with --summary now.")
+    limit: int | None = option(
+        "--limit", INPUT, "Stop after N records, or N batches without --deep-iteration.", Number(), metavar="N"
+    )
+    read_committed: bool = values.isolation()
+    max_bytes: int | None = option(
+        "--max-bytes", INPUT, "Read only the complete batches in the first BYTES of each file.", BYTES
+    )
+    max_batch_bytes: int = values.batch_limit()
+    is_07: bool = values.format_of_07()
+    decoder: str | None = _decoders()
+    """One of `INTERNAL_TOPICS`."""
+    decode_by_topic: bool = option(
+        "--decode",
+        CONTENTS,
+        "auto: decode the records of internal topics, each file by the name of its topic.",
+        ("auto",),
+        is_switch=True,
+    )
+    committed_offsets: bool = option(
+        "--committed-offsets",
+        CONTENTS,
+        "List the committed offsets of consumer groups, with lags; also --offsets-decoder --format table.",
+        bool,
+    )
+    redact: bool = option(
+        "--redact", CONTENTS, "Hide SCRAM credentials and other secrets of decoded cluster metadata.", bool
+    )
+    fetch_response: bool = option(
+        "--fetch-response", INPUT, "The files are captured fetch responses of Kafka 0.6 and 0.7.", bool
+    )
+    live: bool = values.live()
+    stop_on_damage: bool = option(
+        "--stop-on-damage", RULES, "Stop at the first damage; default: continue after it.", bool
+    )
+    everything: bool = option(
+        "--all", INPUT, "Of directories, print side files and .deleted, .cleaned, .swap files too.", bool
+    )
+    jobs: int | None = values.jobs()
+    index_sanity_check: bool = option(
+        "--index-sanity-check", CONTENTS, "Run only the broker's sanity check of indexes.", bool
+    )
+    verify_index_only: bool = option(
+        "--verify-index-only", CONTENTS, "Check indexes against the .log; print no entries.", bool
+    )
+    max_message_size: int = option(
+        "--max-message-size",
+        CONTENTS,
+        "Largest distance from the position of an index entry to the end of its batch (5M).",
+        BYTES,
+        default=MAX_MESSAGE_BYTES,
+    )
+    as_hex: bool = option(
+        "--hex",
+        CONTENTS,
+        "Print the bytes, field by field; with --deep-iteration also those of decompressed batches.",
+        bool,
+    )
+    positions: InclusiveRange | None = option(
+        "--position", CONTENTS, "With --hex: only bytes A..B of each file.", Value("A..B", values.position_range)
+    )
+    summary: bool = option("--summary", CONTENTS, "Print statistics of each partition instead.", bool)
+    what_if: "tuple[Target, ...]" = option(
+        "--what-if",
+        CONTENTS,
+        "With --summary: the savings of recompression with CODEC, and its speed; may be repeated.",
+        Value("CODEC[:LEVEL]", values.codec_target),
+        is_many=True,
+    )
+    sort: str | None = option(
+        "--sort",
+        CONTENTS,
+        "With --summary: one line for each partition, the default for more than ten, and totals; sorted by FIELD: "
+        f"{', '.join(SUMMARY_FIELDS)}.",
+        SUMMARY_FIELDS,
+        metavar="FIELD",
+    )
+    sample: int | None = option(
+        "--sample",
+        CONTENTS,
+        "With --what-if: compress about N random batches instead of all; print the error of the estimate.",
+        Number(1),
+        metavar="N",
+    )
+    private_keys: tuple[str, ...] = values.private_keys()
+    topics: tuple[str, ...] = values.topics("a log directory or remote storage")
     remote: RemoteChoice = field(default_factory=RemoteChoice)
-    live: bool = False
-    stop_on_damage: bool = False
-
-    max_message_size: int = MAX_MESSAGE_BYTES
-    verify_index_only: bool = False
-    index_sanity_check: bool = False
-
-    jobs: int | None = None
     output: str | None = None
     color: Color = "auto"
     quiet: bool = False
     verbose: bool = False
+
+    def with_implied(self) -> "DumpOptions":
+        """Returns the options with those that others imply."""
+        lists_offsets = self.committed_offsets or (self.decoder == "offsets" and self.form == TABLE)
+        return replace(
+            self,
+            committed_offsets=lists_offsets,
+            form=TABLE if lists_offsets and self.form == TEXT else self.form,
+            summary=self.summary or bool(self.what_if) or self.sort is not None,
+        )
+
+    def check(self) -> None:
+        """Raises RequestError for options that exclude each other."""
+        others = self.as_hex or self.summary or self.open_transactions or self.everything
+        nearest = self.last is not None or self.around is not None
+        both = self.last is not None and self.around is not None
+        for is_wrong, message in (
+            (
+                self.decoder is not None and self.decode_by_topic,
+                f"--decode auto chooses by topic: give it or --{self.decoder}-decoder",
+            ),
+            (
+                self.committed_offsets and others,
+                "--committed-offsets excludes --hex, --summary, --open-transactions and --all",
+            ),
+            (
+                self.open_transactions and (self.as_hex or self.summary),
+                "--open-transactions excludes --hex and --summary",
+            ),
+            (
+                self.as_hex and (self.summary or self.form != TEXT),
+                "--hex excludes --summary and all --format except text",
+            ),
+            (self.summary and self.form == TABLE, "--summary has --format text, json and html"),
+            (self.transaction_state and not self.open_transactions, "--transaction-state is for --open-transactions"),
+            (nearest and (self.offsets or both), "--last, --around and --offsets exclude each other"),
+            (
+                nearest and ("-" in self.paths or self.fetch_response),
+                "--last and --around need files, to be read twice",
+            ),
+            (self.positions and not self.as_hex, "--position is for --hex"),
+            (self.sample and not self.what_if, "--sample is for --what-if"),
+        ):
+            if is_wrong:
+                raise RequestError(message)
+
+    def check_for_spark(self) -> None:
+        """Raises RequestError for options that need one reader from the first record to the last."""
+        given = given_in(self) | ({"--format table"} if self.form == TABLE else set())
+        names = (
+            "--offsets --time --key --producer-id --limit --last --around --key-pattern --grep --topic --isolation "
+            "--stop-on-damage --open-transactions --committed-offsets --fetch-response --hex --summary"
+        )
+        refuse([*names.split(), "--format table"], given, "is for the local engine")
 
     @property
     def shows_records(self) -> bool:
@@ -112,10 +289,6 @@ class DumpOptions:
     @property
     def has_content_format(self) -> bool:
         return self.key_format is not None or self.value_format is not None
-
-
-INTERNAL_TOPICS = tuple(FOR_TOPIC.values())
-"""Names of decoders in kafka-dump-log's order: the first one requested is used."""
 
 
 def printer_class(form: str) -> Any:

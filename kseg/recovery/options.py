@@ -1,12 +1,16 @@
 """The options of recovery and reindexing, and what is known of a partition when its load starts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kseg.logdir.server_properties import ServerProperties
+from kseg.options import values
+from kseg.options.declaration import CONTENTS, INPUT, RULES, Number, PathKind, Value, option
+from kseg.options.values import BYTES
 from kseg.recovery.deleted_segments import DeletedSegments
 from kseg.recovery.destination import TopicIds
 from kseg.recovery.workspace import Workspace
-from kseg.releases.recovery import Era
+from kseg.releases.recovery import DEFAULT_MESSAGE_LIMIT_BYTES, Era
+from kseg.segment.files import ZERO_UUID_TEXT, is_uuid
 
 EPOCHS_KEPT, EPOCHS_REPAIRED, EPOCHS_REBUILT = 0, 1, 2
 """Whether leader epochs are rebuilt from the batches: never; if the file is missing or unreadable; always."""
@@ -45,6 +49,12 @@ class BrokerStart:
 BROKER, SALVAGE = "broker", "salvage"
 
 
+def _topic_id(text: str) -> str:
+    if not is_uuid(text) or text == ZERO_UUID_TEXT:
+        raise ValueError(f"{text!r} is not a topic id: 22 characters of base64url, as kafka-topics.sh shows it")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class RecoverOptions:
     """The options of `kseg recover`; None for an option that is not given.
@@ -57,36 +67,118 @@ class RecoverOptions:
     partitions; ``resets_epochs``: the leader epochs of all batches become 0.
     """
 
-    mode: str = BROKER
-    from_replica: str | None = None
-    drops_undecodable: bool = False
-    drop_batches: frozenset[int] = frozenset()
-    scans_all: bool = False
-    rebuilds_epochs: bool = False
-    topic_id: str | None = None
-    era: Era = field(default_factory=Era)
-    interval_bytes: int | None = None
-    now_ms: int | None = None
-    jobs: int | None = None
-    server: ServerProperties | None = None
-    undeletes: bool = False
-    topics: tuple[str, ...] = ()
-    name: str | None = None
-    new_cluster: str | None = None
-    resets_epochs: bool = False
+    mode: str = option(
+        "--mode",
+        RULES,
+        "broker: as a broker's start after an unclean shutdown; salvage: remove only damaged bytes.",
+        (BROKER, SALVAGE),
+        default=BROKER,
+        shows_default=True,
+    )
+    from_replica: str | None = option(
+        "--from-replica",
+        INPUT,
+        "Salvage, and fill gaps from another replica: a partition or its log directory.",
+        PathKind(is_checked=True),
+        metavar="DIR",
+    )
+    records: str | None = option(
+        "--records",
+        CONTENTS,
+        "Salvage, and write the decodable records of broken batches to FILE, as JSON Lines.",
+        PathKind(is_checked=True),
+        metavar="FILE",
+    )
+    drops_undecodable: bool = option(
+        "--drop-undecodable",
+        RULES,
+        "Salvage, and drop batches whose records cannot be decoded, though their checksums are right.",
+        bool,
+    )
+    drop_batches: frozenset[int] = option(
+        "--drop-batch",
+        RULES,
+        "Salvage, and drop the batch that holds this offset; may be repeated.",
+        Number(),
+        metavar="OFFSET",
+        default=frozenset(),
+        is_many=True,
+        in_python="drop_batches",
+    )
+    scans_all: bool = option(
+        "--full", RULES, "Scan every segment, even after a clean shutdown or below the recovery point.", bool
+    )
+    undeletes: bool = option(
+        "--undelete",
+        RULES,
+        "Restore directories that end in -delete, -stray or -future, and segments that end in .deleted.",
+        bool,
+    )
+    rebuilds_epochs: bool = option(
+        "--rebuild-epochs",
+        RULES,
+        "Rebuild leader-epoch-checkpoint from the batches; in a log directory only if it is missing or bad.",
+        bool,
+    )
+    topic_id: str | None = option(
+        "--topic-id", RULES, "Write this topic id to partition.metadata.", Value("UUID", _topic_id)
+    )
+    era: Era = values.era()
+    max_message_bytes: int = option(
+        "--max-message-bytes",
+        RULES,
+        "With --era 0.8.1 to 0.10.2: a larger message counts as damaged, as for such a broker.",
+        BYTES,
+        default=DEFAULT_MESSAGE_LIMIT_BYTES,
+        shows_default=True,
+    )
+    from_remote: str | None = option(
+        "--from-remote",
+        INPUT,
+        "Rebuild partitions from remote (tiered) storage in --output; PATH: a log directory that is left, if any.",
+        metavar="REMOTE",
+    )
+    private_keys: tuple[str, ...] = values.private_keys()
+    topics: tuple[str, ...] = values.topics("a log directory or remote storage")
+    new_cluster: str | None = option(
+        "--for-cluster",
+        INPUT,
+        "Make the partitions fit for the cluster of a broker: topic ids and log starts.",
+        PathKind(is_checked=True),
+        metavar="LOGDIR",
+    )
+    resets_epochs: bool = option(
+        "--reset-epochs",
+        RULES,
+        "With --from-remote, --undelete, --as or --for-cluster: set the leader epochs of batches to 0, so that groups "
+        "can continue at once.",
+        bool,
+    )
+    name: str | None = option(
+        "--as", RULES, "With --output: the new name of the topic, or TOPIC-N for one partition.", metavar="TOPIC"
+    )
+    interval_bytes: int | None = values.index_interval()
+    server: ServerProperties | None = values.server()
+    now_ms: int | None = values.now()
+    jobs: int | None = values.jobs("threads for each file")
 
     @property
     def is_salvage(self) -> bool:
         return self.mode == SALVAGE
+
+    @property
+    def rules(self) -> Era:
+        """The rules of the release, with the limit of message sizes."""
+        return replace(self.era, message_limit_bytes=self.max_message_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class ReindexOptions:
     """The options of `kseg reindex`. ``with_snapshots``: producer snapshots are rebuilt as well."""
 
-    with_snapshots: bool = False
-    era: Era = field(default_factory=Era)
-    interval_bytes: int | None = None
-    jobs: int | None = None
-    topics: tuple[str, ...] = ()
-    """Globs: of a log directory only partitions of such topics."""
+    with_snapshots: bool = option("--snapshots", RULES, "Rebuild the producer snapshots too.", bool)
+    checks: bool = option("--check", RULES, "Change nothing; report missing and wrong indexes only.", bool)
+    era: Era = values.era()
+    interval_bytes: int | None = values.index_interval()
+    topics: tuple[str, ...] = values.topics()
+    jobs: int | None = values.jobs("threads for each file")

@@ -402,7 +402,7 @@ class RecoveryPlanner(Planner):
         self.at_once = 1 if options.is_salvage else CHANGED_TOGETHER
         now_ms = int(time.time() * 1000) if options.now_ms is None else options.now_ms
         self._start = BrokerStart(
-            now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.era, jobs=self._jobs
+            now_ms=now_ms, interval_bytes=options.interval_bytes, era=options.rules, jobs=self._jobs
         )
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._intervals = IntervalMessages(reporter.warning, reporter.detail)

@@ -10,7 +10,10 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.suffixes import DELETED, INDEX, INDEX_SUFFIXES, LOG, LOG_07, SNAPSHOT, SWAP, TIME_INDEX
 from kseg.logdir.server_properties import ServerProperties
 from kseg.logdir.topics import POLICY
-from kseg.releases.release import LOG_START, NEWEST, SIZE, TIME, RetentionRules
+from kseg.options import values
+from kseg.options.declaration import CONTENTS, RULES, Number, Value, option
+from kseg.releases.recovery import Era
+from kseg.releases.release import LOG_START, SIZE, TIME, RetentionRules
 from kseg.segment.files import (
     LAST_OFFSET,
     METADATA_TOPIC,
@@ -143,21 +146,47 @@ class RetainOptions:
     """The options of `kseg retain`; times in ms, None for an option that is not given.
 
     ``retention_ms``, ``retention_bytes``: -1 for no limit. ``log_start_offset``: records below it are deleted.
-    ``release``: the release of Kafka whose rules apply. ``explains``: each segment is explained, and nothing changes.
-    ``counts_records``: the records of the segments are counted.
+    ``explains``: each segment is explained, and nothing changes. ``counts_records``: the records of the segments are
+    counted.
     """
 
-    retention_ms: int | None = None
-    retention_bytes: int | None = None
-    policy: str | None = None
-    log_start_offset: int | None = None
-    topics: tuple[str, ...] = ()
-    now_ms: int | None = None
-    keeps_active: bool = False
-    explains: bool = False
+    retention_ms: int | None = option(
+        "--retention-ms",
+        RULES,
+        "Delete segments older than this, ms or as 7d; -1: no limit.",
+        Value("MS", values.limit_of_ms),
+    )
+    retention_bytes: int | None = option(
+        "--retention-bytes",
+        RULES,
+        "Delete the oldest segments while at least this size remains; -1: no limit.",
+        Value("BYTES", values.limit_of_bytes),
+    )
+    log_start_offset: int | None = option(
+        "--log-start-offset",
+        RULES,
+        "Delete records below offset N, as DeleteRecords does.",
+        Number(0, LAST_OFFSET),
+        metavar="N",
+    )
+    policy: str | None = option(
+        "--policy",
+        RULES,
+        "cleanup.policy; with compact alone, only segments below the log start offset are deleted.",
+        ("delete", "compact", "compact,delete"),
+    )
+    topics: tuple[str, ...] = values.topics()
+    server: ServerProperties | None = values.server()
+    now_ms: int | None = values.now()
+    keeps_active: bool = option("--keep-active", RULES, "Never touch the last segment.", bool)
+    explains: bool = option("--explain", CONTENTS, "Explain why each segment is deleted or kept; change nothing.", bool)
+    era: Era = values.era()
     counts_records: bool = False
-    release: tuple[int, ...] = NEWEST
-    server: ServerProperties | None = None
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The release of Kafka whose rules apply."""
+        return self.era.release
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
-from kseg.findings.table import ERROR, WARNING
-from kseg.limits import MAX_BATCH_BYTES
+from kseg.findings.table import ERROR, SEVERITIES, WARNING
 from kseg.logdir.server_properties import ServerProperties
+from kseg.options import values
+from kseg.options.declaration import INPUT, RULES, PathKind, option
 from kseg.runtime.threads import usable_cores
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
@@ -207,18 +208,49 @@ class VerifyOptions:
     """
 
     paths: tuple[str, ...]
-    level: str = "full"
-    against: str | None = None
-    manifest: str | None = None
-    ignored: tuple[str, ...] = ()
-    fail_on: str = ERROR
-    now_ms: int | None = None
-    max_batch_bytes: int = MAX_BATCH_BYTES
-    is_07: bool = False
-    is_live: bool = False
-    jobs: int | None = None
+    level: str = option(
+        "--level",
+        RULES,
+        "quick: headers; full: also checksums and side files; deep: also every record.",
+        LEVELS,
+        default="full",
+        shows_default=True,
+    )
+    against: str | None = option(
+        "--against",
+        INPUT,
+        "Also compare with another replica: a partition, a log directory or a segment.",
+        PathKind(is_log=True),
+        metavar="DIR",
+    )
+    manifest: str | None = option(
+        "--manifest",
+        INPUT,
+        "Also compare with the digests in FILE; if FILE does not exist, write it.",
+        PathKind(),
+        metavar="FILE",
+    )
+    ignored: tuple[str, ...] = option(
+        "--ignore", RULES, "Omit findings with this code; may be repeated.", metavar="CODE", is_many=True
+    )
+    fail_on: str = option(
+        "--fail-on", RULES, "Lowest severity with exit status 1.", (ERROR, WARNING), default=ERROR, shows_default=True
+    )
+    severity: str | None = option(
+        "--severity",
+        RULES,
+        "Lowest severity of the findings and partitions shown; infos are only counted in text by default.",
+        SEVERITIES,
+    )
+    now_ms: int | None = values.now()
+    max_batch_bytes: int = values.batch_limit()
+    is_07: bool = values.format_of_07()
+    is_live: bool = values.live()
+    jobs: int | None = values.jobs("threads or processes")
+    private_keys: tuple[str, ...] = values.private_keys()
+    topics: tuple[str, ...] = values.topics("a log directory or remote storage")
+    server: ServerProperties | None = values.server()
     remote: RemoteChoice = field(default_factory=RemoteChoice)
-    server: ServerProperties | None = None
     takes_census: bool = False
 
     @property

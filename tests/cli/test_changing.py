@@ -15,16 +15,16 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
 from kseg.cli import main as commands
-from kseg.cli.changing import run_change
-from kseg.cli.changing_options import changing_options, paths_argument
+from kseg.cli.changing import changing_options, run_change
 from kseg.cli.main import main
+from kseg.cli.options import paths_argument
 from kseg.output.notices import Presentation
 from kseg.quantities import shown_bytes
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 
 @click.command("cut")
-@paths_argument
+@paths_argument()
 @changing_options
 def cut(paths: tuple[str, ...], change: ChangeOptions, presentation: Presentation) -> int:
     return run_change(paths, Cutting, change, presentation).exit_status

@@ -9,8 +9,9 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from cli.command import TESTDATA, Kseg
-from kseg.cli.help import EXAMPLES, GROUP_OF, GROUPS
+from kseg.cli.help import EXAMPLES
 from kseg.cli.main import COMMANDS, main
+from kseg.options.declaration import GROUPS
 
 LOGS = TESTDATA / "log-directories/4.3.1-rounds/kill"
 TYPED = [(name, example) for name, examples in EXAMPLES.items() for _, example in examples]
@@ -31,14 +32,8 @@ def test_options_stand_below_headings(kseg: Kseg, name: str) -> None:
     assert groups == [group for group in GROUPS if group in groups]
     assert lines[-1] == f"man kseg-{name} describes everything."
     options = [option for parameter in command_of(name).params for option in parameter.opts if option.startswith("--")]
-    assert [option for option in options if option not in GROUP_OF] == []
     shown = "\n".join(lines)
     assert [option for option in options if option not in shown] == []
-
-
-def test_no_group_holds_an_option_that_is_gone() -> None:
-    options = {option for name in COMMANDS for parameter in command_of(name).params for option in parameter.opts}
-    assert GROUP_OF.keys() - options == {"--help"}
 
 
 @pytest.mark.parametrize(("name", "example"), TYPED, ids=[example for _, example in TYPED])

@@ -42,8 +42,7 @@ VALUES = {
     "--ignore": ["crc-mismatch"],
 }  # fmt: skip
 BY_TYPE = {
-    "IntRange": ["0", "1", "3", "150"], "ByteCount": ["1", "900", "8192", "1M"], "Milliseconds": ["0", "1h", "-1"],
-    "_LimitOfBytes": ["0", "20000", "-1"],
+    "integer range": ["0", "1", "3", "150"], "BYTES": ["1", "900", "8192", "1M", "-1"], "MS": ["0", "1h", "-1"],
 }  # fmt: skip
 PLACES = {
     "--output": "out", "--quarantine": "elsewhere", "--records": "records.jsonl", "--report": "report",
@@ -100,7 +99,7 @@ class Draw:
         return words
 
     def _option(self, name: str, option: click.Option) -> list[str]:
-        kind = type(option.type).__name__
+        kind = option.type.name
         if name in LEFT_OUT or (name in RARELY and self.chance.random() < 0.6):
             return []
         if option.is_flag:

@@ -1,4 +1,4 @@
-"""Workers of Spark, which read tasks with `kseg.spark.source`."""
+"""Workers of Spark, which read tasks with `kseg.spark.modes`."""
 
 import gc
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from kseg.spark import source
+from kseg.spark import modes
 from spark.reading import rows_of
 
 PARTITION = Path(__file__).resolve().parent.parent.parent / "testdata/kafka-4.3.1/clients/librdkafka-gzip-0"
@@ -28,15 +28,15 @@ def test_only_a_worker_exempts_modules_from_garbage_collection(
         def get() -> object:
             return object() if is_worker else None
 
-    monkeypatch.setattr(source, "TaskContext", Context)
-    source._exempt_modules.cache_clear()
+    monkeypatch.setattr("pyspark.TaskContext", Context)
+    modes._exempt_modules.cache_clear()
     gc.unfreeze()
     try:
         assert len(rows_of(PARTITION, columns=["offset"])) == 240
         assert (gc.get_freeze_count() > 0) is is_worker
     finally:
         gc.unfreeze()
-        source._exempt_modules.cache_clear()
+        modes._exempt_modules.cache_clear()
 
 
 def test_a_worker_of_a_session_exempts_its_modules(spark: Any) -> None:

@@ -1,10 +1,8 @@
-"""Times and keys as they are given on the command line."""
+"""Times, keys and formats as they are given on the command line."""
 
-import click
 import pytest
 
-from kseg.cli.contents import ContentFormat, KeyBytes
-from kseg.cli.times import TimePoint, TimeRange
+from kseg.options.values import content_format, key_bytes, time_point, time_range
 from kseg.segment.times import LAST_TIMESTAMP, parse_time, show_time
 
 NINE = 1769850000000
@@ -38,28 +36,24 @@ def test_a_time(text: str, expected: tuple[int, int] | None) -> None:
     assert parse_time(text) == expected
 
 
-def convert(kind: click.ParamType, text: str) -> object:
-    return kind.convert(text, None, None)
-
-
 def test_a_range_of_times() -> None:
-    assert convert(TimeRange(), f"{NINE}..") == (NINE, LAST_TIMESTAMP)
-    assert convert(TimeRange(), f"..{NINE}") == (0, NINE)
-    assert convert(TimeRange(), f"{NINE}") == (NINE, NINE)
-    assert convert(TimeRange(), "2026-01-31..2026-02-01") == (NINE - 9 * 3600_000, NINE + 39 * 3600_000 - 1)
-    assert convert(TimeRange(), "2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z") == (NINE, NINE + 500)
+    assert time_range(f"{NINE}..") == (NINE, LAST_TIMESTAMP)
+    assert time_range(f"..{NINE}") == (0, NINE)
+    assert time_range(f"{NINE}") == (NINE, NINE)
+    assert time_range("2026-01-31..2026-02-01") == (NINE - 9 * 3600_000, NINE + 39 * 3600_000 - 1)
+    assert time_range("2026-01-31T09:00:00Z..2026-01-31T09:00:00.5Z") == (NINE, NINE + 500)
 
 
 @pytest.mark.parametrize("text", ["", "..", "a..b", "5..4", "1...2", "2026-01-31..someday"])
 def test_what_is_no_range(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        convert(TimeRange(), text)
+    with pytest.raises(ValueError):
+        time_range(text)
 
 
 def test_a_point() -> None:
-    assert convert(TimePoint(), "2026-01-31T09:00:00Z") == NINE
-    with pytest.raises(click.BadParameter):
-        convert(TimePoint(), "soon")
+    assert time_point("2026-01-31T09:00:00Z") == NINE
+    with pytest.raises(ValueError):
+        time_point("soon")
 
 
 def test_times_are_shown() -> None:
@@ -81,16 +75,16 @@ def test_times_are_shown() -> None:
     ],
 )
 def test_a_key(text: str, key: bytes) -> None:
-    assert convert(KeyBytes(), text) == key
+    assert key_bytes(text) == key
 
 
 @pytest.mark.parametrize("text", ["hex:0", "base64:A", "base64:?"])
 def test_what_is_no_key(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        convert(KeyBytes(), text)
+    with pytest.raises(ValueError):
+        key_bytes(text)
 
 
 def test_a_format_is_loaded_at_once() -> None:
-    assert convert(ContentFormat(), "int") == "int"
-    with pytest.raises(click.BadParameter, match="no format"):
-        convert(ContentFormat(), "int64")
+    assert content_format("int") == "int"
+    with pytest.raises(ValueError, match="no format"):
+        content_format("int64")

@@ -1,0 +1,1 @@
+"""How the options of commands are declared, and how their values are written."""

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,59 +44,59 @@ WALK_BATCHES = 1 << 12
 """Limit of batches read after the offset index entry to find the batch of the last time index entry."""
 
 
-@dataclass(slots=True)
-class SegmentExplanation:
-    """Why a segment is deleted or kept. ``last_offset`` is the last offset that it may hold.
+def explain(found: Retention, request: RetentionRequest, counts: Sequence[int | None]) -> Iterator[dict[str, Any]]:
+    """Yields an object of type ``segmentRetention`` for each segment, oldest first: why it is deleted or kept.
+    ``counts``: the records of each, None if unknown. Raises PathError if a segment cannot be read.
 
-    ``rule`` is the rule that deletes the segment, "" if it is kept. ``record_offset`` is the offset of the first record
-    with the largest timestamp; None if the file's modification time is used, or if the record is not found.
-
-    The other fields are about a kept segment. ``is_future``: its largest timestamp is after now. ``goes_at_ms``: when
-    retention.ms will delete it if nothing is appended to it. ``blocked_by``: the older segment that keeps it until
-    then. ``goes_after_bytes``: how many bytes the log must grow before retention.bytes deletes it. ``held``: why it is
-    kept in any case: "", "high watermark", "empty" or "keep-active".
+    ``lastOffset`` is the last offset that the segment may hold; ``rule`` the rule that deletes it, None if it is kept.
+    ``recordOffset`` is the offset of the first record with the largest timestamp; None if the file's modification time
+    is used, or if the record is not found. The other fields are about a kept segment. ``isFuture``: its largest
+    timestamp is after now. ``goesAt``: when retention.ms will delete it if nothing is appended to it. ``blockedBy``:
+    the older segment that keeps it until then. ``goesAfterBytes``: how many bytes the log must grow before
+    retention.bytes deletes it. ``held``: why it is kept in any case.
     """
-
-    segment: RetentionSegment
-    last_offset: int
-    rule: str = ""
-    record_offset: int | None = None
-    is_future: bool = False
-    goes_at_ms: int | None = None
-    blocked_by: str = ""
-    goes_after_bytes: int | None = None
-    held: str = ""
-
-
-def explain(found: Retention, request: RetentionRequest) -> Iterator[SegmentExplanation]:
-    """Yields the verdicts, oldest segment first. Raises PathError if a segment cannot be read."""
     segments, limits = found.log.segments, request.limits
     gone = len(found.selection.why)
     left_bytes, held_bytes, blocker = sum(segment.size for segment in segments[gone:]), 0, None
-    for i, segment in enumerate(segments):
-        upper = segments[i + 1].base_offset if i + 1 < len(segments) else found.log.end_offset
-        verdict = SegmentExplanation(segment, upper - 1, record_offset=deciding_record(segment))
-        verdict.is_future = segment.largest.timestamp > request.now_ms
+    for i, (segment, count) in enumerate(zip(segments, counts, strict=True)):
+        upper, is_last = found.log.end_offset, i + 1 == len(segments)
+        upper = upper if is_last else segments[i + 1].base_offset
+        row: dict[str, Any] = {
+            "type": "segmentRetention",
+            "file": segment.file.name,
+            "size": segment.size,
+            "records": count,
+            "baseOffset": segment.base_offset,
+            "lastOffset": upper - 1,
+            "rule": None,
+            "largestTimestamp": segment.largest.timestamp,
+            "largestTimestampSource": "fileTime" if segment.largest.offset is None else "timeIndex",
+            "recordOffset": deciding_record(segment),
+            "isFuture": segment.largest.timestamp > request.now_ms,
+            "goesAt": None,
+            "goesAfterBytes": None,
+            "blockedBy": None,
+            "held": None,
+        }
         if i < gone:
-            verdict.rule = found.selection.why[i]
-            yield verdict
+            rule = found.selection.why[i]
+            yield row | {"rule": "logStart" if rule == LOG_START else rule}
             continue
-        is_last = i + 1 == len(segments)
         if is_last and not segment.size:
-            verdict.held = "empty"
+            row["held"] = "empty"
         elif is_last and request.keeps_active:
-            verdict.held = "keep-active"
+            row["held"] = "keep-active"
         elif request.rules.has_log_start and upper > found.state.high_watermark:
-            verdict.held = "high watermark"
+            row["held"] = "high watermark"
         if limits.deletes and limits.retention_ms >= 0:
             if blocker is None or segment.largest.timestamp >= blocker.largest.timestamp:
                 blocker = segment
-            verdict.goes_at_ms = blocker.largest.timestamp + limits.retention_ms + 1
-            verdict.blocked_by = "" if blocker is segment else blocker.file.name
+            row["goesAt"] = blocker.largest.timestamp + limits.retention_ms + 1
+            row["blockedBy"] = None if blocker is segment else blocker.file.name
         if limits.deletes and limits.retention_bytes >= 0:
             held_bytes += segment.size
-            verdict.goes_after_bytes = max(0, limits.retention_bytes + held_bytes - left_bytes)
-        yield verdict
+            row["goesAfterBytes"] = max(0, limits.retention_bytes + held_bytes - left_bytes)
+        yield row
 
 
 def first_in_future(found: Retention, request: RetentionRequest) -> RetentionSegment | None:
@@ -170,9 +170,6 @@ def amounts(found: Retention, is_asked: bool) -> Amounts:
     return Amounts(found.log.directory, (len(segments), len(found.left)), sizes, tuple(counts), gone)
 
 
-# The results of retention as JSON objects: one for the partition, and one for each segment.
-
-
 def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amount: Amounts | None) -> dict[str, Any]:
     """Returns the object of type ``retention``; ``amount`` if segments are deleted."""
     records = amount.records if amount else None
@@ -195,28 +192,6 @@ def partition_row(found: Retention, settings: PartitionLimits, now_ms: int, amou
         "bytesAfter": sum(span.size for span in found.left),
         "records": records[0] if records else None,
         "recordsAfter": records[1] if records else None,
-    }
-
-
-def segment_row(verdict: SegmentExplanation, records: int | None) -> dict[str, Any]:
-    """Returns the object of type ``segmentRetention``."""
-    segment = verdict.segment
-    return {
-        "type": "segmentRetention",
-        "file": segment.file.name,
-        "size": segment.size,
-        "records": records,
-        "baseOffset": segment.base_offset,
-        "lastOffset": verdict.last_offset,
-        "rule": ("logStart" if verdict.rule == LOG_START else verdict.rule) or None,
-        "largestTimestamp": segment.largest.timestamp,
-        "largestTimestampSource": "fileTime" if segment.largest.offset is None else "timeIndex",
-        "recordOffset": verdict.record_offset,
-        "isFuture": verdict.is_future,
-        "goesAt": verdict.goes_at_ms,
-        "goesAfterBytes": verdict.goes_after_bytes,
-        "blockedBy": verdict.blocked_by or None,
-        "held": verdict.held or None,
     }
 
 
@@ -368,8 +343,7 @@ class RetentionPlanner(Planner):
         if self._options.explains or amount is not None:
             counts = amount.counts if amount else (None,) * len(found.log.segments)
             is_each = self._options.explains or self._options.counts_records
-            verdicts = explain(found, request) if is_each else iter(())
-            rows = (segment_row(verdict, count) for verdict, count in zip(verdicts, counts, strict=is_each))
+            rows = explain(found, request, counts) if is_each else iter(())
             self.reporter.summary(partition_row(found, settings, self._now_ms, amount), rows)
         if self._options.explains:
             return found.plan

@@ -3,6 +3,7 @@
 import shutil
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,13 +12,20 @@ from hypothesis import strategies as st
 from kseg.releases.release import RetentionRules
 from kseg.retention import planner
 from kseg.retention.partition_plan import KnownOffsets, Limits, Retention, RetentionRequest, retain
-from kseg.retention.planner import SegmentExplanation, deciding_record, explain, first_in_future
+from kseg.retention.planner import deciding_record, explain, first_in_future
 from kseg.segment.reader import SegmentReader
 from kseg.stores.source import open_source
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = str(RETENTION / "before" / "r-time-half-0")
 HOUR_MS = 3_600_000
+
+
+Row = dict[str, Any]
+
+
+def explained(found: Retention, request: RetentionRequest) -> list[Row]:
+    return list(explain(found, request, [None] * len(found.log.segments)))
 
 
 def retained(now_ms: int) -> tuple[Retention, RetentionRequest]:
@@ -29,19 +37,18 @@ def retained(now_ms: int) -> tuple[Retention, RetentionRequest]:
 def test_a_time_lies_in_the_future_only_after_now(late_ms: int, is_future: bool) -> None:
     newest = max(segment.largest.timestamp for segment in retained(NOW_MS)[0].log.segments)
     found, request = retained(newest + late_ms)
-    verdicts = {verdict.segment.largest.timestamp: verdict for verdict in explain(found, request)}
-    assert verdicts[newest].is_future is is_future
+    rows = {row["largestTimestamp"]: row for row in explained(found, request)}
+    assert rows[newest]["isFuture"] is is_future
     future = first_in_future(found, request)
     assert (future is not None) is is_future
 
 
 def test_a_segment_goes_one_millisecond_after_its_time() -> None:
     found, request = retained(NOW_MS)
-    kept = next(verdict for verdict in explain(found, request) if not verdict.rule)
-    assert kept.goes_at_ms is not None
-    assert kept.goes_at_ms > NOW_MS
+    goes_at_ms = next(row["goesAt"] for row in explained(found, request) if not row["rule"])
+    assert goes_at_ms > NOW_MS
     gone = len(found.selection.why)
-    for now_ms, count in ((kept.goes_at_ms - 1, gone), (kept.goes_at_ms, gone + 1)):
+    for now_ms, count in ((goes_at_ms - 1, gone), (goes_at_ms, gone + 1)):
         assert len(retained(now_ms)[0].selection.why) == count
 
 
@@ -84,29 +91,31 @@ def test_whole_verdicts(
     """Those of a log of several segments, of its files alone."""
     request = RetentionRequest(Limits(ms, size, deletes), RetentionRules(), now_ms, keeps_active=keeps_active)
     found = retain(DIRECTORY, KnownOffsets(None, watermark), request)
-    verdicts, gone, bytes_to = list(explain(found, request)), len(found.selection.why), 0
+    gone, bytes_to = len(found.selection.why), 0
     left_bytes = sum(path.stat().st_size for path in FILES[gone:])
-    for i, (path, verdict) in enumerate(zip(FILES, verdicts, strict=True)):
-        upper = [*BASES, END][i + 1]
-        expected = SegmentExplanation(
-            found.log.segments[i], upper - 1, record_offset=RECORDS[i], is_future=TIMES[i] > now_ms
-        )
-        assert expected.segment[1:] == (BASES[i], path.stat().st_size, last_entry(path))
+    for i, (path, row) in enumerate(zip(FILES, explained(found, request), strict=True)):
+        upper, size_bytes = [*BASES, END][i + 1], path.stat().st_size
+        expected: Row = {
+            "type": "segmentRetention", "file": path.name, "size": size_bytes, "records": None, "baseOffset": BASES[i],
+            "lastOffset": upper - 1, "rule": None, "largestTimestamp": TIMES[i], "largestTimestampSource": "timeIndex",
+            "recordOffset": RECORDS[i], "isFuture": TIMES[i] > now_ms, "goesAt": None, "goesAfterBytes": None,
+            "blockedBy": None, "held": None,
+        }  # fmt: skip
         if i < gone:
-            expected.rule = found.selection.why[i]
+            expected["rule"] = found.selection.why[i]
         else:
-            bytes_to += path.stat().st_size
+            bytes_to += size_bytes
             if i == len(FILES) - 1 and keeps_active:
-                expected.held = "keep-active"
+                expected["held"] = "keep-active"
             elif watermark is not None and upper > watermark:
-                expected.held = "high watermark"
+                expected["held"] = "high watermark"
             if deletes and ms >= 0:
                 newest = max(range(gone, i + 1), key=lambda k: (TIMES[k], k))
-                expected.goes_at_ms = TIMES[newest] + ms + 1
-                expected.blocked_by = "" if newest == i else FILES[newest].name
+                expected["goesAt"] = TIMES[newest] + ms + 1
+                expected["blockedBy"] = None if newest == i else FILES[newest].name
             if deletes and size >= 0:
-                expected.goes_after_bytes = max(0, size + bytes_to - left_bytes)
-        assert verdict == expected
+                expected["goesAfterBytes"] = max(0, size + bytes_to - left_bytes)
+        assert row == expected
     future = [found.log.segments[i] for i in range(gone, len(FILES)) if TIMES[i] > now_ms]
     assert first_in_future(found, request) == (future[0] if future and deletes and ms >= 0 else None)
 
@@ -115,10 +124,10 @@ def test_an_empty_last_segment_is_held(tmp_path: Path) -> None:
     partition = Path(shutil.copytree(DIRECTORY, tmp_path / "orders-0"))
     (partition / f"{END:020d}.log").write_bytes(b"")
     request = RetentionRequest(Limits(retention_ms=0), RetentionRules(), 2 * NOW_MS)
-    verdicts = list(explain(retain(str(partition), KnownOffsets(), request), request))
-    assert [verdict.held for verdict in verdicts] == [""] * len(FILES) + ["empty"]
-    assert [verdict.rule for verdict in verdicts] == ["time"] * len(FILES) + [""]
-    assert verdicts[-1].record_offset is None
+    rows = explained(retain(str(partition), KnownOffsets(), request), request)
+    assert [row["held"] for row in rows] == [None] * len(FILES) + ["empty"]
+    assert [row["rule"] for row in rows] == ["time"] * len(FILES) + [None]
+    assert rows[-1]["recordOffset"] is None
 
 
 def test_the_deciding_record_is_searched_in_few_batches(monkeypatch: pytest.MonkeyPatch) -> None:

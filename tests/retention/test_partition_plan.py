@@ -161,7 +161,7 @@ def planned(
 ) -> Retention:
     request = RetentionRequest(limits, RetentionRules(), now_ms, **more)  # type: ignore[arg-type]
     found = retain(str(directory), known, request)
-    assert len(list(explain(found, request))) == len(found.log.segments)
+    assert len(list(explain(found, request, [None] * len(found.log.segments)))) == len(found.log.segments)
     return found
 
 

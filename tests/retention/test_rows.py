@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kseg.changes.plan import DELETE, RENAME, Removed
 from kseg.errors import KsegError
 from kseg.releases.release import RetentionRules
+from kseg.retention import planner
 from kseg.retention.partition_plan import (
     KnownOffsets,
     Limits,
@@ -18,7 +20,7 @@ from kseg.retention.partition_plan import (
     retain,
     settings_of,
 )
-from kseg.retention.planner import amounts, explain, partition_row, segment_row
+from kseg.retention.planner import amounts, explain, partition_row
 from retention.partitions import NOW_MS, RETENTION
 
 DIRECTORY = RETENTION / "before" / "r-time-half-0"
@@ -146,24 +148,29 @@ def test_the_whole_objects() -> None:
     }
     without = partition_row(found, settings, NOW_MS, None)
     assert (without["records"], without["recordsAfter"]) == (None, None)
-    rows = [segment_row(verdict, count) for verdict, count in zip(explain(found, HOUR), amount.counts, strict=True)]
-    assert rows[0] == {
-        "type": "segmentRetention",
-        "file": LOGS[0].name,
-        "size": SIZES[0],
-        "records": BASES[1] - BASES[0],
-        "baseOffset": BASES[0],
-        "lastOffset": BASES[1] - 1,
-        "rule": "time",
-        "largestTimestamp": found.log.segments[0].largest.timestamp,
-        "largestTimestampSource": "timeIndex",
-        "recordOffset": rows[0]["recordOffset"],
-        "isFuture": False,
-        "goesAt": None,
-        "goesAfterBytes": None,
-        "blockedBy": None,
-        "held": None,
-    }
+    rows = list(explain(found, HOUR, amount.counts))
+    assert [row["records"] for row in rows] == [upper - base for base, upper in pairwise([*BASES, END])]
     assert [row["held"] for row in rows] == [None] * (len(BASES) - 1) + ["high watermark"]
     assert [row["rule"] for row in rows] == ["time"] * GONE + [None] * (len(BASES) - GONE)
     assert all(BASES[i] <= row["recordOffset"] <= row["lastOffset"] for i, row in enumerate(rows))
+
+
+def test_what_is_left_is_counted_without_what_is_deleted() -> None:
+    found = amounts(planned(), False)
+    sizes = [path.stat().st_size for path in sorted(DIRECTORY.glob("*.log"))]
+    assert found.segments == (8, 4)
+    assert found.sizes == (sum(sizes), sum(sizes[4:]))
+    assert found.records == (500, 233)
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_records_of_a_log_above_the_limit_are_counted_on_request(
+    is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retention = planned()
+    monkeypatch.setattr(planner, "UNASKED_BYTES", retention.log.size - 1)
+    found = amounts(retention, is_asked)
+    assert found.records == ((500, 233) if is_asked else None)
+    assert found.segments == (8, 4)
+    monkeypatch.setattr(planner, "UNASKED_BYTES", retention.log.size)
+    assert amounts(retention, False).records == (500, 233)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Messages, Reporter
+from kseg.changes.driver.reporter import Messages, Progress, Reporter
 from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
@@ -21,7 +21,6 @@ from kseg.recovery.destination import TopicIds
 from kseg.recovery.messages import RecoveryMessages, facts
 from kseg.recovery.options import EPOCHS_KEPT, EPOCHS_REBUILT, EPOCHS_REPAIRED, BrokerStart, RecoverOptions
 from kseg.recovery.workspace import BrokerRefusesError
-from kseg.runtime.progress import Progress
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import METADATA_TOPIC, QUORUM_STATE, own_partitions
 from kseg.segment.paths import segment_bytes

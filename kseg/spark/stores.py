@@ -12,20 +12,39 @@ from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
 from kseg.logdir.remote_partitions import LiveSegment, RemoteTree
+from kseg.segment.paths import expand_globs, expand_path
 from kseg.spark.options import Options
-from kseg.spark.paths import expanded_paths
 from kseg.spark.storage import HDFS_SCHEMES, Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
 from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, open_url, store_root
-from kseg.stores.objects import LocalObjects, Objects
+from kseg.stores.objects import LocalObjects, Objects, expand_url
 from kseg.stores.remote.recognition import is_mounted_storage
-from kseg.stores.stored_object import StoredObject, is_url, shown
+from kseg.stores.stored_object import StoredObject, is_url, local_path, shown
 from kseg.stores.url_tree import UrlTree
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
+
+
+# Resolves the paths of a DataFrame: files, partition and log directories, and globs.
+
+
+def expanded_paths(paths: Iterable[str]) -> list[str]:
+    """Returns paths and URLs with globs expanded. Raises PathError if nothing matches, KsegError without a path."""
+    found = []
+    for path in map(local_path, paths):
+        found += expand_url(path) if is_url(path) else expand_globs([path])
+    if not found:
+        raise KsegError("format kseg needs a path: load('orders-0'); a table needs one, and no columns of its own")
+    return found
+
+
+def places(paths: Iterable[str]) -> Iterator[str]:
+    """Yields the files and partition directories of paths (`kseg.segment.paths.expand_path`)."""
+    for path in expanded_paths(paths):
+        yield from expand_path(path)
 
 
 # Remote (tiered) storage among the paths of a read, mounted as log directories (`kseg.logdir.remote_partitions`).

@@ -25,11 +25,9 @@ from kseg.export.scanning import logs_around
 from kseg.formats.suffixes import LOG
 from kseg.segment.files import SegmentFile, list_segments, own_name, parse_partition_name
 from kseg.spark.modes import record_batches
-from kseg.spark.options import Options
-from kseg.spark.paths import places
+from kseg.spark.options import Options, Positions
 from kseg.spark.planning import SegmentSelector, Whole, cut_into_tasks
-from kseg.spark.positions import Positions
-from kseg.spark.stores import stores_at
+from kseg.spark.stores import places, stores_at
 
 if TYPE_CHECKING:
     import pyarrow

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from kseg.errors import KsegError, UnsupportedError
-from kseg.spark import hadoop_paths
-from kseg.spark.hadoop_paths import located, name_nodes
-from kseg.spark.storage import Storage
+from kseg.spark import storage
+from kseg.spark.storage import Storage, located, name_nodes
 
 DEFAULT = {"fs.defaultFS": "hdfs://nn:8020"}
 LINKS = {
@@ -83,7 +82,7 @@ def test_databricks_mounts_its_file_system(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(UnsupportedError, match=r"^dbfs:/+archive/\*-0: .* as /dbfs/archive/\*-0, but"):
             located(path, {})
         with monkeypatch.context() as patch:
-            patch.setattr(hadoop_paths, "_DATABRICKS", str(tmp_path))
+            patch.setattr(storage, "_DATABRICKS", str(tmp_path))
             assert located(path, {}) == f"{tmp_path}/archive/*-0"
 
 

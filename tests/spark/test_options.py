@@ -11,13 +11,13 @@ from kseg.spark.options import (
     READ_OPTIONS,
     WRITE_OPTIONS,
     Options,
+    Positions,
     StreamOptions,
     WriteOptions,
     parse_options,
     parse_write_options,
 )
-from kseg.spark.paths import expanded_paths, places
-from kseg.spark.positions import Positions
+from kseg.spark.stores import expanded_paths, places
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "man/kseg-spark.7").read_text("utf-8")

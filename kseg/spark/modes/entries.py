@@ -10,9 +10,8 @@ from kseg.segment.files import SegmentFile, segment_file
 from kseg.sidefiles.kinds import ENTRY_NAMES, SideFile, list_side_files, read_items, side_file
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.spark.options import Options
-from kseg.spark.paths import places
 from kseg.spark.schemas import location_columns, record_batches
-from kseg.spark.stores import size_of
+from kseg.spark.stores import places, size_of
 from kseg.stores import trees
 from kseg.stores.source import open_source
 

@@ -13,9 +13,8 @@ from kseg.logdir.coordinators import topic_id_at
 from kseg.quantities import shell_line
 from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
-from kseg.spark.paths import expanded_paths
 from kseg.spark.schemas import location_columns, record_batches
-from kseg.spark.stores import size_of
+from kseg.spark.stores import expanded_paths, size_of
 from kseg.stores import trees
 from kseg.stores.buffers import Buffers
 from kseg.stores.remote.keys import RemoteChoice

@@ -12,9 +12,8 @@ from kseg.export.records import Wanted
 from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanPart, ScanRequest, damage_text
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
-from kseg.spark.committed import Committed
 from kseg.spark.options import Options
-from kseg.spark.planning import Keep, TaskPart, tasks_of
+from kseg.spark.planning import Committed, Keep, TaskPart, tasks_of
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:

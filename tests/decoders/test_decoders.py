@@ -1,6 +1,8 @@
 """Decoders beyond printing: JSON objects, missing keys, tombstones, secrets, malformed bytes."""
 
+import gzip
 import json
+import re
 import struct
 import time
 import tracemalloc
@@ -10,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.decoders import FOR_TOPIC, decoder
+from kseg.decoders import FOR_TOPIC, decoder, name_for
+from kseg.decoders.decoded import Decoded
+from kseg.decoders.schemas.coordinators import CONSUMER_OFFSETS, STATUSES
+from kseg.decoders.schemas.metadata import CLUSTER_METADATA, REMOTE_LOG_METADATA
+from kseg.formats.control import control_object, control_text, parse_control
+from kseg.formats.schema import without_unknown_tags
 
 INTERNAL = Path(__file__).parents[2] / "testdata" / "kafka-4.3.1" / "internal"
 SEGMENTS = sorted(INTERNAL.glob("__*/*.log"))
@@ -149,3 +156,163 @@ def test_a_claim_costs_neither_memory_nor_time(key, value):
     tracemalloc.stop()
     assert peak < 100_000
     assert took < 1
+
+
+RECORDS = Path(__file__).parents[2] / "testdata" / "internal-records" / "records.jsonl.gz"
+CASES = [json.loads(line) for line in gzip.decompress(RECORDS.read_bytes()).decode().splitlines()]
+
+
+def raw(case, name):
+    return None if case[name] is None else bytes.fromhex(case[name])
+
+
+def cases(name):
+    found = [case for case in CASES if case["decoder"] == name]
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", FOR_TOPIC.values())
+def test_decoders_say_what_kafka_says(name):
+    decode = decoder(name).decode
+    for case in cases(name):
+        decoded = decode(raw(case, "key"), raw(case, "value"), 0)
+        if "thrown" in case:
+            assert case["thrown"] == f"java.lang.RuntimeException: {decoded.key_text}"
+        else:
+            assert (decoded.key_text, decoded.payload_text) == (case["keyText"], case["payloadText"]), case
+
+
+def test_control_records_say_what_kafka_says():
+    for case in cases("control"):
+        record = parse_control(raw(case, "key"), raw(case, "value"))
+        text = control_text(record)
+        if "thrown" in case:
+            assert text.startswith(" controlType: undecodable ("), case
+            assert record.error
+            assert control_object(record)["error"] == record.error
+        else:
+            assert text == case["payloadText"], case
+
+
+def numbered(status):
+    """A status of a transaction as JSON has it: its number, whose name texts print."""
+    return status[1] + str(STATUSES.index(status[2]) if status[2] in STATUSES else status[2])
+
+
+@pytest.mark.parametrize("name", ["offsets", "transaction-log", "share-group-state", "cluster-metadata"])
+def test_objects_and_texts_agree(name):
+    decode = decoder(name).decode
+    compared = 0
+    for case in cases(name):
+        decoded = decode(raw(case, "key"), raw(case, "value"), 0)
+        for text, shown in ((decoded.key_text, decoded.key), (decoded.payload_text, decoded.value)):
+            if text is not None and text.startswith("{"):
+                text = re.sub(r'("transactionStatus":)"([^"]+)"', numbered, text)
+                assert json.loads(text) == without_unknown_tags(shown)
+                compared += 1
+    assert compared > 10
+
+
+def test_every_type_is_among_the_cases():
+    prefixes = {(case["decoder"], int(case["key"][:4], 16)) for case in cases("offsets") if len(case["key"] or "") >= 4}
+    assert {("offsets", record_type) for record_type in CONSUMER_OFFSETS.values} <= prefixes
+    for name, tables in (("cluster-metadata", CLUSTER_METADATA), ("remote-log-metadata", REMOTE_LOG_METADATA)):
+        framed = [case["value"] for case in cases(name) if len(case["value"] or "") > 4]
+        seen = {int(value[2:4], 16) for value in framed if value.startswith("01")}
+        assert set(tables) <= seen
+
+
+TESTDATA = Path(__file__).parents[2] / "testdata"
+DECODED = re.compile(r"\.dump-4\.\d\.\d\.decoded\.txt\.gz$")
+DUMPS = [
+    dump
+    for dump in sorted(TESTDATA.glob("*/*/truth/__*/*.decoded.txt.gz"))
+    # The tests' parser reads only v2.
+    if (dump.parents[2] / dump.parent.name / DECODED.sub("", dump.name)).read_bytes()[16] == 2
+]
+# A record's line up to its control info, key or payload.
+METADATA = re.compile(r"\| offset: .*? headerKeys: \[[^]]*\]")
+
+
+def printed(decoded: Decoded) -> str:
+    key = "" if decoded.key_text is None else f" key: {decoded.key_text}"
+    return key + ("" if decoded.payload_text is None else f" payload: {decoded.payload_text}")
+
+
+def test_every_topic_has_a_dump():
+    assert {dump.parent.name[:-2] for dump in DUMPS} == set(FOR_TOPIC)
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: "/".join(dump.relative_to(TESTDATA).parts))
+def test_texts_are_those_of_kafka(dump, records):
+    partition = dump.parents[2] / dump.parent.name
+    lines = gzip.decompress(dump.read_bytes()).decode().split("\n")
+    expected = [METADATA.sub("", line, count=1) for line in lines if line.startswith("| offset")]
+    decode = decoder(FOR_TOPIC[partition.name[:-2]]).decode
+    actual = [
+        control_text(parse_control(record.key, record.value))
+        if record.is_control
+        else printed(decode(record.key, record.value, record.offset))
+        for record in records(partition / DECODED.sub("", dump.name))
+    ]
+    assert expected
+    assert actual == expected
+
+
+MIRRORED = {
+    "mm2-offset-syncs.b.internal": (
+        "00066f726465727300000003",
+        "00000000000003ea0000000000000013",
+        "OffsetSync{topicPartition=orders-3, upstreamOffset=1002, downstreamOffset=19}",
+        {"topic": "orders", "partition": 3},
+        {"upstreamOffset": 1002, "downstreamOffset": 19},
+    ),
+    "a.checkpoints.internal": (
+        "00037061790008612e6f726465727300000001",
+        "00000000000000000007000000000000000500016d",
+        "Checkpoint{consumerGroupId=pay, topicPartition=a.orders-1, upstreamOffset=7, downstreamOffset=5, metadata=m}",
+        {"group": "pay", "topic": "a.orders", "partition": 1},
+        {"version": "0", "data": {"upstreamOffset": 7, "downstreamOffset": 5, "metadata": "m"}},
+    ),
+    "a.heartbeats": (
+        "000161000162",
+        "00000000018bcfe56800",
+        "Heartbeat{sourceClusterAlias=a, targetClusterAlias=b, timestamp=1700000000000}",
+        {"sourceClusterAlias": "a", "targetClusterAlias": "b"},
+        {"version": "0", "data": {"timestamp": 1700000000000}},
+    ),
+}
+
+
+@pytest.mark.parametrize("topic", MIRRORED)
+def test_a_record_is_shown_as_the_formatter_of_kafka_shows_it(topic):
+    key, value, text, key_fields, fields = MIRRORED[topic]
+    decoded = decoder(name_for(topic)).decode(bytes.fromhex(key), bytes.fromhex(value), 0)
+    assert decoded == (None, text, key_fields, fields)
+
+
+@pytest.mark.parametrize("topic", MIRRORED)
+def test_a_tombstone_keeps_its_key(topic):
+    key, _, _, key_fields, _ = MIRRORED[topic]
+    decoded = decoder(name_for(topic)).decode(bytes.fromhex(key), None, 0)
+    assert (decoded.payload_text, decoded.key, decoded.value) == ("<DELETE>", key_fields, None)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 9])
+def test_other_bytes_are_kept(cut):
+    key, value, *_ = MIRRORED["a.checkpoints.internal"]
+    decoded = decoder("checkpoints").decode(bytes.fromhex(key), bytes.fromhex(value)[:cut], 5)
+    assert decoded.key_text.startswith("Error at offset 5, skipping.")
+    assert decoded.value["base64"] is not None
+
+
+def test_a_users_topic_called_heartbeats_is_shown_as_without_a_decoder():
+    assert name_for("heartbeats") == "heartbeats"
+    assert decoder("heartbeats").decode(b"k", b'{"up":1}', 0) == ("k", '{"up":1}', "k", '{"up":1}')
+    assert decoder("heartbeats").decode(None, b"\xff", 0).value == {"base64": "/w=="}
+
+
+@pytest.mark.parametrize("topic", ["mm2-offset-syncs.internal", "checkpoints.internal", "orders", None])
+def test_other_topics(topic):
+    assert name_for(topic) is None

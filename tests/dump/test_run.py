@@ -1,17 +1,23 @@
 """``kseg dump`` against what Kafka says about the same segments: its dump tool, its consumers, 0.7's own iterators."""
 
 import gc
+import gzip
 import re
 import weakref
+import zlib
 from base64 import b64decode
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.command import CONSUMED, TESTDATA, Kseg, Truth, consumed_record, ids, json_lines, our_record, raw, truths
-from kseg.dump.options import DumpOptions
+from dump.asked import OPEN, TXN, V07
+from kseg.dump.options import DumpOptions, Rendered, rendered_text
 from kseg.dump.run import Dump
+from kseg.output.sink import open_sink
+from kseg.segment.files import SegmentFile
 from kseg.spark.dump import TextSink
 
 TRUTHS = truths()
@@ -175,3 +181,235 @@ def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], ks
     done = kseg("dump", "--format", "json", *flags, segment)
     has_errors = any(item["type"] == "damage" or item.get("problems") for item in done.objects)
     assert (kseg("dump", *flags, segment).status, done.status) == (has_errors, has_errors)
+
+
+LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
+TRANSACTIONS = TESTDATA / "kafka-0.11.0.3/txn/compact-txn-0"
+SEGMENT = TRANSACTIONS / "00000000000000001187.log"
+GZIP = TESTDATA / "kafka-4.3.1/clients/librdkafka-gzip-0/00000000000000000000.log"
+ZEROS = next((TESTDATA / "damaged/4.3.1-mid-append-zeros4096").glob("*/*.log"))
+
+
+def test_table(kseg: Kseg) -> None:
+    found = kseg("dump", "--format", "table", "--print-data-log", TRANSACTIONS)
+    assert found.status == 0
+    assert found.lines[0].split()[:3] == ["POSITION", "SIZE", "OFFSETS"]
+    assert any(line.startswith("offsets ") for line in found.lines[-3:])
+
+
+def test_table_of_some_offsets(kseg: Kseg) -> None:
+    found = kseg("dump", "--format", "table", "--deep-iteration", "--offsets", "1188..1189", SEGMENT)
+    assert [line.split()[0] for line in found.lines[3:5]] == ["1188", "1189"]
+    assert "1 batches, 4 records" in found.lines[5]
+
+
+def test_table_of_damage(kseg: Kseg) -> None:
+    found = kseg("dump", "--format", "table", ZEROS)
+    assert found.status == 1
+    assert found.lines[-1] == "damage: 1 ranges, 4,096 bytes; batches with problems: 0"
+
+
+def test_hex(kseg: Kseg) -> None:
+    found = kseg("dump", "--hex", "--position", "0..22", SEGMENT)
+    assert found.status == 0
+    names = [line[31:51].strip() for line in found.lines[2:]]
+    assert names == ["baseOffset", "batchLength", "partitionLeaderEpoch", "magic", "crc", "attributes", ""]
+
+
+def test_hex_opens_batches_with_deep_iteration(kseg: Kseg) -> None:
+    assert b"decompressed:" not in kseg("dump", "--hex", GZIP).out
+    assert b"decompressed:" in kseg("dump", "--hex", "--deep-iteration", GZIP).out
+
+
+def test_hex_at_the_same_place_in_other_numbers(kseg: Kseg) -> None:
+    in_hex = kseg("dump", "--hex", "--position", "0x10..0x10", SEGMENT)
+    assert b"magic" in in_hex.out
+    assert in_hex.out == kseg("dump", "--hex", "--position", "16", SEGMENT).out
+
+
+def test_summary(kseg: Kseg) -> None:
+    (found,) = kseg("dump", "--summary", "--format", "json", TRANSACTIONS).objects
+    assert found["type"] == "summary"
+    assert found["files"] == len(list(TRANSACTIONS.glob("*.log")))
+    text = kseg("dump", "--summary", ZEROS)
+    assert text.status == 1
+    assert text.err == ""
+
+
+def test_what_if_implies_the_summary(kseg: Kseg) -> None:
+    (found,) = kseg("dump", "--what-if", "zstd:19", "--format", "json", GZIP).objects
+    assert found["whatIf"]["level"] == 19
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--hex", "--summary"],
+        ["--hex", "--format", "json"],
+        ["--summary", "--format", "table"],
+        ["--position", "1..2"],
+        ["--hex", "--position", "2..1"],
+        ["--hex", "--position", ".."],
+        ["--hex", "--position", "0xg"],
+        ["--sample", "5"],
+        ["--what-if", "brotli"],
+        ["--what-if", "zstd:99"],
+    ],
+    ids=" ".join,
+)
+def test_what_makes_no_sense_is_wrong_usage(kseg: Kseg, options: list[str]) -> None:
+    assert kseg("dump", *options, SEGMENT).status == 2
+
+
+def test_the_forms_of_a_summary_are_named(kseg: Kseg) -> None:
+    assert "--summary has --format text, json and html" in kseg("dump", "--summary", "--format", "table", SEGMENT).err
+
+
+def test_a_table_in_a_pipe_is_as_wide_as_columns_says(kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    wide = kseg("dump", "--format", "table", SEGMENT).lines[0]
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = kseg("dump", "--format", "table", SEGMENT).lines[0]
+    assert len(narrow) <= 60 < len(wide)
+
+
+def test_a_summary_is_called_after_what_was_named(kseg: Kseg) -> None:
+    """After the partition also where that has one segment, and each time it is named."""
+    asked = ("dump", "--summary", "--format", "json")
+    assert [row["path"] for row in kseg(*asked, GZIP.parent, GZIP).objects] == [str(GZIP.parent), str(GZIP)]
+
+
+def test_many_partitions_have_a_line_each(kseg: Kseg) -> None:
+    folder = TESTDATA / "kafka-4.3.1/codecs"
+    paths = sorted(path for path in folder.glob("*-[0-9]*") if any(path.glob("*.log")))
+    one_by_one = kseg("dump", "--summary", "--format", "json", *paths).of_type("summary")
+    table = kseg("dump", "--sort", "size", *paths).lines
+    rows = [line for line in table[1:] if line.split("-")[0] in {path.name.split("-")[0] for path in paths}]
+    assert len(rows) == len(one_by_one) == len(paths)
+    assert sum(row["batches"] for row in one_by_one) == sum(
+        int(line.split()[2].replace(",", "")) for line in table[-9:] if line.startswith("v")
+    )
+
+
+def test_several_codecs_side_by_side(kseg: Kseg) -> None:
+    (found,) = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", "--format", "json", GZIP).objects
+    alone = [
+        kseg("dump", "--what-if", codec, "--format", "json", GZIP).objects[0]["whatIf"] for codec in ("zstd", "lz4")
+    ]
+    assert found["whatIf"] == found["whatIfs"][0]
+    assert [each["bytesAfter"] for each in found["whatIfs"]] == [each["bytesAfter"] for each in alone]
+    text = kseg("dump", "--what-if", "zstd", "--what-if", "lz4", GZIP).lines
+    assert [line.split()[0] for line in text[-2:]] == ["zstd:3", "lz4:9"]
+    assert all(line.endswith(" MB/s") for line in text[-2:])
+
+
+def test_open_transactions(kseg: Kseg) -> None:
+    (found, *_) = objects = kseg("dump", "--open-transactions", "--format", "json", OPEN).of_type("openTransaction")
+    assert (found["topic"], found["partition"]) == ("txn-open", 0)
+    done = kseg("dump", "--open-transactions", "--now", found["firstTimestamp"] + 1500, OPEN)
+    assert done.status == 0
+    assert done.lines[0] == f"Open transactions: {OPEN}"
+    assert sum(line.startswith("producerId: ") for line in done.lines) == len(objects)
+    assert f"firstOffset: {found['firstOffset']} " in done.lines[1]
+    assert "age: 1.500 s " in done.lines[1]
+    assert kseg("dump", "--open-transactions", "--format", "table", OPEN, TXN).lines[0] == done.lines[0]
+    for form in ("text", "table", "json"):
+        none = kseg("dump", "--open-transactions", "--format", form, TXN)
+        assert (none.status, none.out, none.err) == (0, b"", "kseg: there are no open transactions\n")
+    assert kseg("dump", "--open-transactions", "--summary", OPEN).status == 2
+    assert kseg("dump", "--open-transactions", V07).status == 3
+
+
+def test_what_waits_behind_a_transaction(kseg: Kseg) -> None:
+    (found, *_) = kseg("dump", "--open-transactions", "--format", "json", OPEN).of_type("openTransaction")
+    records = kseg("dump", "--deep-iteration", "--format", "json", OPEN).of_type("record")
+    assert found["lastStableOffset"] == found["firstOffset"]
+    assert found["waitingOffsets"] == records[-1]["offset"] + 1 - found["lastStableOffset"]
+    text = kseg("dump", "--open-transactions", OPEN).lines
+    assert f"lastStableOffset: {found['lastStableOffset']} " in text[-1] + text[-2]
+
+
+DAMAGED_INDEXES = TESTDATA / "side-files/damaged"
+OUT_OF_ORDER = DAMAGED_INDEXES / "timeindex-corrupt-unclean/dplain-0/00000000000000000046.timeindex"
+INDEX = DAMAGED_INDEXES / "timeindex-trunc-5-clean/dplain-0/00000000000000000046.index"
+SANITY = sorted(TESTDATA.glob("kafka-*/*/truth/*/side-files.sanity.txt.gz"))[::3]
+
+
+@pytest.mark.parametrize("truth", SANITY, ids=[path.parent.name for path in SANITY])
+def test_a_sanity_check_says_what_kafkas_says(truth: Path, kseg: Kseg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(truth.parent.parent.parent)
+    want = gzip.decompress(truth.read_bytes())
+    names = [line.removeprefix("Dumping ") for line in want.decode().splitlines() if line.startswith("Dumping ")]
+    assert names
+    done = kseg("dump", "--index-sanity-check", *names)
+    assert (done.status, done.out, done.err) == (0, want, "")
+
+
+def test_verifying_prints_no_entries(kseg: Kseg) -> None:
+    shown, checked = kseg("dump", OUT_OF_ORDER), kseg("dump", "--verify-index-only", OUT_OF_ORDER)
+    assert (shown.status, checked.status) == (1, 1)
+    assert len(shown.lines) > 1
+    assert checked.lines == [f"Dumping {OUT_OF_ORDER}"]
+    assert checked.err == shown.err != ""
+
+
+def test_a_batch_may_be_too_long_to_be_looked_at(kseg: Kseg) -> None:
+    assert "Mismatches in" not in kseg("dump", INDEX).err
+    assert kseg("dump", "--max-message-size", "64K", INDEX).err == kseg("dump", INDEX).err
+    assert ", log offset: -1" in kseg("dump", "--max-message-size", "60", INDEX).err
+
+
+LOGS = sorted(TXN.glob("*.log"))
+
+
+class Elsewhere:
+    """Renders the first segment of ``files`` as two parts, and leaves the others to the caller."""
+
+    def __init__(self, files: Iterable[tuple[SegmentFile, bool]], parts: list[Rendered]) -> None:
+        self.files, self._parts = list(files), parts
+
+    def rendered(self, file: SegmentFile) -> list[Rendered] | None:
+        return self._parts if file == self.files[0][0] else None
+
+
+def dumped(target: Path, parts: list[Rendered]) -> tuple[str, int, list[Elsewhere]]:
+    """The text of a dump of a partition, its exit status, and the renderers that it made."""
+    made: list[Elsewhere] = []
+
+    def make(files: Iterable[tuple[SegmentFile, bool]]) -> Elsewhere:
+        made.append(Elsewhere(files, parts))
+        return made[-1]
+
+    with open_sink(str(target)) as sink:
+        status = Dump(sink, DumpOptions([str(TXN)], live=True), make).run()
+    return target.read_text(), status, made
+
+
+def part(text: str, **counts: int | str) -> Rendered:
+    return Rendered(zlib.compress(text.encode()), **counts)  # type: ignore[arg-type]
+
+
+def test_parts_take_the_place_of_a_segment_in_order(tmp_path: Path) -> None:
+    text, status, made = dumped(tmp_path / "out", [part("one\n", batches=1), part("two\n", batches=2, end=9)])
+    lines = text.splitlines()
+    assert lines[0] == f"Dumping {LOGS[0]}"
+    assert lines[2:4] == ["one", "two"]
+    assert lines.index(f"Dumping {LOGS[1]}") > lines.index("two")
+    assert status == 0
+    assert [file.path for file, _ in made[0].files] == [str(path) for path in LOGS]
+    assert [is_live for _, is_live in made[0].files] == [path == LOGS[-1] for path in LOGS]
+
+
+def test_damage_in_a_part_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [part("one\n", errors=3, damaged_ranges=2, damaged_bytes=30), part("two\n", shrank="x: the file shrank")]
+    _, status, _ = dumped(tmp_path / "out", parts)
+    assert status == 1
+    told = capsys.readouterr().err
+    assert "x: the file shrank" in told
+    assert "damaged ranges: 2, bytes in them: 30, problems with batches: 1" in told
+
+
+def test_the_text_is_what_was_compressed() -> None:
+    assert rendered_text(part("any text")) == b"any text"
+    with pytest.raises(zlib.error):
+        rendered_text(Rendered(b"nothing"))

@@ -2,8 +2,12 @@
 
 import gzip
 import json
+import os
+import shutil
 import struct
+import threading
 from base64 import b64decode
+from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,15 +20,20 @@ from hypothesis import strategies as st
 
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kernel.rendering import batch, record, varint
+from kseg.export import prefetch, scanning
+from kseg.export.chunk import NAMES, Chunks
 from kseg.export.decoding import LeftOut
-from kseg.export.records import Wanted
+from kseg.export.records import RecordColumns, Wanted
+from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
-from kseg.segment.files import list_segments
+from kseg.segment.files import SegmentFile, list_segments, segment_file
 from kseg.segment.isolation import Transactions
 from kseg.segment.items import DAMAGE_CODES, Damage
+from kseg.segment.reader import SegmentReader
 from kseg.segment.slices import Slice
 from kseg.segment.writer import LogWriter
+from kseg.stores.source import open_source
 from segment.reading import items_at
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -334,3 +343,142 @@ def test_batches_that_hold_more_than_one_and_less_than_another(tmp_path: Path) -
     path.write_bytes(b"".join(batch([area], i, 3 + i % 2) for i, area in enumerate(areas)))
     assert [len(row[4]) for row in read_rows(path)] == sizes
     assert read_rows(path) == told_rows(path)
+
+
+PREFETCHED = [
+    *sorted(TESTDATA.glob("speed/*.log")),
+    *sorted(TESTDATA.glob("kafka-4.3.1/clients/*/*.log")),
+    *sorted(TESTDATA.glob("kafka-0.7.2/*/*/*.kafka"))[:4],
+    *sorted(TESTDATA.glob("damaged/*/*/*.log")),
+]
+
+
+@pytest.mark.parametrize("path", PREFETCHED, ids=lambda path: str(path.relative_to(TESTDATA)))
+def test_rows_and_what_is_left_out(path: Path) -> None:
+    told: tuple[list[LeftOut], list[LeftOut]] = ([], [])
+    rows = [read_rows(path, left_out=each, jobs=jobs) for each, jobs in zip(told, (1, 3), strict=True)]
+    assert rows[0] == rows[1]
+    assert told[0] == told[1]
+
+
+def test_no_aborted_records() -> None:
+    partition = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
+    files = list_segments(str(partition))
+    wanted = Wanted(transactions=Transactions.of_segments(files, Scratch()))
+    for file in files:
+        assert read_rows(Path(file.path), wanted, jobs=2) == read_rows(Path(file.path), wanted)
+
+
+def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much a batch expands to, a thread stops where it holds enough, and the reader goes on from there."""
+    monkeypatch.setattr(prefetch, "AHEAD_BYTES", 20_000)
+    pack = compressor(target_of(4))
+    areas = [pack(b"".join(record(k, value=b"\0" * 1000) for k in range(500))) for _ in range(12)]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(batch([area], 500 * i, 4, last_delta=499, count=500) for i, area in enumerate(areas)))
+    held: list[int] = []
+    read_ahead = prefetch._read_ahead
+
+    def counted(items: Any) -> list[Any]:
+        found = read_ahead(items)
+        held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
+        return found
+
+    monkeypatch.setattr(prefetch, "_read_ahead", counted)
+    chunks = read_chunks(path, chunk_bytes=10_000, jobs=2)
+    assert [row[0] for chunk in chunks for row in rows_of(chunk)] == list(range(6000))
+    assert held
+    assert max(held) <= 30
+
+
+def refuse(left_out: LeftOut) -> None:
+    raise InterruptedError(left_out.code)
+
+
+def ignore(_left_out: LeftOut) -> None:
+    """Goes on."""
+
+
+@pytest.mark.parametrize(("report", "count"), [(refuse, None), (ignore, 1)])
+def test_no_thread_is_left(tmp_path: Path, report: Callable[[LeftOut], None], count: int | None) -> None:
+    data = bytearray((TESTDATA / "speed/lz4.log").read_bytes())
+    data[len(data) // 2] ^= 1
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(data)
+    before = threading.active_count()
+    with open_source(str(path)) as source:
+        reader = SegmentReader(source)
+        chunks = iter(RecordColumns(reader, segment_file(str(path)), Chunks(NAMES), report, jobs=2))
+        if count is None:
+            with pytest.raises(InterruptedError, match="crc-mismatch"):
+                list(chunks)
+        else:
+            next(chunks)
+            chunks.close()  # type: ignore[attr-defined]
+        assert threading.active_count() == before
+
+
+PLACES = ["log-directories/4.3.1/logs", "kafka-4.3.1/clients", "kafka-2.8.2/*", "damaged/4.3.1-*"]
+SPEED = TESTDATA / "speed"
+
+
+def read(paths: list[str], jobs: int) -> tuple[list[tuple[str, list[object]]], list[tuple[str, LeftOut]]]:
+    """The rows of each chunk with its file, and what was left out."""
+    told: list[tuple[str, LeftOut]] = []
+    request = ScanRequest(tuple(paths))
+    reader = PartReader(request, NAMES, 1, lambda file, left_out: told.append((file.path, left_out)), jobs)
+    parts = (part for _, part in parts_of_scan(request))
+    return [(part.file.path, list(rows_of(chunk))) for part, chunk in reader.chunks_of(parts)], told
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_threads_give_the_same_chunks_in_order(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = sorted(str(path) for path in TESTDATA.glob(f"{place}/**/*.log") if path.stat().st_size)
+    assert len(paths) > 1
+    expected = read(paths, 1)
+    monkeypatch.setattr(scanning, "MEDIUM_BYTES", 0)
+    assert read(paths, 3) == expected
+    assert expected[0]
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
+def test_a_scan_that_is_given_up_leaves_no_thread_and_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scanning, "MEDIUM_BYTES", 0)
+    for number in range(9):
+        shutil.copy(SPEED / "zstd.log", tmp_path / f"{number:020}.log")
+    threads, descriptors = threading.active_count(), open_descriptors()
+    request = ScanRequest(tuple(map(str, sorted(tmp_path.iterdir()))))
+
+    def refuse(_file: SegmentFile, left_out: LeftOut) -> None:
+        raise InterruptedError(left_out.code)
+
+    reader = PartReader(request, NAMES, 1, refuse, 3)
+    chunks = reader.chunks_of(part for _, part in parts_of_scan(request))
+    next(chunks)
+    chunks.close()  # type: ignore[attr-defined]
+    assert (threading.active_count(), open_descriptors()) == (threads, descriptors)
+    data = bytearray((tmp_path / f"{3:020}.log").read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / f"{3:020}.log").write_bytes(data)
+    found = []
+    with pytest.raises(InterruptedError, match="crc-mismatch"):
+        found += [part.file.path for part, _ in reader.chunks_of(part for _, part in parts_of_scan(request))]
+    assert (threading.active_count(), open_descriptors()) == (threads, descriptors)
+
+
+def test_only_compressed_segments_of_medium_size_get_a_thread() -> None:
+    def is_worth(name: str, jobs: int) -> bool:
+        reader = PartReader(ScanRequest(()), NAMES, 1, lambda *_: None, jobs)
+        with open_source(str(SPEED / name)) as source:
+            return reader._is_worth_a_thread(source)
+
+    sizes = {name: (SPEED / name).stat().st_size for name in ("zstd.log", "1k.log")}
+    assert all(size < scanning.PART_BYTES for size in sizes.values())
+    expected = scanning.COMPILED and sizes["zstd.log"] >= scanning.MEDIUM_BYTES
+    assert is_worth("zstd.log", 2) == expected
+    assert not is_worth("zstd.log", 1)
+    assert not is_worth("1k.log", 2)

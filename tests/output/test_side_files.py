@@ -17,7 +17,7 @@ from kseg.output.side_files import SideJsonPrinter, SidePrinter, SideStyle, Side
 from kseg.sidefiles.kinds import side_file
 from output.feeding import MemorySink
 
-TESTDATA = Path(__file__).resolve().parents[3] / "testdata"
+TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"
 TEXT = TESTDATA / "side-files" / "text"
 PARTITIONS = sorted(path.parent for path in TESTDATA.glob("kafka-*/*/truth/*/side-files.txt.gz"))

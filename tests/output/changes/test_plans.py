@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from kseg.changes.driver.undoing import KnownChange
 from kseg.changes.plan import Plan, ReplicaOffsets, Step
+from kseg.output.changes.changes_list import show_changes
 from kseg.output.changes.plans import TextPlans
 from kseg.output.notices import Notices
 from output.feeding import MemorySink
@@ -73,8 +75,58 @@ def test_a_terminal_without_colors_gets_none() -> None:
 def test_a_pipe_needs_no_rich() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from output.changes import test_plan_tree\nbefore = 'rich' in sys.modules\n"
-        "test_plan_tree.shown(False)\nprint(before, 'rich' in sys.modules)"
+        "from output.changes import test_plans\nbefore = 'rich' in sys.modules\n"
+        "test_plans.shown(False)\nprint(before, 'rich' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["False", "False"]
+
+
+COMMAND = "kseg recover --mode salvage --drop-batch 1200 --era 3.9 /logs/[bold]orders-0\x1b[31m"
+CHANGES = [
+    KnownChange("/logs/[bold]orders-0", 1, 1_700_000_000_000, "kseg reindex .", "done", 7168, "/k/1"),
+    KnownChange("/logs/[bold]orders-0", 2, 1_700_000_060_000, COMMAND, "abandoned", 0, ""),
+    KnownChange("/logs", 1, 1_700_000_000_000, "kseg compact .", "open", 0, "/k/1", 3),
+]
+
+
+def listed(is_terminal: bool, color: str = "auto") -> list[str]:
+    sink: Any = MemorySink(is_terminal)
+    show_changes(CHANGES, "text", color, sink)
+    lines: list[str] = sink.lines
+    return lines
+
+
+def test_a_pipe_gets_one_line_each() -> None:
+    assert listed(is_terminal=False) == [
+        "/logs/[bold]orders-0",
+        "    1  2023-11-14 22:13:20.000Z  done          7.0 KiB  kseg reindex .",
+        "    2  2023-11-14 22:14:20.000Z  abandoned         0 B  kseg recover --mode salvage --drop-batch 1200 --era "
+        "3.9 /logs/[bold]orders-0\\x1b[31m",
+        "/logs",
+        "    1  2023-11-14 22:13:20.000Z  open              0 B  kseg compact ., 3 partitions",
+    ]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120, 200])
+def test_a_terminal_gets_a_table_of_each_directory(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = listed(is_terminal=True, color="never")
+    assert max(map(len, lines)) <= min(columns, 120)
+    assert not any("\x1b" in line for line in lines)
+    assert lines[0] == "/logs/[bold]orders-0"
+    assert lines.index("/logs") > 3
+    assert [line.split() for line in lines].count(["change", "time", "state", "kept", "command"]) == 2
+    assert [line[:9] for line in lines if "2023" in line] == ["      1  ", "      2  ", "      1  "]
+    at = lines[1].index("command")
+    start = next(i for i, line in enumerate(lines) if "2023-11-14" in line and "abandoned" in line)
+    command = "".join(f"{line[at:]} " for line in lines[start : lines.index("/logs")])
+    assert "".join(command.split()) == "".join(COMMAND.replace("\x1b", "\\x1b").split())
+    assert "".join(lines[lines.index("/logs") :]).count("partitions") == 1
+
+
+def test_an_unfinished_change_has_a_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    lines = listed(is_terminal=True)
+    assert [bool(re.search(r"\x1b\[33m", line)) for line in lines if "23-11-14" in line] == [False, True, True]
+    assert [STYLES.sub("", line).rstrip() for line in lines] == listed(is_terminal=True, color="never")

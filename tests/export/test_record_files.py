@@ -1,19 +1,29 @@
 """Parquet and Arrow files hold the rows added, in order, in row groups of the promised size, with right statistics."""
 
+import csv
+import io
+import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kseg.export import record_files
+from kseg.export import record_files as csv_lines_module
 from kseg.export.arrow import schema
-from kseg.export.record_files import ARROW, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter
+from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks
+from kseg.export.record_files import ARROW, CSV_COLUMNS, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter, csv_lines
+from kseg.formats.json_values import bytes_value
+from kseg.kernel import COMPILED
+from kseg.kernel.render import csv_lines as kernel
 from output.feeding import MemorySink
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 MIB = 1 << 20
-NAMES = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+TABLE_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
 def batch(first: int, size: int, rows: int = 8) -> Any:
@@ -80,15 +90,15 @@ def records(first: int, count: int) -> Any:
             "timestampType": [i % 3 - 1 for i in offsets],
             "headers": [[{"key": "h", "value": b"%d" % i}] * (i % 3) for i in offsets],
         },
-        schema=schema(NAMES),
+        schema=schema(TABLE_COLUMNS),
     )
 
 
 @pytest.mark.parametrize("codec", [None, "none", "zstd"])
 def test_statistics_are_those_of_the_rows(codec: str | None) -> None:
     batches = [records(i, 1500) for i in range(0, 30_000, 1500)]
-    file = written(batches, schema(NAMES), codec=codec)
-    assert file.schema_arrow.equals(schema(NAMES), check_metadata=True)
+    file = written(batches, schema(TABLE_COLUMNS), codec=codec)
+    assert file.schema_arrow.equals(schema(TABLE_COLUMNS), check_metadata=True)
     assert file.read().equals(pa.Table.from_batches(batches))
     assert file.num_row_groups > 2
     with_statistics = set()
@@ -110,7 +120,7 @@ def test_a_filter_reads_the_group_it_needs() -> None:
     import pyarrow.parquet as pq
 
     output = MemorySink()
-    with TableWriter(output, PARQUET, schema(NAMES), None, None) as writer:
+    with TableWriter(output, PARQUET, schema(TABLE_COLUMNS), None, None) as writer:
         for i in range(0, 30_000, 1500):
             writer.add(records(i, 1500))
     data = pa.BufferReader(bytes(output.written))
@@ -119,7 +129,7 @@ def test_a_filter_reads_the_group_it_needs() -> None:
 
 def test_repeated_values_are_stored_once() -> None:
     """Those of keys, of values and in headers; offsets, which never repeat, have no dictionary."""
-    file = written([records(0, 3000)], schema(NAMES), codec="none")
+    file = written([records(0, 3000)], schema(TABLE_COLUMNS), codec="none")
     columns = [file.metadata.row_group(0).column(c) for c in range(file.metadata.num_columns)]
     has_dictionary = {column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings}
     assert {"key", "headers.list.element.key"} <= has_dictionary
@@ -135,7 +145,7 @@ def test_repeated_values_are_stored_once() -> None:
 
 @pytest.mark.parametrize("form", [PARQUET, ARROW])
 def test_no_rows_at_all(form: str) -> None:
-    wanted = schema(NAMES)
+    wanted = schema(TABLE_COLUMNS)
     file = written([], wanted, form)
     assert (file.schema_arrow if form == PARQUET else file.schema).equals(wanted)
     assert (file.metadata.num_rows if form == PARQUET else file.read_all().num_rows) == 0
@@ -193,3 +203,136 @@ def test_a_row_group_is_full_at_its_limit_of_rows(monkeypatch: pytest.MonkeyPatc
         sizes.append([table.num_rows for table in groups.add(added)])
     assert sizes == [[], [], [4], [], [5], [4]]
     assert [table.num_rows for table in groups.rest()] == [1]
+
+
+Record = tuple[int, int | None, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
+
+VALUES = st.one_of(
+    st.none(),
+    st.binary(max_size=40),
+    st.text(alphabet='"a,\r\n\\{}é中😀\x00\x1f', max_size=40).map(str.encode),
+    st.text(max_size=300).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    st.sampled_from([b'"' * 100, b"x" * 1000, b"12345678" * 3 + b"\xff", b"1234567\xc3\xa98", b"\xed\xa0\x80"]),
+)
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+KINDS = st.sampled_from([-1, 0, 1])
+PLAIN = st.tuples(NUMBERS, st.one_of(st.none(), NUMBERS), KINDS, VALUES, VALUES, st.just([]))
+WITH_HEADERS = st.tuples(
+    NUMBERS, st.none(), KINDS, VALUES, VALUES, st.lists(st.tuples(st.binary(max_size=9), VALUES), max_size=3)
+)
+
+
+def fill(column: Bytes, values: list[bytes | None]) -> None:
+    for i, value in enumerate(values):
+        column.ends[i + 1] = column.ends[i] + len(value or b"")
+        column.data[column.ends[i] : column.ends[i + 1]] = value or b""
+        column.valid[i >> 3] |= (value is not None) << (i & 7)
+
+
+def chunk_of(records: list[Record]) -> Chunk:
+    chunk: Chunk = Chunks(NAMES, rows=max(len(records), 1))._chunk
+    chunk.count = len(records)
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    assert chunk.valid is not None
+    assert chunk.header_ends is not None
+    for i, (offset, time, kind, _, _, headers) in enumerate(records):
+        chunk.numbers[OFFSET][i], chunk.numbers[TIMESTAMP][i] = offset, time or 0
+        chunk.numbers[TIMESTAMP_TYPE][i] = kind
+        chunk.valid[i >> 3] |= (time is not None) << (i & 7)
+        keys += [key for key, _ in headers]
+        values += [value for _, value in headers]
+        chunk.header_ends[i + 1] = len(keys)
+    for name, column in ((KEY, 3), (VALUE, 4)):
+        texts: list[Any] = [record[column] for record in records]
+        chunk.bytes[name] = Bytes(max(len(records), 1), sum(len(text or b"") for text in texts) + 1)
+        fill(chunk.bytes[name], texts)
+    for name, texts in (("header_keys", keys), ("header_values", values)):
+        made = Bytes(len(texts) + 1, sum(len(text or b"") for text in texts) + 1)
+        fill(made, texts)
+        setattr(chunk, name, made)
+    return chunk
+
+
+def one_by_one(records: list[Record], topic: str | None, partition: int | None) -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_lines_module.kernel, "CsvLines", NoLines)
+        return bytes(csv_lines(chunk_of(records), topic, partition))
+
+
+class NoLines:
+    """Leaves all lines to its caller."""
+
+    def __init__(self, *_columns: Any) -> None:
+        self.written = self.needed = 0
+
+    def put(self, first: int, _out: bytearray) -> int:
+        return first
+
+
+def text(data: bytes | None) -> str:
+    found = bytes_value(data)
+    return "" if found is None else found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
+
+
+@given(st.lists(st.one_of(PLAIN, PLAIN, WITH_HEADERS), max_size=30), st.sampled_from([None, "t", 'a"b,\udcff']))
+def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], topic: str | None) -> None:
+    found = bytes(csv_lines(chunk_of(records), topic, 7))
+    assert found == one_by_one(records, topic, 7)
+    rows = list(csv.reader(io.StringIO(found.decode(), newline="")))
+    place = text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
+    assert len(rows) == len(records)
+    for row, (offset, time, kind, key, value, headers) in zip(rows, records, strict=True):
+        assert dict(zip(CSV_COLUMNS, row, strict=True)) == {
+            "topic": place, "partition": "7", OFFSET: str(offset), TIMESTAMP: "" if time is None else str(time),
+            TIMESTAMP_TYPE: {-1: "", 0: "CreateTime", 1: "LogAppendTime"}[kind], KEY: text(key), VALUE: text(value),
+            HEADERS: row[7],
+        }  # fmt: skip
+        assert json.loads(row[7]) == [{"key": bytes_value(name), "value": bytes_value(of)} for name, of in headers]
+
+
+@pytest.mark.parametrize("text", [b'"' * 5000, b"\xff" * 5000, "é".encode() * 5000, b""])
+def test_the_buffer_grows_for_long_lines(text: bytes) -> None:
+    records: list[Record] = [(i, i, 0, None, text, [(b"h", None)] if i == 5 else []) for i in range(20)]
+    assert bytes(csv_lines(chunk_of(records), "t", 0)) == one_by_one(records, "t", 0)
+
+
+def columns(count: int) -> list[Any]:
+    """The columns of three records, for ``count`` of them."""
+    chunk = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)])
+    numbers, key, value = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
+    return [
+        b"t,0", count, numbers[OFFSET], numbers[TIMESTAMP], chunk.valid, numbers[TIMESTAMP_TYPE],
+        kernel.TextColumn(key.data, key.ends, key.valid, 3), kernel.TextColumn(value.data, value.ends, value.valid, 3),
+        chunk.header_ends,
+    ]  # fmt: skip
+
+
+def test_buffer_sizes_are_checked() -> None:
+    for count in (4, -1, 100):
+        with pytest.raises(ValueError):
+            kernel.CsvLines(*columns(count))
+    for at in (2, 3, 4, 5, 8):
+        some = columns(3)
+        some[at] = some[at][:0]
+        with pytest.raises(ValueError):
+            kernel.CsvLines(*some)
+    key = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)]).bytes[KEY]
+    for parts in ((key.data[:8], key.ends, key.valid), (key.data, key.ends[:3], key.valid)):
+        with pytest.raises(ValueError):
+            kernel.TextColumn(*parts, 3)
+    with pytest.raises(ValueError):
+        kernel.TextColumn(key.data, key.ends, key.valid[:0], 3)
+    lines = kernel.CsvLines(*columns(3))
+    for first, written in ((4, 0), (-1, 0), (0, 10), (0, -1)):
+        lines.written = written
+        with pytest.raises(ValueError):
+            lines.put(first, bytearray(9))
+
+
+@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all")
+def test_the_kernel_says_how_many_bytes_it_needs() -> None:
+    lines = kernel.CsvLines(*columns(3))
+    assert lines.put(0, bytearray(100)) == 0
+    assert lines.needed > 100
+    assert lines.put(0, bytearray(lines.needed)) in (1, 2, 3)

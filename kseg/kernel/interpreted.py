@@ -21,16 +21,28 @@ class InterpretedLoader(SourceFileLoader):
 
     def exec_module(self, module):
         module.__builtins__ = _BUILTINS
-        module.__dict__.update(definitions(self.path.removesuffix(".py") + ".pxd"))
+        found = definitions(self.path.removesuffix(".py") + ".pxd")
+        module.__dict__.update(found)
         super().exec_module(module)
+        for name, fields in found.get("", {}).items():
+            _give_fields(getattr(module, name), fields)
 
     def get_data(self, path):
         """Returns the bytes of a file beside this one, which may be in a zip file, such as Spark's --py-files."""
         return __loader__.get_data(path)
 
 
+class _OnlyInC:
+    """Stands for a module of the C library, whose functions are called only when compiled."""
+
+    def __getattr__(self, name):
+        return None
+
+
 def _import(name, *scope):
     """Imports `kseg.kernel.cython` for ``cython``, and the Python module for a cimport."""
+    if name.startswith(("cython.cimports.libc.", "cython.cimports.cpython.")):
+        return _OnlyInC()
     return cython if name == "cython" else __import__(name.removeprefix("cython.cimports."), *scope)
 
 
@@ -38,7 +50,10 @@ _BUILTINS = vars(builtins) | {"__import__": _import}
 
 
 def definitions(path):
-    """Returns the definitions of the .pxd at a path by name: the constants of its enums, a class for each struct."""
+    """Returns the definitions of the .pxd at a path by name: the constants of its enums, a class for each struct.
+
+    Under "": for each class that holds structs, their makers by field.
+    """
     try:
         text = __loader__.get_data(path).decode("ascii")
     except OSError as error:
@@ -51,7 +66,13 @@ def definitions(path):
     for _, name, body in findall(r'^( *)\w+ struct (\w+)(?: ".+")?:\n((?:\1    .+\n)+)', text, MULTILINE):
         fields = findall(r"^ *(.*?) ?\b(\w+)$", body, MULTILINE)
         found[name] = _struct(name, {field: _maker(kind, found, text) for kind, field in fields})
-    return found
+    held = {}
+    for name, body in findall(r"^cdef class (\w+).*:\n((?:    .+\n|\n)+)", text, MULTILINE):
+        fields = findall(r"^    cdef (?:readonly |public )?(\w+) (\w+)$", body, MULTILINE)
+        makers = {field: _maker(kind, found, text) for kind, field in fields}
+        if structs := {field: make for field, make in makers.items() if hasattr(make, "__slots__")}:
+            held[name] = structs
+    return found | {"": held} if held else found
 
 
 def _enumerators(header, names):
@@ -76,4 +97,18 @@ def _struct(name, fields):
         for field, make in fields.items():
             setattr(self, field, make())
 
-    return type(name, (), {"__slots__": tuple(fields), "__init__": clear})
+    return type(
+        name, (), {"__slots__": tuple(fields), "__init__": clear, "__class_getitem__": classmethod(cython.array)}
+    )
+
+
+def _give_fields(made, fields):
+    """Lets new objects of a class hold the structs that they have when compiled."""
+
+    def create(cls, *_arguments, **_options):
+        found = super(made, cls).__new__(cls)
+        for field, make in fields.items():
+            setattr(found, field, make())
+        return found
+
+    made.__new__ = create

@@ -7,6 +7,7 @@ area is refused.
 
 import cython
 from cython.cimports.kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2, V2_FLAGS, V2_HEADER_BYTES, ZSTD
+from cython.cimports.kseg.kernel.layout.rows import bytes_in, bytes_out
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.codecs import decoders as codecs
@@ -20,11 +21,10 @@ _asked = set()
 
 def expand_area(codec, magic, p, n, out, capacity, zstd):
     """Returns the number of bytes written to out, REFUSED or BUFFER_FULL."""
-    if cython.compiled:
-        if codec == LZ4:
-            return codecs.lz4(p, n, magic != 0, out, capacity)
-        if codec == ZSTD and magic == MAGIC_V2:
-            return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else BUFFER_FULL
+    if codec == LZ4:
+        return codecs.lz4(p, n, magic != 0, out, capacity)
+    if codec == ZSTD and magic == MAGIC_V2:
+        return codecs.zstd(zstd, p, n, out, capacity) if zstd != cython.NULL else BUFFER_FULL
     return REFUSED
 
 
@@ -49,13 +49,11 @@ class ExpansionBuffer:
         self._functions = functions
         self._buffer = bytearray(1)
         self.capacity = 1
-        if cython.compiled:
-            self.zstd = cython.NULL
-            self.out = self._buffer
+        self.zstd = cython.NULL
+        self.out = self._buffer
 
     def __dealloc__(self):
-        if cython.compiled:
-            codecs.zstd_destroy(self.zstd)
+        codecs.zstd_destroy(self.zstd)
 
     def extend(self, codec) -> bool:
         """Grows the buffer, loads the codec's library or creates a zstd context. Returns whether to try again."""
@@ -85,22 +83,16 @@ class ExpansionBuffer:
         size: cython.Py_ssize_t
         if not cython.compiled or len(area) == 0 or not LZ4 <= codec <= ZSTD:
             return None
-        if cython.compiled:
-            while True:
-                with cython.nogil:
-                    size = expand_area(
-                        codec,
-                        magic,
-                        cython.address(area[0]),
-                        area.shape[0],
-                        cython.address(self.out[0]),
-                        self.capacity,
-                        self.zstd,
-                    )
-                if size >= 0:
-                    return memoryview(self._buffer)[:size]
-                if size != BUFFER_FULL or not self.extend(codec):
-                    return None
+        p = bytes_in(area)
+        n: cython.Py_ssize_t = len(area)
+        while True:
+            out = bytes_out(self.out)
+            with cython.nogil:
+                size = expand_area(codec, magic, p, n, out, self.capacity, self.zstd)
+            if size >= 0:
+                return memoryview(self._buffer)[:size]
+            if size != BUFFER_FULL or not self.extend(codec):
+                return None
 
 
 def use_library(codec, functions) -> None:

@@ -50,10 +50,10 @@ from cython.cimports.kseg.kernel.records.records import (
     read_records_header,
     walk_records,
 )
+from cython.cimports.libc.string import memcpy
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.codecs import packers
-    from cython.cimports.libc.string import memcpy
 
 
 # Decompresses many v2 batches into one buffer, end to end, for loops over uncompressed frames.
@@ -79,28 +79,25 @@ def expand_frames(p, frames, count, wanted, out, capacity, zstd, expanded):
             return i
         if size <= V2_HEADER_BYTES or not p[at + V2_FLAGS] & CODEC:
             return i
-        if cython.compiled and not be32(p, at + V2_COUNT):
+        if not be32(p, at + V2_COUNT):
             return i
         # If the largest batch so far would not fit, the next may not fit either, and decoding it in part is wasted.
         if capacity - filled < V2_HEADER_BYTES + largest:
             return i if i else BUFFER_FULL
-        if cython.compiled:
-            held = 0
-            if not is_outside(p, frames + i * FRAME_WIDTH, wanted):
-                held = expand_batch(
-                    p, at, size, out + filled + V2_HEADER_BYTES, capacity - filled - V2_HEADER_BYTES, zstd
-                )
-            if held < 0:
-                return i if i or held != BUFFER_FULL else BUFFER_FULL
-            memcpy(out + filled, p + at, V2_HEADER_BYTES)
-            out[filled + V2_FLAGS] &= NO_CODEC
-            expanded[i * FRAME_WIDTH + FRAME_POSITION] = filled
-            expanded[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
-            expanded[i * FRAME_WIDTH + FRAME_MAGIC] = 2
-            expanded[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
-            filled += V2_HEADER_BYTES + held
-            if held > largest:
-                largest = held
+        held = 0
+        if not is_outside(p, frames, i * FRAME_WIDTH, wanted):
+            held = expand_batch(p, at, size, out + filled + V2_HEADER_BYTES, capacity - filled - V2_HEADER_BYTES, zstd)
+        if held < 0:
+            return i if i or held != BUFFER_FULL else BUFFER_FULL
+        memcpy(out + filled, p + at, V2_HEADER_BYTES)
+        out[filled + V2_FLAGS] &= NO_CODEC
+        expanded[i * FRAME_WIDTH + FRAME_POSITION] = filled
+        expanded[i * FRAME_WIDTH + FRAME_SIZE] = V2_HEADER_BYTES + held
+        expanded[i * FRAME_WIDTH + FRAME_MAGIC] = 2
+        expanded[i * FRAME_WIDTH + FRAME_STATE] = frames[i * FRAME_WIDTH + FRAME_STATE]
+        filled += V2_HEADER_BYTES + held
+        if held > largest:
+            largest = held
         i += 1
     return i
 
@@ -131,23 +128,22 @@ def expand_batches(
     if len(expanded) < FRAME_WIDTH or len(wanted) < WANTED_WIDTH:
         raise ValueError("a buffer is too short")
     check_frames(len(buf), frames, first, stop)
-    if cython.compiled:
-        if stop - first > expanded.shape[0] // FRAME_WIDTH:
-            stop = first + expanded.shape[0] // FRAME_WIDTH
-        p = bytes_in(buf)
-        asked = int64s_in(wanted)
-        opened = int64s_out(expanded)
-        while True:
-            out = bytes_out(expansion.out)
-            with cython.nogil:
-                found = expand_frames(
-                    p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, expansion.capacity,
-                    expansion.zstd, opened,
-                )  # fmt: skip
-            if found != BUFFER_FULL:
-                return found
-            if not expansion.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
-                return 0
+    if stop - first > expanded.shape[0] // FRAME_WIDTH:
+        stop = first + expanded.shape[0] // FRAME_WIDTH
+    p = bytes_in(buf)
+    asked = int64s_in(wanted)
+    opened = int64s_out(expanded)
+    while True:
+        out = bytes_out(expansion.out)
+        with cython.nogil:
+            found = expand_frames(
+                p, cython.address(frames[first * FRAME_WIDTH]), stop - first, asked, out, expansion.capacity,
+                expansion.zstd, opened,
+            )  # fmt: skip
+        if found != BUFFER_FULL:
+            return found
+        if not expansion.extend(buf[frames[first * FRAME_WIDTH + FRAME_POSITION] + V2_FLAGS] & CODEC):
+            return 0
 
 
 # Compresses record areas with liblz4 or libzstd, or copies them, without the GIL. Compiled kernel only.
@@ -161,14 +157,13 @@ ZSTD_BITS = cython.declare(cython.int, 4)
 
 def pack_area(codec, context, p, n, out, capacity):
     """Returns the number of bytes written to out, -1 on failure."""
-    if cython.compiled:
-        if codec == ZSTD_BITS:
-            return packers.zstd_pack(context, p, n, out, capacity)
-        if codec == LZ4_BITS:
-            return packers.lz4_pack(context, p, n, out, capacity)
-        if codec == 0 and n <= capacity:
-            memcpy(out, p, n)
-            return n
+    if codec == ZSTD_BITS:
+        return packers.zstd_pack(context, p, n, out, capacity)
+    if codec == LZ4_BITS:
+        return packers.lz4_pack(context, p, n, out, capacity)
+    if codec == 0 and n <= capacity:
+        memcpy(out, p, n)
+        return n
     return -1
 
 
@@ -285,10 +280,8 @@ def count_selected(selection, p, frames, first, stop, kept, max_bytes):
 
 def check_records(p, at, records, start, end):
     """Whether records[start:end] match the v2 batch header at p[at], with rising offsets in its range."""
-    header: RecordsHeader
-    cursor: RecordCursor
-    if not cython.compiled:
-        header, cursor = RecordsHeader(), RecordCursor()
+    header = cython.declare(RecordsHeader)
+    cursor = cython.declare(RecordCursor)
     read_records_header(p, at, cython.address(header))
     if header.count > header.last_offset_delta + 1:
         return False
@@ -379,16 +372,15 @@ class Repacking:
         if len(out) == 0:
             self.needed = V2_HEADER_BYTES
             return FULL
-        if cython.compiled:
-            while status == NEEDS_BUFFER:
-                with cython.nogil:
-                    status = pack_frames(
-                        self, cython.address(buffer[0]), cython.address(frames[0]), stop, cython.address(out[0]),
-                        out.shape[0],
-                    )  # fmt: skip
-                at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == NEEDS_BUFFER else 0
-                if status == NEEDS_BUFFER and not self.expansion.extend(buffer[at + V2_FLAGS] & CODEC):
-                    return NEEDS_REPACKING
+        while status == NEEDS_BUFFER:
+            with cython.nogil:
+                status = pack_frames(
+                    self, cython.address(buffer[0]), cython.address(frames[0]), stop, cython.address(out[0]),
+                    out.shape[0],
+                )  # fmt: skip
+            at = frames[self.frame * FRAME_WIDTH + FRAME_POSITION] if status == NEEDS_BUFFER else 0
+            if status == NEEDS_BUFFER and not self.expansion.extend(buffer[at + V2_FLAGS] & CODEC):
+                return NEEDS_REPACKING
         return status
 
 
@@ -400,36 +392,33 @@ def pack_frames(repacking, p, frames, stop, out, capacity):
     area: cython.Py_ssize_t
     codec: cython.int
     records: cython.pointer[cython.const[cython.uchar]]
-    if cython.compiled:
-        while repacking.frame < stop:
-            at = frames[repacking.frame * FRAME_WIDTH + FRAME_POSITION]
-            held = frames[repacking.frame * FRAME_WIDTH + FRAME_SIZE] - V2_HEADER_BYTES
-            if held <= 0:
-                return NEEDS_REPACKING
-            records = p + at + V2_HEADER_BYTES
-            codec = p[at + V2_FLAGS] & CODEC
-            if codec:
-                held = expand_batch(
-                    p, at, V2_HEADER_BYTES + held, cython.address(repacking.expansion.out[0]),
-                    repacking.expansion.capacity, repacking.expansion.zstd,
-                )  # fmt: skip
-                if held < 0:
-                    return NEEDS_BUFFER if held == BUFFER_FULL else NEEDS_REPACKING
-                records = cython.address(repacking.expansion.out[0])
-            if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
-                return NEEDS_REPACKING
-            # An upper bound of the compressed size for libzstd and liblz4.
-            repacking.needed = V2_HEADER_BYTES + held + held // 256 + 64
-            if capacity - repacking.size < repacking.needed:
-                return FULL
-            memcpy(out + repacking.size, p + at, V2_HEADER_BYTES)
-            area = repacking.size + V2_HEADER_BYTES
-            packed = pack_area(
-                repacking.packer.codec, repacking.packer.context, records, held, out + area, capacity - area
-            )
-            if packed < 0:
-                return NEEDS_REPACKING
-            write_header(out, repacking.size, area + packed, repacking.packer.codec)
-            repacking.size = area + packed
-            repacking.frame += 1
+    while repacking.frame < stop:
+        at = frames[repacking.frame * FRAME_WIDTH + FRAME_POSITION]
+        held = frames[repacking.frame * FRAME_WIDTH + FRAME_SIZE] - V2_HEADER_BYTES
+        if held <= 0:
+            return NEEDS_REPACKING
+        records = p + at + V2_HEADER_BYTES
+        codec = p[at + V2_FLAGS] & CODEC
+        if codec:
+            held = expand_batch(
+                p, at, V2_HEADER_BYTES + held, cython.address(repacking.expansion.out[0]),
+                repacking.expansion.capacity, repacking.expansion.zstd,
+            )  # fmt: skip
+            if held < 0:
+                return NEEDS_BUFFER if held == BUFFER_FULL else NEEDS_REPACKING
+            records = cython.address(repacking.expansion.out[0])
+        if held == 0 or held > repacking.largest or not check_records(p, at, records, 0, held):
+            return NEEDS_REPACKING
+        # An upper bound of the compressed size for libzstd and liblz4.
+        repacking.needed = V2_HEADER_BYTES + held + held // 256 + 64
+        if capacity - repacking.size < repacking.needed:
+            return FULL
+        memcpy(out + repacking.size, p + at, V2_HEADER_BYTES)
+        area = repacking.size + V2_HEADER_BYTES
+        packed = pack_area(repacking.packer.codec, repacking.packer.context, records, held, out + area, capacity - area)
+        if packed < 0:
+            return NEEDS_REPACKING
+        write_header(out, repacking.size, area + packed, repacking.packer.codec)
+        repacking.size = area + packed
+        repacking.frame += 1
     return DONE

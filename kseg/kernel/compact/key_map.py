@@ -7,14 +7,11 @@ Distributed maps are exchanged as entries: three int64 too, but with the offset 
 by the half of the hash that does not choose the slot, so that each partition fills its own table evenly.
 """
 
+from hashlib import blake2b
+
 import cython
-from cython.cimports.kseg.kernel.layout.rows import prefetch
-
-if cython.compiled:
-    from cython.cimports.libc.string import memcpy
-else:
-    from hashlib import blake2b
-
+from cython.cimports.kseg.kernel.layout.rows import bytes_in, prefetch
+from cython.cimports.libc.string import memcpy
 
 # The keyed 128-bit hash of record keys for compaction: SipHash-2-4-128 (Aumasson, Bernstein, 2012).
 #
@@ -109,12 +106,8 @@ def hash_key(p, at, size, secret, found):
 
 def hash_of(key: cython.const[cython.uchar][::1], secret: Secret) -> tuple[int, int]:
     """Returns the two halves of the hash of a key."""
-    found: KeyHash
-    if cython.compiled:
-        hash_key(cython.address(key[0]) if len(key) else cython.NULL, 0, key.shape[0], secret, cython.address(found))
-    else:
-        found = KeyHash()
-        hash_key(key, 0, len(key), secret, found)
+    found = cython.declare(KeyHash)
+    hash_key(bytes_in(key), 0, len(key), secret, cython.address(found))
     return found.high, found.low
 
 
@@ -226,18 +219,14 @@ class KeyMap:
 @cython.nogil
 @cython.exceptval(check=False)
 def slot_of(half: cython.longlong, slots: cython.longlong) -> cython.longlong:
-    if cython.compiled:
-        return cython.cast(
-            cython.longlong, ((cython.cast(cython.ulonglong, half) >> 32) * cython.cast(cython.ulonglong, slots)) >> 32
-        )
-    else:
-        return ((half & 0xFFFFFFFFFFFFFFFF) >> 32) * slots >> 32
+    return cython.cast(
+        cython.longlong, ((cython.cast(cython.ulonglong, half) >> 32) * cython.cast(cython.ulonglong, slots)) >> 32
+    )
 
 
 def prefetch_slot(key_map, high):
     """Prefetches the slot of a hash."""
-    if cython.compiled:
-        prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
+    prefetch(cython.address(key_map._table[0]), ENTRY_WIDTH * slot_of(high, key_map.slots))
 
 
 @cython.cfunc

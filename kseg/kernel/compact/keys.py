@@ -65,9 +65,7 @@ class KeyReader:
         ``hashes`` or ``offsets`` is full. Raises ValueError if ``batches``, ``verdicts`` or ``rows`` is too short.
         """
         status: cython.int
-        window: BatchWindow
-        if not cython.compiled:
-            window = BatchWindow()
+        window = cython.declare(BatchWindow)
         if count <= self.batch:
             return DONE
         if self.batch < 0 or self.keys < 0:
@@ -105,9 +103,7 @@ def hash_rows(reader, payload, rows, count, hashes, offsets):
     k: cython.Py_ssize_t
     row: cython.Py_ssize_t
     keys: cython.Py_ssize_t = reader.keys
-    key: KeyHash
-    if not cython.compiled:
-        key = KeyHash()
+    key = cython.declare(KeyHash)
     for k in range(count):
         row = k * ROW_WIDTH
         if rows[row + ROW_KEY_SIZE] >= 0 and rows[row + ROW_OFFSET] >= reader.least:
@@ -156,7 +152,7 @@ def hash_message(
     if reader.keys >= capacity:
         reader.needed = 1
         return OUTPUT_FULL
-    legacy_row(window.p, position, magic, window.rows)
+    legacy_row(window.p, position, magic, window.rows, 0)
     hash_rows(reader, window.p, window.rows, 1, hashes, offsets)
     return DONE
 

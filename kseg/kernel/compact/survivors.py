@@ -87,7 +87,7 @@ class Counts:
 
 def judge(key_map, payload, rows, count, is_protected, keep, counts):
     """Marks the records to keep. Returns their number. ``is_protected``: tombstones of the batch must stay for now."""
-    keys: KeyHash[GROUP]
+    keys = cython.declare(KeyHash[GROUP])
     key: cython.pointer[KeyHash]
     first: cython.Py_ssize_t = 0
     stop: cython.Py_ssize_t
@@ -96,8 +96,6 @@ def judge(key_map, payload, rows, count, is_protected, keep, counts):
     kept: cython.longlong = 0
     found: cython.longlong
     latest: cython.longlong = key_map.latest_offset
-    if not cython.compiled:
-        keys = [KeyHash() for _ in range(GROUP)]
     while first < count:
         stop = min(first + GROUP, count)
         for k in range(first, stop):
@@ -208,10 +206,8 @@ class Survivors:
         too short, or if the map has no table.
         """
         status: cython.int
-        window: BatchWindow
-        output: Output
-        if not cython.compiled:
-            window, output = BatchWindow(), Output()
+        window = cython.declare(BatchWindow)
+        output = cython.declare(Output)
         if count <= self.batch:
             return DONE
         if self.batch < 0 or self.size < 0 or len(keep) < 1 or len(out) < 1:
@@ -252,7 +248,7 @@ def write_message(survivors, window, i, output):
     if output.limit - survivors.size < size + _BATCH_GROWTH:
         survivors.needed = size + _BATCH_GROWTH
         return OUTPUT_FULL
-    legacy_row(window.p, position, magic, window.rows)
+    legacy_row(window.p, position, magic, window.rows, 0)
     window.rows[ROW_CHECK] = 0  # where headers end: there are none
     survivors.counts.records += 1
     if (
@@ -411,14 +407,12 @@ def put_empty(survivors, window, at, output):
 
 def put_as_batch(survivors, window, position, magic, output):
     """Writes a plain message v0 or v1, whose row is the first, as a v2 batch of one record."""
-    model: cython.uchar[V2_HEADER_BYTES]
+    model = cython.declare(cython.uchar[V2_HEADER_BYTES])
     k: cython.int
     end: cython.Py_ssize_t
     timestamp: cython.longlong = window.rows[ROW_TIMESTAMP]
     base: cython.longlong = timestamp
     attributes: cython.longlong = window.p[position + LEGACY_FLAGS] & LOG_APPEND_TIME if magic == 1 else 0
-    if not cython.compiled:
-        model = bytearray(V2_HEADER_BYTES)
     # The offset of the message; no epoch, no producer, no sequence (-1 each); no offset delta.
     for k in range(V2_HEADER_BYTES):
         model[k] = window.p[position + k] if k < ENTRY_SIZE else _NONE

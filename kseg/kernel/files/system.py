@@ -9,9 +9,7 @@ import mmap
 from threading import Lock
 
 import cython
-
-if cython.compiled:
-    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize, PyByteArray_Resize
+from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize, PyByteArray_Resize
 
 CAN_GUARD: bool = bool(guard_available()) if cython.compiled else False
 _LARGE_BYTES = 1 << 20
@@ -25,26 +23,24 @@ def guard(buffer: cython.const[cython.uchar][::1]) -> None:
     Keeps no reference to it. Raises RuntimeError if not `CAN_GUARD`, or if 1024 mappings are guarded already. The
     mapping must not be read then if its file may be truncated.
     """
-    if cython.compiled:
-        if len(buffer) == 0:
-            return
-        with _lock:
-            status: cython.int = guard_add(cython.address(buffer[0]), len(buffer))
-        if status != 0:
-            raise RuntimeError(f"cannot guard a mapping: {KSEG_GUARD_MAX} are guarded, or no signal handler")
-    else:
-        raise RuntimeError("cannot guard a mapping: the kernel is not compiled")
+    if not CAN_GUARD:
+        raise RuntimeError("the kernel cannot guard a mapping here")
+    if len(buffer) == 0:
+        return
+    with _lock:
+        status: cython.int = guard_add(cython.address(buffer[0]), len(buffer))
+    if status != 0:
+        raise RuntimeError(f"cannot guard a mapping: {KSEG_GUARD_MAX} are guarded, or no signal handler")
 
 
 def unguard(buffer: cython.const[cython.uchar][::1]) -> None:
     """Ends `guard` and resets `was_cut`. No effect on a mapping that is not guarded."""
-    if cython.compiled:
-        if len(buffer) == 0:
-            return
-        with _lock:
-            guard_remove(cython.address(buffer[0]))
-    else:
-        raise RuntimeError("cannot guard a mapping: the kernel is not compiled")
+    if not CAN_GUARD:
+        raise RuntimeError("the kernel cannot guard a mapping here")
+    if len(buffer) == 0:
+        return
+    with _lock:
+        guard_remove(cython.address(buffer[0]))
 
 
 def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
@@ -53,13 +49,12 @@ def was_cut(buffer: cython.const[cython.uchar][::1]) -> bool:
     A truncation inside the last page is not noticed: its bytes read as zeros without a fault. Compare the size of the
     file too.
     """
-    if cython.compiled:
-        if len(buffer) == 0:
-            return False
-        with _lock:
-            return guard_hit(cython.address(buffer[0])) != 0
-    else:
-        raise RuntimeError("cannot guard a mapping: the kernel is not compiled")
+    if not CAN_GUARD:
+        raise RuntimeError("the kernel cannot guard a mapping here")
+    if len(buffer) == 0:
+        return False
+    with _lock:
+        return guard_hit(cython.address(buffer[0])) != 0
 
 
 def keep_freed_memory() -> None:

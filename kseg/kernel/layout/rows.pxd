@@ -1,4 +1,25 @@
+# short_record.h explains the fields of a record. Interpreted, no record is short.
+cdef extern from "short_record.h" nogil:
+    ctypedef struct RecordFields "struct kseg_record_fields":
+        long long after
+        long long attributes
+        long long timestamp_delta
+        long long offset_delta
+        long long key
+        long long key_size
+        long long value
+        long long value_size
+        long long headers
+        long long header_count
+    Py_ssize_t read_short_record "kseg_read_short_record"(
+        const unsigned char* p, Py_ssize_t i, Py_ssize_t end, RecordFields* fields
+    )
+
 # Pointers to the first element of buffers, NULL for an empty one. Interpreted, pointers.py returns the buffer itself.
+# Interpreted, a copy that is faster to index and slice.
+cdef inline const unsigned char* indexable(const unsigned char* p) noexcept nogil:
+    return p
+
 cdef inline const unsigned char* bytes_in(const unsigned char[::1] buffer) noexcept:
     return &buffer[0] if buffer.shape[0] else NULL
 
@@ -97,6 +118,10 @@ cdef extern from "native.h" nogil:
     Py_ssize_t put_big "kseg_put_big"(unsigned char* out, Py_ssize_t at, long long value, int size)
     Py_ssize_t put_bytes "kseg_put_bytes"(
         unsigned char* out, Py_ssize_t at, const unsigned char* p, long long start, long long size
+    )
+    bint are_same_bytes "kseg_are_same_bytes"(
+        const unsigned char* p, long long at, long long size, const unsigned char* q, long long other_at,
+        long long other_size
     )
     void prefetch "kseg_prefetch"(const long long* p, long long i)
     # Each module that computes checksums calls this once, when it is imported.

@@ -5,9 +5,11 @@
 #include "escape.h"
 
 /* Writes n bytes of UTF-8 in quotes, at most 2n + 2 bytes; KSEG_NOT_UTF8 if they are not UTF-8. */
-KSEG_LOCAL Py_ssize_t kseg_put_csv(unsigned char *out, Py_ssize_t o, const unsigned char *p, Py_ssize_t n) {
+KSEG_LOCAL Py_ssize_t kseg_put_csv(unsigned char *out, Py_ssize_t o, const unsigned char *p,
+                                   Py_ssize_t start, Py_ssize_t n) {
     const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
     Py_ssize_t i = 0;
+    p += start;
     out[o++] = '"';
     while (i < n) {
         uint64_t eight, quotes;

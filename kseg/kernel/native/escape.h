@@ -219,9 +219,11 @@ KSEG_LOCAL Py_ssize_t kseg_put_sequence(unsigned char *out, Py_ssize_t o, const 
 
 /* The same for terminals: control characters (C0, DEL, C1) are written as \n, \r, \t or \xNN. */
 KSEG_APART static Py_ssize_t kseg_put_visible(unsigned char *out, Py_ssize_t o, Py_ssize_t limit,
-                                              const unsigned char *p, Py_ssize_t n) {
+                                              const unsigned char *p,
+                                    Py_ssize_t start, Py_ssize_t n) {
     static const char hex[] = "0123456789abcdef";
     Py_ssize_t i = 0;
+    p += start;
     while (i <= n) {
         int length, control = -1;
         if (o > limit)
@@ -309,9 +311,10 @@ KSEG_LOCAL int kseg_json16(unsigned char *out, Py_ssize_t *o, const unsigned cha
 
 /* Writes n bytes as a JSON string; KSEG_NOT_UTF8 if they are not UTF-8. */
 KSEG_LOCAL Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
-                                     Py_ssize_t n) {
+                                    Py_ssize_t start, Py_ssize_t n) {
     Py_ssize_t i = 0;
     int length;
+    p += start;
     if (o > limit)
         return KSEG_OUTPUT_FULL;
     out[o++] = '"';
@@ -345,9 +348,10 @@ KSEG_LOCAL Py_ssize_t kseg_put_json(unsigned char *out, Py_ssize_t o, Py_ssize_t
 
 /* Writes n bytes as base64 with padding, without quotes. */
 KSEG_LOCAL Py_ssize_t kseg_put_base64(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
-                                       Py_ssize_t n) {
+                                    Py_ssize_t start, Py_ssize_t n) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     Py_ssize_t i = 0;
+    p += start;
     if (o > limit)
         return KSEG_OUTPUT_FULL;
 #ifdef KSEG_SHUFFLES

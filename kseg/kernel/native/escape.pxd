@@ -18,14 +18,19 @@ cdef extern from "escape.h" nogil:
     Py_ssize_t put_int "kseg_put_int"(unsigned char* out, Py_ssize_t o, long long value)
     Py_ssize_t put_near "kseg_put_near"(Near* kept, unsigned char* out, Py_ssize_t o, long long value)
     Py_ssize_t put_java "kseg_put_java"(
-        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
     )
     Py_ssize_t put_visible "kseg_put_visible"(
-        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
     )
     Py_ssize_t put_json "kseg_put_json"(
-        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
     )
     Py_ssize_t put_base64 "kseg_put_base64"(
-        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t n
+        unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
+    )
+
+cdef extern from "csv_text.h" nogil:
+    Py_ssize_t put_csv "kseg_put_csv"(
+        unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
     )

@@ -1,12 +1,14 @@
 """The interpreted twin of escape.h: functions that write parts of a line.
 
 All write at out[o] and return the position behind. The caller ensures the space for ``put`` and for numbers;
-``put_limited`` returns OUTPUT_FULL if it would pass a limit. `java`, `visible` and `json_value` convert bytes to text.
+Those with a limit return OUTPUT_FULL if they would pass it, and NOT_UTF8 for bytes that are no text.
 """
 
 import re
 from binascii import b2a_base64
 from json.encoder import encode_basestring
+
+can_shuffle = 0
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
@@ -25,6 +27,10 @@ def put(out, o, text):
 def put_int(out, o, value):
     digits = b"%d" % value
     return put_raw(out, o, digits, len(digits))
+
+
+def shuffle_setup():
+    """Finds out what the processor can do; without effect here."""
 
 
 def forget(_counters):
@@ -53,13 +59,26 @@ def visible(raw):
     return _CONTROL.sub(lambda found: _LETTERS.get(found[0]) or rf"\x{ord(found[0]):02x}", java(raw).decode()).encode()
 
 
-def json_value(p, position, size, as_base64=False):
-    """Returns bytes as a JSON string if they are UTF-8, else as an object with base64; null for a negative size."""
-    if size < 0:
-        return b"null"
-    raw = bytes(p[position : position + size])
-    text = None if as_base64 else utf8(raw)
-    return b'{"base64":"%s"}' % b2a_base64(raw, newline=False) if text is None else encode_basestring(text).encode()
+def put_java(out, o, limit, p, start, size):
+    return put_limited(out, o, limit, java(bytes(p[start : start + size])))
+
+
+def put_visible(out, o, limit, p, start, size):
+    return put_limited(out, o, limit, visible(bytes(p[start : start + size])))
+
+
+def put_json(out, o, limit, p, start, size):
+    text = utf8(bytes(p[start : start + size]))
+    return NOT_UTF8 if text is None else put_limited(out, o, limit, encode_basestring(text).encode())
+
+
+def put_csv(out, o, p, start, size):
+    raw = bytes(p[start : start + size])
+    return NOT_UTF8 if utf8(raw) is None else put(out, o, b'"%s"' % raw.replace(b'"', b'""'))
+
+
+def put_base64(out, o, limit, p, start, size):
+    return put_limited(out, o, limit, b2a_base64(bytes(p[start : start + size]), newline=False))
 
 
 def utf8(raw):

@@ -150,9 +150,10 @@ KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t 
 
 /* n bytes as new String(bytes, UTF_8) prints them: well-formed UTF-8 as it is, U+FFFD for the rest. */
 KSEG_LOCAL Py_ssize_t kseg_put_java(unsigned char *out, Py_ssize_t o, Py_ssize_t limit, const unsigned char *p,
-                                     Py_ssize_t n) {
+                                    Py_ssize_t start, Py_ssize_t n) {
     Py_ssize_t i = 0;
     int ascii = 1;
+    p += start;
     if (o > limit)
         return KSEG_OUTPUT_FULL;
     if (n >= 32) {

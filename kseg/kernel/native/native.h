@@ -150,12 +150,18 @@ static inline ptrdiff_t kseg_put_big(unsigned char *out, ptrdiff_t at, int64_t v
     return at + size;
 }
 
-/* Copies bytes, none if the size is negative. Returns the position after them. */
+/* Copies bytes, which may overlap; none if the size is negative. Returns the position after them. */
 static inline ptrdiff_t kseg_put_bytes(unsigned char *out, ptrdiff_t at, const unsigned char *p, int64_t start,
                                        int64_t size) {
     if (size <= 0) return at;
-    memcpy(out + at, p + start, (size_t)size);
+    memmove(out + at, p + start, (size_t)size);
     return at + (ptrdiff_t)size;
+}
+
+/* Whether two byte strings are equal; null (a negative size) is equal only to null of the same size. */
+static inline int kseg_are_same_bytes(const unsigned char *p, int64_t at, int64_t size, const unsigned char *q,
+                                      int64_t other_at, int64_t other_size) {
+    return size == other_size && (size <= 0 || !memcmp(p + at, q + other_at, (size_t)size));
 }
 
 /* Prefetches bytes that will be read soon. */

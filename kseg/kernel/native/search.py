@@ -68,7 +68,7 @@ def could_be_frame(p, i, size, v07):
     return key_size <= rest and key_size + max(be32(p, fields + 4 + key_size), 0) == rest
 
 
-search_state = None  # only C keeps the state of a search
+search_state = object  # only C keeps the state of a search
 
 
 def search_from(search, i):

@@ -1,5 +1,5 @@
 /* A fast path for the most frequent kind of records: without headers, without varints of more than 3 bytes, and with
- * fields that end exactly at the record's length. read_fields of record_fields.py reads all other records and reports
+ * fields that end exactly at the record's length. read_fields of records.py reads all other records and reports
  * errors. The interpreted kernel has no such path.
  */
 #ifndef KSEG_SHORT_RECORD_H

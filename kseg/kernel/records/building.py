@@ -352,9 +352,7 @@ def write_batches(area, p, rows, headers, count, attributes):
     i: cython.Py_ssize_t
     k: cython.int
     at: cython.Py_ssize_t = 0
-    model: cython.uchar[61]
-    if not cython.compiled:
-        model = [0] * V2_HEADER_BYTES
+    model = cython.declare(cython.uchar[V2_HEADER_BYTES])
     for k in range(V2_HEADER_BYTES):
         model[k] = 255  # -1: no leader epoch, no producer
     model[ENTRY_MAGIC] = 2

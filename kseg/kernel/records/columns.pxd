@@ -27,7 +27,9 @@ cdef class Collector(PassPosition):
     cdef public Py_ssize_t row_count, header_count
     cdef PlainFrames plain
 
-cdef bint is_outside(const unsigned char* p, const long long* frame, const long long* wanted) noexcept nogil
+cdef bint is_outside(
+    const unsigned char* p, const long long* frames, Py_ssize_t frame, const long long* wanted
+) noexcept nogil
 cdef long long kind_of(long long check) noexcept nogil
 cdef int collect_rows(Collector collector, Py_ssize_t stop, const long long* wanted) noexcept nogil
 cdef void check_rows(Py_ssize_t length, Py_ssize_t stop) except *

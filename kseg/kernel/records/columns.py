@@ -60,6 +60,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_TIMESTAMP,
     ROW_VALUE_SIZE,
     ROW_WIDTH,
+    are_same_bytes,
     be32,
     be64,
     bytes_in,
@@ -67,6 +68,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     int32s_out,
     int64s_in,
     int64s_out,
+    put_bytes,
     sum_of,
 )
 from cython.cimports.kseg.kernel.records.messages import row_check
@@ -80,10 +82,6 @@ from cython.cimports.kseg.kernel.records.plain import (
     enter,
     leave,
 )
-
-if cython.compiled:
-    from cython.cimports.libc.string import memcmp, memcpy
-
 
 # Keys, values or headers of rows, copied end to end, and rows selected by their key. Ends are Arrow's offsets: int32,
 # one more than there are rows. Rows that point outside the payload are a ValueError.
@@ -106,12 +104,7 @@ def gather_bytes(payload, length, fields, count, width, data, capacity, ends, va
                 return OUTSIDE
             if size > capacity - filled:
                 return DATA_FULL
-            if size > 0:
-                if cython.compiled:
-                    memcpy(data + filled, payload + position, size)
-                else:
-                    data[filled : filled + size] = payload[position : position + size]
-                filled += size
+            filled = put_bytes(data, filled, payload, position, size)
             valid[(at + k) >> 3] |= 1 << ((at + k) & 7)
         ends[at + k + 1] = cython.cast(cython.int, filled)
     return filled
@@ -169,10 +162,7 @@ def keep_rows_with_key(payload, length, rows, count, key, key_size):
         position = rows[at + ROW_KEY]
         if position < 0 or key_size > length or position > length - key_size:
             return OUTSIDE
-        if cython.compiled:
-            if key_size and memcmp(payload + position, key, key_size) != 0:
-                continue
-        elif payload[position : position + key_size] != key[:key_size]:
+        if not are_same_bytes(payload, position, key_size, key, 0, key_size):
             continue
         if kept != k:
             for f in range(ROW_WIDTH):
@@ -212,11 +202,14 @@ PLENTY = cython.declare(cython.Py_ssize_t, 0x3FFFFFFFFFFFFFFF)
 INT64_MAX = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 
-def is_outside(p, frame, wanted):
-    """Whether the header of an intact frame excludes it: a control batch, or no wanted offset or timestamp."""
-    at: cython.Py_ssize_t = frame[FRAME_POSITION]
+def is_outside(p, frames, frame, wanted):
+    """Whether the header of an intact frame excludes it: a control batch, or no wanted offset or timestamp.
+
+    ``frame``: its first column in ``frames``.
+    """
+    at: cython.Py_ssize_t = frames[frame + FRAME_POSITION]
     first: cython.longlong
-    if frame[FRAME_MAGIC] == MAGIC_V2:
+    if frames[frame + FRAME_MAGIC] == MAGIC_V2:
         first = be64(p, at + V2_BASE_OFFSET)
         return (
             (p[at + V2_FLAGS] & CONTROL) != 0
@@ -224,13 +217,13 @@ def is_outside(p, frame, wanted):
             or sum_of(first, be32(p, at + V2_LAST_OFFSET_DELTA)) < wanted[WANTED_FIRST]
             or be64(p, at + V2_MAX_TIMESTAMP) < wanted[WANTED_EARLIEST]
         )
-    if frame[FRAME_MAGIC] == 0 or frame[FRAME_MAGIC] == 1:
+    if frames[frame + FRAME_MAGIC] == 0 or frames[frame + FRAME_MAGIC] == 1:
         # The offset of a compressed message is the last one inside, its timestamp the largest one.
         first = be64(p, at + ENTRY_OFFSET)
         return (
             first < wanted[WANTED_FIRST]
             or (first > wanted[WANTED_LAST] and (p[at + LEGACY_FLAGS] & CODEC) == 0)
-            or (frame[FRAME_MAGIC] == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
+            or (frames[frame + FRAME_MAGIC] == 1 and be64(p, at + V1_TIMESTAMP) < wanted[WANTED_EARLIEST])
         )
     return False
 
@@ -245,8 +238,6 @@ class Collector(PassPosition):
     def __init__(self, frame):
         PassPosition.__init__(self)
         self.row_count = self.header_count = 0
-        if not cython.compiled:
-            self.plain = PlainFrames()
         self.frame = frame
 
     def collect(
@@ -291,7 +282,6 @@ class Collector(PassPosition):
 
 def collect_rows(collector, stop, wanted):
     plain: cython.pointer[PlainFrames] = cython.address(collector.plain)
-    frame: cython.pointer[cython.const[cython.longlong]]
     status: cython.int
     at: cython.Py_ssize_t
     k: cython.Py_ssize_t
@@ -299,8 +289,11 @@ def collect_rows(collector, stop, wanted):
     check: cython.longlong
     while collector.frame < stop:
         at = collector.frame * FRAME_WIDTH
-        frame = plain.frames + at if cython.compiled else plain.frames[at : at + FRAME_WIDTH]
-        if collector.position == 0 and frame[FRAME_STATE] & CRC_RIGHT and is_outside(plain.p, frame, wanted):
+        if (
+            collector.position == 0
+            and plain.frames[at + FRAME_STATE] & CRC_RIGHT
+            and is_outside(plain.p, plain.frames, at, wanted)
+        ):
             collector.frame += 1
             continue
         if plain.table.row_count >= plain.table.row_capacity:
@@ -310,8 +303,10 @@ def collect_rows(collector, stop, wanted):
             return FULL
         if status != DONE:
             return status
-        if frame[FRAME_MAGIC] == MAGIC_V2:
-            kind = APPEND_TIME if plain.p[frame[FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+        if plain.frames[at + FRAME_MAGIC] == MAGIC_V2:
+            kind = (
+                APPEND_TIME if plain.p[plain.frames[at + FRAME_POSITION] + V2_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
+            )
             check = row_check(0, True, kind)
             for k in range(plain.first_row, plain.table.row_count):
                 plain.table.rows[k * ROW_WIDTH + ROW_CHECK] = check

@@ -238,10 +238,8 @@ def put_row(
 
 def walk_set(walk, p, end, rows, capacity):
     """Walks a message set of v0 or v1. With a ``capacity`` of 0 it writes no rows, and reads no fields for them."""
-    message: Message
+    message = cython.declare(Message)
     status: cython.int
-    if not cython.compiled:
-        message = Message()
     walk.row_count = 0
     while walk.position < end:
         if walk.row_count >= capacity > 0:

@@ -18,6 +18,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_VALUE_SIZE,
     ROW_WIDTH,
     bytes_in,
+    bytes_out,
     int64s_in,
     int64s_out,
 )
@@ -52,12 +53,7 @@ def fill_window(window, data, batches, count, verdicts, rows, expansion, opened)
     window.reason = 0
     if opened is not None:
         window.opened, window.opened_size = bytes_in(opened), len(opened)
-    if cython.compiled:
-        window.expanded, window.expanded_bytes, window.zstd = (
-            cython.address(expansion.out[0]),
-            expansion.capacity,
-            expansion.zstd,
-        )
+    window.expanded, window.expanded_bytes, window.zstd = bytes_out(expansion.out), expansion.capacity, expansion.zstd
     return 0
 
 
@@ -71,13 +67,11 @@ def open_batch(window, at):
         window.opened_size = -1
     elif not window.p[position + V2_FLAGS] & CODEC:
         window.payload, window.first, window.end = window.p, position + V2_HEADER_BYTES, position + size
-    elif cython.compiled:
+    else:
         held = expand_batch(window.p, position, size, window.expanded, window.expanded_bytes, window.zstd)
         if held < 0:
             return NEEDS_BUFFER if held == BUFFER_FULL else NEEDS_OPENING
         window.payload, window.first, window.end = window.expanded, 0, held
-    else:
-        return NEEDS_OPENING
     if not 0 <= window.batches[at + BATCH_COUNT] <= (window.end - window.first) // MIN_RECORD_BYTES:
         window.reason = TOO_MANY
         return MALFORMED
@@ -92,14 +86,12 @@ def read_batch(window, at):
 
 def read_rows(window, at):
     """Reads rows. Returns 0, or the reason why the records are malformed."""
-    header: RecordsHeader
-    cursor: RecordCursor
-    table: RecordTable
+    header = cython.declare(RecordsHeader)
+    cursor = cython.declare(RecordCursor)
+    table = cython.declare(RecordTable)
     k: cython.longlong
     row: cython.Py_ssize_t
     status: cython.int = COMPLETE
-    if not cython.compiled:
-        header, cursor, table = RecordsHeader(), RecordCursor(), RecordTable()
     read_records_header(window.p, window.batches[at + BATCH_POSITION], cython.address(header))
     if header.count > header.last_offset_delta + 1:
         return TOO_MANY

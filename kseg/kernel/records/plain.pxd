@@ -28,7 +28,9 @@ cdef struct PlainFrames:
 
 cdef bint has_plain_header(const unsigned char* p, const long long* frames, Py_ssize_t at) noexcept nogil
 cdef int is_legacy_plain(const unsigned char* p, Py_ssize_t position, Py_ssize_t size, int magic) noexcept nogil
-cdef void legacy_row(const unsigned char* p, Py_ssize_t position, int magic, long long* row) noexcept nogil
+cdef void legacy_row(
+    const unsigned char* p, Py_ssize_t position, int magic, long long* rows, Py_ssize_t row
+) noexcept nogil
 cpdef long long sequence_after(long long base, long long delta) noexcept nogil
 cdef int enter(PlainFrames* plain, Py_ssize_t at, PassPosition progress, Py_ssize_t left) noexcept nogil
 cdef void leave(PlainFrames* plain, Py_ssize_t at, PassPosition progress, Py_ssize_t stop) noexcept nogil

@@ -114,8 +114,8 @@ def is_legacy_plain(p, position, size, magic):
     return value + (value_size if value_size > 0 else 0) == size
 
 
-def legacy_row(p, position, magic, row):
-    """Writes the row of a plain v0 or v1 entry with a right CRC."""
+def legacy_row(p, position, magic, rows, row):
+    """Writes the row of a plain v0 or v1 entry with a right CRC from column ``row`` on."""
     key: cython.Py_ssize_t = position + SIZE_BYTES + (V0_HEADER_BYTES if magic == 0 else V1_HEADER_BYTES)
     value: cython.Py_ssize_t = key + SIZE_BYTES
     kind: cython.longlong = NO_TIME
@@ -126,16 +126,16 @@ def legacy_row(p, position, magic, row):
         kind = APPEND_TIME if p[position + LEGACY_FLAGS] & LOG_APPEND_TIME else CREATE_TIME
     if key_size > 0:
         value += key_size
-    row[ROW_OFFSET] = be64(p, position + ENTRY_OFFSET)
-    row[ROW_TIMESTAMP] = timestamp
-    row[ROW_SEQUENCE] = -1
-    row[ROW_KEY] = key
-    row[ROW_KEY_SIZE] = key_size
-    row[ROW_VALUE] = value
-    row[ROW_VALUE_SIZE] = be32(p, value - SIZE_BYTES)
-    row[ROW_HEADERS] = 0
-    row[ROW_HEADER_COUNT] = 0
-    row[ROW_CHECK] = row_check(stored_crc(p, position + LEGACY_CRC), True, kind)
+    rows[row + ROW_OFFSET] = be64(p, position + ENTRY_OFFSET)
+    rows[row + ROW_TIMESTAMP] = timestamp
+    rows[row + ROW_SEQUENCE] = -1
+    rows[row + ROW_KEY] = key
+    rows[row + ROW_KEY_SIZE] = key_size
+    rows[row + ROW_VALUE] = value
+    rows[row + ROW_VALUE_SIZE] = be32(p, value - SIZE_BYTES)
+    rows[row + ROW_HEADERS] = 0
+    rows[row + ROW_HEADER_COUNT] = 0
+    rows[row + ROW_CHECK] = row_check(stored_crc(p, position + LEGACY_CRC), True, kind)
 
 
 def has_plain_header(p, frames, at):
@@ -170,10 +170,7 @@ def next_rows(plain, at):
             cython.address(plain.header), cython.address(plain.table),
         )  # fmt: skip
     if plain.cursor.index == 0:
-        if cython.compiled:
-            legacy_row(plain.p, position, magic, plain.table.rows + row)
-        else:
-            legacy_row(plain.p, position, magic, plain.table.rows[row:])
+        legacy_row(plain.p, position, magic, plain.table.rows, row)
         plain.cursor.index = 1
         plain.table.row_count += 1
     return COMPLETE
@@ -211,10 +208,8 @@ def open_frame(plain, at):
 
 def walk_rest(plain, end):
     """Checks the records from the cursor to the end of the batch. Changes only the flags of the cursor."""
-    rest: RecordCursor
+    rest = cython.declare(RecordCursor)
     status: cython.int
-    if not cython.compiled:
-        rest = RecordCursor()
     begin_records(cython.address(rest), plain.cursor.position, 0)
     rest.index = plain.cursor.index
     rest.last_delta = plain.cursor.last_delta

@@ -40,10 +40,12 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_WIDTH,
     VARINT_LENGTH_MASK,
     VARINT_VALUE_SHIFT,
+    RecordFields,
     be32,
     be64,
     bytes_in,
     int64s_out,
+    read_short_record,
     sum_of,
     varint,
 )
@@ -100,12 +102,8 @@ def varlong(
         value = p[i]
         return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
     for k in range(size):
-        value |= cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k)
-    if cython.compiled:
-        return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
-    else:
-        value &= 0xFFFFFFFFFFFFFFFF
-        return (value >> 1) ^ -(value & 1)
+        value |= cython.cast(cython.ulonglong, cython.cast(cython.ulonglong, p[i + k] & 127) << (7 * k))
+    return cython.cast(cython.longlong, (value >> 1) ^ (0 - (value & 1)))
 
 
 @cython.cfunc
@@ -211,12 +209,6 @@ def read_headers(p, i, end, count, headers, first, store):
     return i
 
 
-if cython.compiled:
-    pass
-else:
-    from kseg.kernel.layout.rows import v2_fields
-
-
 _MAX_HEADERS = cython.declare(cython.longlong, MAX_HEADERS)
 # C variables, as Cython treats literals of more than 31 bits as Python objects.
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
@@ -244,19 +236,13 @@ def increment_sequence(sequence, delta):
 
 def read_records_header(p, at, header):
     """Reads the fields of the v2 batch header at p[at] that a walk over its records needs."""
-    if cython.compiled:
-        header.count = be32(p, at + V2_COUNT)
-        header.base_offset = be64(p, at + V2_BASE_OFFSET)
-        header.base_timestamp = be64(p, at + V2_BASE_TIMESTAMP)
-        header.max_timestamp = be64(p, at + V2_MAX_TIMESTAMP)
-        header.is_append_time = (p[at + V2_FLAGS] >> LOG_APPEND_SHIFT) & 1
-        header.base_sequence = be32(p, at + V2_BASE_SEQUENCE)
-        header.last_offset_delta = be32(p, at + V2_LAST_OFFSET_DELTA)
-    else:
-        (
-            header.count, header.base_offset, header.base_timestamp, header.max_timestamp, header.is_append_time,
-            header.base_sequence, header.last_offset_delta,
-        ) = v2_fields(p, at)  # fmt: skip
+    header.count = be32(p, at + V2_COUNT)
+    header.base_offset = be64(p, at + V2_BASE_OFFSET)
+    header.base_timestamp = be64(p, at + V2_BASE_TIMESTAMP)
+    header.max_timestamp = be64(p, at + V2_MAX_TIMESTAMP)
+    header.is_append_time = (p[at + V2_FLAGS] >> LOG_APPEND_SHIFT) & 1
+    header.base_sequence = be32(p, at + V2_BASE_SEQUENCE)
+    header.last_offset_delta = be32(p, at + V2_LAST_OFFSET_DELTA)
 
 
 def begin_records(cursor, position, largest_timestamp):
@@ -280,14 +266,12 @@ def read_record(
     table: cython.pointer[RecordTable],
 ) -> cython.Py_ssize_t:
     """Reads the fields of the record at i and appends its headers. Returns the position behind it, or -status."""
-    at: cython.Py_ssize_t = 0
+    at: cython.Py_ssize_t = read_short_record(p, i, end, fields)
     status: cython.int
     count: cython.longlong
-    if cython.compiled:
-        at = read_short_record(p, i, end, fields)
-        if at:
-            fields.header_count = 0
-            return at
+    if at:
+        fields.header_count = 0
+        return at
     status = read_fields(p, i, end, fields)
     if status != COMPLETE:
         return -status
@@ -367,12 +351,10 @@ def append_records(p, end, cursor, header, table):
     Returns COMPLETE, MORE (the rows are full: call again) or a key of REASONS of record_fields; the cursor is at the
     record concerned.
     """
-    fields: RecordFields
     after: cython.Py_ssize_t
     timestamp: cython.longlong
     first: cython.Py_ssize_t = table.row_count
-    if not cython.compiled:
-        fields = RecordFields()
+    fields = cython.declare(RecordFields)
     if header.count < 0:
         return NEGATIVE_COUNT
     while cursor.index < header.count:
@@ -396,7 +378,6 @@ def walk_short_records(p, end, cursor, header):
 
     A fast path: flags are collected in the signs of numbers, without branches and writes in the loop.
     """
-    fields: RecordFields
     k: cython.longlong = cursor.index
     i: cython.Py_ssize_t = cursor.position
     after: cython.Py_ssize_t
@@ -410,22 +391,22 @@ def walk_short_records(p, end, cursor, header):
     null: cython.longlong = 0
     delta: cython.longlong
     timestamp: cython.longlong
-    if cython.compiled:
-        while k < header.count:
-            after = read_short_record(p, i, end, cython.address(fields))
-            if after == 0:
-                break
-            delta = fields.offset_delta
-            timestamp = sum_of(base, fields.timestamp_delta & delta_mask)
-            falling |= delta - last - 1
-            outside |= delta | (header.last_offset_delta - delta)
-            attributes |= fields.attributes
-            null |= fields.key_size
-            if timestamp > largest:
-                largest = timestamp
-            last = delta
-            i = after
-            k += 1
+    fields = cython.declare(RecordFields)
+    while k < header.count:
+        after = read_short_record(p, i, end, cython.address(fields))
+        if after == 0:
+            break
+        delta = fields.offset_delta
+        timestamp = sum_of(base, fields.timestamp_delta & delta_mask)
+        falling |= delta - last - 1
+        outside |= delta | (header.last_offset_delta - delta)
+        attributes |= fields.attributes
+        null |= fields.key_size
+        if timestamp > largest:
+            largest = timestamp
+        last = delta
+        i = after
+        k += 1
     cursor.index = k
     cursor.position = i
     cursor.last_delta = last
@@ -442,15 +423,12 @@ def walk_short_records(p, end, cursor, header):
 
 def walk_records(p, end, cursor, header):
     """`append_records` without rows: only checks, and sets the flags of the cursor."""
-    table: RecordTable
-    if cython.compiled:
-        walk_short_records(p, end, cursor, header)
-        if cursor.index == header.count and cursor.position == end:
-            return COMPLETE
-        table.rows = table.headers = cython.NULL
-        table.row_capacity = table.row_count = table.header_capacity = table.header_count = 0
-    else:
-        table = RecordTable()
+    table = cython.declare(RecordTable)
+    walk_short_records(p, end, cursor, header)
+    if cursor.index == header.count and cursor.position == end:
+        return COMPLETE
+    table.rows = table.headers = cython.NULL
+    table.row_capacity = table.row_count = table.header_capacity = table.header_count = 0
     return append_records(p, end, cursor, header, cython.address(table))
 
 
@@ -466,8 +444,6 @@ class RecordWalk:
         self, count, base_offset, base_timestamp, max_timestamp, is_append_time, base_sequence, last_offset_delta,
         position=0,
     ):  # fmt: skip
-        if not cython.compiled:
-            self.header, self.cursor, self.table = RecordsHeader(), RecordCursor(), RecordTable()
         self.header.count = count
         self.header.base_offset = base_offset
         self.header.base_timestamp = base_timestamp

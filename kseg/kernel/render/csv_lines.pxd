@@ -1,8 +1,5 @@
-# csv_text.h, for csv_lines.py only.
-cdef extern from "csv_text.h" nogil:
-    Py_ssize_t put_csv "kseg_put_csv"(unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t n)
-
 cdef class TextColumn:
+    cdef const unsigned char* p
     cdef const unsigned char[::1] data
     cdef const int[::1] ends
     cdef const unsigned char[::1] valid
@@ -19,6 +16,8 @@ cdef class CsvLines:
 
 cdef bint is_set(const unsigned char[::1] bits, Py_ssize_t i) noexcept nogil
 cdef Py_ssize_t put_field(
-    unsigned char* out, Py_ssize_t o, const unsigned char* text, Py_ssize_t size, Py_ssize_t limit
+    unsigned char* out, Py_ssize_t o, const unsigned char* text, Py_ssize_t start, Py_ssize_t size, Py_ssize_t limit
 ) noexcept nogil
-cdef Py_ssize_t put_lines(CsvLines lines, Py_ssize_t i, unsigned char* out, Py_ssize_t limit) noexcept nogil
+cdef Py_ssize_t put_lines(
+    CsvLines lines, Py_ssize_t i, unsigned char* out, Py_ssize_t limit, const unsigned char* place, Py_ssize_t size
+) noexcept nogil

@@ -1,14 +1,11 @@
-"""Writes columns of records as lines of CSV. Compiled kernel only: interpreted, the caller writes all lines."""
+"""Writes columns of records as lines of CSV."""
 
 import cython
-from cython.cimports.kseg.kernel.layout.rows import bytes_out
-from cython.cimports.kseg.kernel.native.escape import put, put_int, put_raw
+from cython.cimports.kseg.kernel.layout.rows import bytes_in, bytes_out
+from cython.cimports.kseg.kernel.native import escape
+from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_csv, put_int, put_raw
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import put_base64
-
-    escape.shuffle_setup()
+escape.shuffle_setup()
 
 
 MARGIN = cython.declare(cython.Py_ssize_t, 128)  # KSEG_STEP of escape.h
@@ -21,15 +18,14 @@ def is_set(bits, i):
     return (bits[i >> 3] >> (i & 7)) & 1
 
 
-def put_field(out, o, text, size, limit):
+def put_field(out, o, text, start, size, limit):
     """Writes a key or value. The output must have twice its size and a margin."""
-    end: cython.Py_ssize_t = o
-    if cython.compiled:
-        end = put_csv(out, o, text, size)
-        if end < 0:
-            o = put(out, o, b'"{""base64"":""')
-            o = put_base64(out, o, limit, text, size)
-            end = put(out, o, b'""}"')
+    end: cython.Py_ssize_t
+    end = put_csv(out, o, text, start, size)
+    if end < 0:
+        o = put(out, o, b'"{""base64"":""')
+        o = put_base64(out, o, limit, text, start, size)
+        end = put(out, o, b'""}"')
     return end
 
 
@@ -38,6 +34,7 @@ class TextColumn:
 
     def __init__(self, data, ends, valid, count):
         self.data, self.ends, self.valid = data, ends, valid
+        self.p = bytes_in(self.data)
         if len(ends) <= count or 8 * len(valid) < count or (count >= 0 and ends[count] > len(data)):
             raise ValueError("a column is too short")
 
@@ -58,20 +55,17 @@ class CsvLines:
     def put(self, first: cython.Py_ssize_t, out: cython.uchar[::1]) -> int:
         """Writes the lines of the records from ``first`` on. Returns the first record that is not written.
 
-        It stops at a record with headers and at one that does not fit. An interpreted kernel stops at the first.
+        It stops at a record with headers and at one that does not fit.
         """
         self.needed = 0
         if not 0 <= self.written <= len(out) or not 0 <= first <= self.count:
             raise ValueError("no such place in the output, or no such record")
-        if not cython.compiled:
-            return first
-        if cython.compiled:
-            p = bytes_out(out)
+        if first < self.count and len(out) > 0:
+            p, place, size = bytes_out(out), bytes_in(self.place), len(self.place)
             limit: cython.Py_ssize_t = len(out) - MARGIN
-            if first < self.count and p != cython.NULL:
-                with cython.nogil:
-                    first = put_lines(self, first, p, limit)
-            return first
+            with cython.nogil:
+                first = put_lines(self, first, p, limit, place, size)
+        return first
 
 
 @cython.cfunc
@@ -89,13 +83,11 @@ def put_text(
     start: cython.Py_ssize_t = column.ends[i]
     o = put(out, o, b",")
     if is_set(column.valid, i):
-        return put_field(out, o, cython.address(column.data[start]), column.ends[i + 1] - start, limit)
+        return put_field(out, o, column.p, start, column.ends[i + 1] - start, limit)
     return o
 
 
-def put_lines(lines, i, out, limit):
-    place: cython.pointer[cython.const[cython.uchar]] = cython.address(lines.place[0])
-    size: cython.Py_ssize_t = lines.place.shape[0]
+def put_lines(lines, i, out, limit, place, size):
     texts: cython.Py_ssize_t
     o: cython.Py_ssize_t = lines.written
     while i < lines.count and lines.header_ends[i] == lines.header_ends[i + 1]:

@@ -61,7 +61,18 @@ from cython.cimports.kseg.kernel.layout.rows import (
     stored_crc,
     sum_of,
 )
-from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near, put_raw
+from cython.cimports.kseg.kernel.native import escape
+from cython.cimports.kseg.kernel.native.escape import (
+    NOT_UTF8,
+    put,
+    put_base64,
+    put_int,
+    put_java,
+    put_json,
+    put_near,
+    put_raw,
+    put_visible,
+)
 from cython.cimports.kseg.kernel.records.plain import sequence_after
 
 # Records as JSON Lines: one object per line, keys in the order that ``kseg dump --format json`` promises.
@@ -70,13 +81,7 @@ from cython.cimports.kseg.kernel.records.plain import sequence_after
 # else ``{"base64":"..."}``; a missing key or value is null. A field that the format lacks is absent, an unset field
 # is null.
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import NOT_UTF8, put_base64, put_json
-
-    escape.shuffle_setup()
-else:
-    from kseg.kernel.native.escape import json_value, put_limited
+escape.shuffle_setup()
 
 
 @cython.cfunc
@@ -94,18 +99,15 @@ def put_bytes(
     after: cython.Py_ssize_t
     if size < 0:
         return put(line.out, o, b"null")
-    if cython.compiled:
-        after = NOT_UTF8
-        if not as_base64:
-            after = put_json(line.out, o, line.limit, line.p + start, size)
-        if after == NOT_UTF8:
-            o = put(line.out, o, b'{"base64":"')
-            after = put_base64(line.out, o, line.limit, line.p + start, size)
-            if after >= 0:
-                after = put(line.out, after, b'"}')
-        return after
-    else:
-        return put_limited(line.out, o, line.limit, json_value(line.p, start, size, as_base64))
+    after = NOT_UTF8
+    if not as_base64:
+        after = put_json(line.out, o, line.limit, line.p, start, size)
+    if after == NOT_UTF8:
+        o = put(line.out, o, b'{"base64":"')
+        after = put_base64(line.out, o, line.limit, line.p, start, size)
+        if after >= 0:
+            after = put(line.out, after, b'"}')
+    return after
 
 
 def put_headers(line, row, o):
@@ -177,14 +179,6 @@ def put_fields(line, row, o):
 # The format of record lines is that of Kafka's DumpLogSegments.printRecordMetadata and printRecordContents. Keys,
 # values and header keys appear as Java's ``new String(bytes, UTF_8)`` shows them: U+FFFD for malformed UTF-8.
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import put_java, put_visible
-
-    escape.shuffle_setup()
-else:
-    from kseg.kernel.native.escape import java, put_limited, visible
-
 
 LOW_32_BITS = cython.declare(cython.longlong, 0xFFFFFFFF)
 
@@ -197,13 +191,9 @@ def put_text(
     line: cython.pointer[Line], start: cython.Py_ssize_t, size: cython.Py_ssize_t, o: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Writes ``size`` bytes from ``start`` on. Negative if the output is full."""
-    if cython.compiled:
-        if line.flags & ESCAPE:
-            return put_visible(line.out, o, line.limit, line.p + start, size)
-        return put_java(line.out, o, line.limit, line.p + start, size)
-    else:
-        shown = visible if line.flags & ESCAPE else java
-        return put_limited(line.out, o, line.limit, shown(bytes(line.p[start : start + size])))
+    if line.flags & ESCAPE:
+        return put_visible(line.out, o, line.limit, line.p, start, size)
+    return put_java(line.out, o, line.limit, line.p, start, size)
 
 
 def put_metadata(line, row, o):
@@ -262,12 +252,10 @@ def put_contents(line, row, o):
 
 def use_loops(level: cython.int) -> int:
     """For tests: 0 disables the loops of shuffle.h, 1 enables them if available. Returns the available level."""
-    if cython.compiled:
-        escape.shuffle_setup()
-        best: cython.int = escape.can_shuffle
-        escape.can_shuffle = min(best, level)
-        return best
-    return 0
+    escape.shuffle_setup()
+    best: cython.int = escape.can_shuffle
+    escape.can_shuffle = min(best, level)
+    return best
 
 
 @cython.cfunc

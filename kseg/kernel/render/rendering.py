@@ -30,6 +30,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     bytes_out,
     int64s_in,
     int64s_out,
+    put_bytes,
 )
 from cython.cimports.kseg.kernel.native.escape import forget, put
 from cython.cimports.kseg.kernel.records.plain import (
@@ -39,7 +40,6 @@ from cython.cimports.kseg.kernel.records.plain import (
     NOT_PLAIN,
     TOO_SMALL,
     PassPosition,
-    PlainFrames,
     check_frames,
     enter,
     has_plain_header,
@@ -60,9 +60,6 @@ from cython.cimports.kseg.kernel.render.lines import (
 )
 from cython.cimports.kseg.kernel.render.schema import NOT_PLAIN as NOT_PLAIN_MESSAGE
 from cython.cimports.kseg.kernel.render.schema import Job, put_decoded
-
-if cython.compiled:
-    from cython.cimports.libc.string import memcpy, memset
 
 MIN_OUTPUT_BYTES = 4096
 NO_ROW = cython.declare(cython.Py_ssize_t, -1)
@@ -89,8 +86,6 @@ class Renderer(PassPosition):
     def __init__(self, flags=0, context=None, program=None):
         PassPosition.__init__(self)
         self.written = self.row = self.batches = self.origin = 0
-        if not cython.compiled:
-            self.line, self.plain, self.job = Line(), PlainFrames(), Job()
         self.show(flags, context, program)
 
     def show(self, flags, context=None, program=None):
@@ -121,8 +116,7 @@ class Renderer(PassPosition):
     def _take_program(self, code: cython.const[cython.longlong][::1], names: bytes):
         self.job.code = int64s_in(code)
         self.job.names = names
-        if cython.compiled:
-            self.job.times.base = -1
+        self.job.times.base = -1
 
     def _take_output(
         self, rows: cython.longlong[::1], headers: cython.longlong[::1], out: cython.uchar[::1], decodes: cython.bint
@@ -228,18 +222,16 @@ def full(renderer, row):
 def put_batch(renderer, at):
     """Prints the line of the frame whose columns begin ``at``. Returns the position behind it."""
     line: cython.pointer[Line] = cython.address(renderer.line)
+    k: cython.Py_ssize_t
     position: cython.Py_ssize_t = renderer.frames[at + FRAME_POSITION]
-    header: cython.uchar[64]
+    header = cython.declare(cython.uchar[64])
     if line.is_json:
         return put_json_batch(line, renderer.written, renderer.p, renderer.frames, at, renderer.origin)
     if renderer.length - position >= V2_HEADER_BYTES:
         return put_text_batch(line, renderer.written, renderer.p, position, renderer.frames, at, renderer.origin)
     # The missing bytes of a truncated header read as zeros.
-    if cython.compiled:
-        memset(header, 0, PADDED_HEADER_BYTES)
-        memcpy(header, renderer.p + position, renderer.length - position)
-    else:
-        header = bytes(renderer.p[position : renderer.length]).ljust(PADDED_HEADER_BYTES, b"\0")
+    for k in range(put_bytes(header, 0, renderer.p, position, renderer.length - position), PADDED_HEADER_BYTES):
+        header[k] = 0
     return put_text_batch(line, renderer.written, header, 0, renderer.frames, at, renderer.origin)
 
 

@@ -72,7 +72,7 @@ cdef Py_ssize_t put_value(Job* job, Py_ssize_t field, bint may_be_null, Py_ssize
 cdef Py_ssize_t put_field(Job* job, Py_ssize_t field, Py_ssize_t o) noexcept nogil
 cdef bint is_default(Job* job, Py_ssize_t field) noexcept nogil
 cdef bint is_default_struct(Job* job, Py_ssize_t field, Py_ssize_t start, Py_ssize_t end) noexcept nogil
-cdef bint read_tags(Job* job, Py_ssize_t struct, long long count, Py_ssize_t* places) noexcept nogil
+cdef bint read_tags(Job* job, Py_ssize_t struct, long long count, long long* places) noexcept nogil
 cdef Py_ssize_t put_tagged(
     Job* job, Py_ssize_t struct, long long count, Py_ssize_t start, Py_ssize_t begun, Py_ssize_t o
 ) noexcept nogil

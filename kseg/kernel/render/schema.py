@@ -35,19 +35,12 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be16,
     be32,
     be64,
+    put_bytes,
 )
-from cython.cimports.kseg.kernel.native.escape import put, put_int, put_near, put_raw
+from cython.cimports.kseg.kernel.native import escape
+from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_near
 
-if cython.compiled:
-    from cython.cimports.kseg.kernel.native import escape
-    from cython.cimports.kseg.kernel.native.escape import put_base64, put_json
-
-    escape.shuffle_setup()
-else:
-    from binascii import b2a_base64
-    from json.encoder import encode_basestring
-
-    from kseg.kernel.native.escape import utf8
+escape.shuffle_setup()
 
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
@@ -63,13 +56,10 @@ def put_name(
     job: cython.pointer[Job], o: cython.Py_ssize_t, position: cython.longlong, size: cython.longlong
 ) -> cython.Py_ssize_t:
     """Writes a text of the program."""
-    if cython.compiled:
-        if size <= PADDING:
-            put_raw(job.out, o, job.names + position, PADDING)  # one size for nearly all: no call, no loop
-            return o + size
-        return put_raw(job.out, o, job.names + position, size)
-    else:
-        return put_raw(job.out, o, job.names[position : position + size], size)
+    if size <= PADDING:
+        put_bytes(job.out, o, job.names, position, PADDING)  # one size for nearly all: no call, no loop
+        return o + size
+    return put_bytes(job.out, o, job.names, position, size)
 
 
 def uvarint(job):
@@ -143,18 +133,9 @@ def put_string(job, size, o):
     at: cython.Py_ssize_t = job.at
     k: cython.Py_ssize_t
     after: cython.Py_ssize_t
-    if cython.compiled:
-        after = put_json(job.out, o, job.limit, job.p + at, size)
-        if after < 0:
-            return OUTPUT_FULL if after == escape.OUTPUT_FULL else NOT_PLAIN
-    else:
-        text = utf8(bytes(job.p[at : at + size]))
-        if text is None:
-            return NOT_PLAIN
-        quoted = encode_basestring(text).encode()
-        if o + len(quoted) > job.limit:
-            return OUTPUT_FULL
-        after = put_raw(job.out, o, quoted, len(quoted))
+    after = put_json(job.out, o, job.limit, job.p, at, size)
+    if after < 0:
+        return OUTPUT_FULL if after == escape.OUTPUT_FULL else NOT_PLAIN
     if job.as_jackson and after - o != size + 2:
         for k in range(at, at + size):
             if job.p[k] < 32 and not 8 <= job.p[k] <= 10 and job.p[k] != 12 and job.p[k] != 13:
@@ -168,15 +149,9 @@ def put_binary(job, size, o):
     at: cython.Py_ssize_t = job.at
     job.at = at + size
     o = put(job.out, o, b'"')
-    if cython.compiled:
-        o = put_base64(job.out, o, job.limit, job.p + at, size)
-        if o < 0:
-            return OUTPUT_FULL
-    else:
-        encoded = b2a_base64(bytes(job.p[at : at + size]), newline=False)
-        if o + len(encoded) > job.limit:
-            return OUTPUT_FULL
-        o = put_raw(job.out, o, encoded, len(encoded))
+    o = put_base64(job.out, o, job.limit, job.p, at, size)
+    if o < 0:
+        return OUTPUT_FULL
     return put(job.out, o, b'"')
 
 
@@ -270,7 +245,7 @@ def put_value(job, field, may_be_null, o):
     number = read_number(job, kind)
     if kind == I8 and job.as_jackson and job.code[field + STRUCT]:
         return put_named(job, job.code[field + STRUCT], number, o)
-    if cython.compiled and number >= MIN_NEAR_NUMBER:
+    if number >= MIN_NEAR_NUMBER:
         return put_near(cython.address(job.times), job.out, o, number)
     return put_int(job.out, o, number)
 
@@ -371,7 +346,7 @@ def put_tagged(job, struct, count, start, begun, o):
 
     If tagged fields come before others in the output (MIXED), the whole struct is written again.
     """
-    places: cython.Py_ssize_t[32]
+    places = cython.declare(cython.longlong[32])
     behind: cython.Py_ssize_t
     shown: cython.Py_ssize_t
     after: cython.Py_ssize_t
@@ -379,8 +354,6 @@ def put_tagged(job, struct, count, start, begun, o):
     tag: cython.longlong
     _: cython.longlong
     is_mixed: cython.bint = job.code[struct + MIXED]
-    if not cython.compiled:
-        places = [-1] * 32
     if not read_tags(job, struct, count, places):
         return NOT_PLAIN
     behind = job.at

@@ -27,6 +27,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     CRC_RIGHT,
     RECORDS_RIGHT,
     difference,
+    int64s_in,
     sum_of,
 )
 
@@ -423,9 +424,7 @@ def follow(rows: cython.const[cython.longlong][::1], count: cython.Py_ssize_t, c
         return 0
     if len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            follow_rows(cython.address(rows[0]), count, chain)
-    else:
-        follow_rows(rows, count, chain)
+    p = int64s_in(rows)
+    with cython.nogil:
+        follow_rows(p, count, chain)
     return chain.events

@@ -37,9 +37,7 @@ def paths() -> tuple[str, ...]:
 
     ``table``, ``sse42``, ``armv8``, ``pmull`` when compiled; ``packages`` (crc32c and zlib) when interpreted.
     """
-    if cython.compiled:
-        return tuple([native.path_name(i).decode("ascii") for i in range(native.path_count)])
-    return ("packages",)
+    return tuple([native.path_name(i).decode("ascii") for i in range(native.path_count)])
 
 
 def implementation() -> str:
@@ -61,24 +59,17 @@ def crc32_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uin
 def range_by(path: str, castagnoli: cython.bint, before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
     """`crc32c_range`, or `crc32_range`, by one of `paths`. Raises ValueError for any other name."""
     number: cython.int = paths().index(path)
-    if cython.compiled:
-        if castagnoli:
-            return native.crc32c_range_by(number, before, through, n)
-        return native.crc32_range_by(number, before, through, n)
-    return native.crc32c_range(before, through, n) if castagnoli else native.crc32_range(before, through, n)
+    if castagnoli:
+        return native.crc32c_range_by(number, before, through, n)
+    return native.crc32_range_by(number, before, through, n)
 
 
 def _update(castagnoli, path, buffer, crc):
-    if cython.compiled:
-        n: cython.Py_ssize_t = buffer.shape[0]
-        if n == 0:
-            return crc
-        p: cython.pointer[cython.const[cython.uchar]] = cython.address(buffer[0])
-        with cython.nogil:
-            if path < 0:
-                crc = native.crc32c(crc, p, 0, n) if castagnoli else native.crc32(crc, p, 0, n)
-            else:
-                crc = native.crc32c_by(path, p, n, crc) if castagnoli else native.crc32_by(path, p, n, crc)
-        return crc
-    else:
-        return (native.crc32c if castagnoli else native.crc32)(crc, buffer, 0, len(buffer))
+    n: cython.Py_ssize_t = len(buffer)
+    p: cython.pointer[cython.const[cython.uchar]] = native.bytes_in(buffer)
+    with cython.nogil:
+        if path < 0:
+            crc = native.crc32c(crc, p, 0, n) if castagnoli else native.crc32(crc, p, 0, n)
+        else:
+            crc = native.crc32c_by(path, p, n, crc) if castagnoli else native.crc32_by(path, p, n, crc)
+    return crc

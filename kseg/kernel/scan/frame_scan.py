@@ -13,6 +13,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_CRC,
 )
 from cython.cimports.kseg.kernel.layout.rows import (
+    bytes_out,
     crc32,
     crc32_range,
     crc32c,
@@ -133,23 +134,13 @@ class FrameScan:
         self.last_offset = -1
         self.resumed, self.unexpandable = 0, -1
         self.use_expansion(None)
-        if not cython.compiled:
-            self.prefixes = Prefixes()
         self.forget_prefixes()
 
     def use_expansion(self, expansion: ExpansionBuffer = None) -> None:
         """Sets the buffer for decompressed records, again after each extension; None: don't decompress."""
-        if cython.compiled:
-            if expansion is None:
-                self.out, self.out_bytes, self.zstd = cython.NULL, 0, cython.NULL
-            else:
-                self.out, self.out_bytes, self.zstd = (
-                    cython.address(expansion.out[0]),
-                    expansion.capacity,
-                    expansion.zstd,
-                )
-        else:
-            self.out, self.out_bytes, self.zstd = None, 0, None
+        self.out, self.out_bytes, self.zstd = cython.NULL, 0, cython.NULL
+        if expansion is not None:
+            self.out, self.out_bytes, self.zstd = bytes_out(expansion.out), expansion.capacity, expansion.zstd
 
     def use_prefixes(self, anchor: cython.Py_ssize_t, size: cython.Py_ssize_t) -> None:
         """Uses prefix CRCs for long frames in the ``size`` bytes from ``anchor`` on."""

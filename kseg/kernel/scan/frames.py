@@ -38,6 +38,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be64,
     bytes_in,
     crc32c,
+    indexable,
     int64s_out,
     native_setup,
     stored_crc,
@@ -105,8 +106,8 @@ def walk_frame(scan, p, i, size):
 
     BUFFER_FULL: the caller must extend the expansion buffer and call again, or treat the result as 0.
     """
-    header: RecordsHeader
-    cursor: RecordCursor
+    header = cython.declare(RecordsHeader)
+    cursor = cython.declare(RecordCursor)
     codec: cython.int
     held: cython.Py_ssize_t
     status: cython.int
@@ -114,8 +115,6 @@ def walk_frame(scan, p, i, size):
         return walk_message(scan, p, i, size)
     if size < V2_HEADER_BYTES:
         return 0
-    if not cython.compiled:
-        header, cursor = RecordsHeader(), RecordCursor()
     read_records_header(p, i, cython.address(header))
     codec = p[i + V2_FLAGS] & CODEC
     if header.count > header.last_offset_delta + 1:  # more records than offsets
@@ -125,7 +124,7 @@ def walk_frame(scan, p, i, size):
     if codec == 0:
         begin_records(cython.address(cursor), i + V2_HEADER_BYTES, -1)
         status = walk_records(p, i + size, cython.address(cursor), cython.address(header))
-    elif cython.compiled and scan.out != cython.NULL:
+    elif scan.out != cython.NULL:
         held = expand_batch(p, i, size, scan.out, scan.out_bytes, scan.zstd)
         if held < 0:
             return BUFFER_FULL if held == BUFFER_FULL else 0
@@ -141,10 +140,7 @@ def walk_frame(scan, p, i, size):
     return RECORDS_RIGHT | NULL_KEYS if cursor.flags & FLAG_NULL_KEY else RECORDS_RIGHT
 
 
-if cython.compiled:
-    native_setup()
-else:
-    from kseg.kernel.layout.rows import indexable
+native_setup()
 
 COMPRESSED_WEIGHT = cython.declare(cython.longlong, 8)
 LIGHT_WEIGHT = cython.declare(cython.longlong, 2)
@@ -380,9 +376,7 @@ def scan(
     if scan.position >= end:
         scan.count = 0
         return DONE
-    if not cython.compiled:
-        buffer = indexable(buffer)
-    p: cython.pointer[cython.const[cython.uchar]] = bytes_in(buffer)
+    p: cython.pointer[cython.const[cython.uchar]] = indexable(bytes_in(buffer))
     row: cython.pointer[cython.longlong] = int64s_out(rows)
     capacity: cython.Py_ssize_t = len(rows) // FRAME_WIDTH
     while True:

@@ -62,6 +62,9 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be16,
     be32,
     be64,
+    bytes_in,
+    int64s_in,
+    int64s_out,
     sum_of,
 )
 from cython.cimports.kseg.kernel.records.records import (
@@ -76,15 +79,13 @@ from cython.cimports.kseg.kernel.records.records import (
 
 def read_marker(p, at, size, out, row):
     """Fills MARKER and COORDINATOR_EPOCH from the first record of the control batch at p[at]."""
-    header: RecordsHeader
-    cursor: RecordCursor
-    table: RecordTable
-    record: cython.longlong[ROW_WIDTH]
-    headers: cython.longlong[HEADER_WIDTH]
+    header = cython.declare(RecordsHeader)
+    cursor = cython.declare(RecordCursor)
+    table = cython.declare(RecordTable)
+    record = cython.declare(cython.longlong[ROW_WIDTH])
+    headers = cython.declare(cython.longlong[HEADER_WIDTH])
     if p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) < 1:
         return
-    if not cython.compiled:
-        header, cursor, table = RecordsHeader(), RecordCursor(), RecordTable()
         record, headers = [0] * ROW_WIDTH, [0] * HEADER_WIDTH
     read_records_header(p, at, cython.address(header))
     begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
@@ -117,18 +118,19 @@ def read_v2(p, at, size, out, row):
         read_marker(p, at, size, out, row)
 
 
-def read_frames(p, frames, count, v07, origin, out):
+def read_frames(p, frames, count, v07, origin, out, row):
+    """Writes the rows of the headers from column ``row`` of ``out`` on."""
     i: cython.Py_ssize_t
     k: cython.Py_ssize_t
-    row: cython.Py_ssize_t
     at: cython.Py_ssize_t
     magic: cython.longlong
     size: cython.longlong
+    row -= BATCH_WIDTH
     for i in range(count):
         at = frames[i * FRAME_WIDTH + FRAME_POSITION]
         size = frames[i * FRAME_WIDTH + FRAME_SIZE]
         magic = frames[i * FRAME_WIDTH + FRAME_MAGIC]
-        row = i * BATCH_WIDTH
+        row += BATCH_WIDTH
         out[row + BATCH_POSITION] = origin + at
         out[row + BATCH_SIZE] = size
         out[row + BATCH_MAGIC] = magic
@@ -173,10 +175,6 @@ def read(
         raise ValueError("a buffer is too short")
     if frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] > len(buffer):
         raise ValueError("frames lie outside the buffer")
-    if cython.compiled:
-        with cython.nogil:
-            read_frames(
-                cython.address(buffer[0]), cython.address(frames[0]), count, v07, origin, cython.address(out[0])
-            )
-    else:
-        read_frames(buffer, frames, count, v07, origin, out)
+    p, found, rows = bytes_in(buffer), int64s_in(frames), int64s_out(out)
+    with cython.nogil:
+        read_frames(p, found, count, v07, origin, rows, 0)

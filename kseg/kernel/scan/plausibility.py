@@ -34,7 +34,7 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V2_PRODUCER_EPOCH,
     V2_PRODUCER_ID,
 )
-from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, be16, be32, be64
+from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, be16, be32, be64, bytes_in
 from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 
 # Of a v0 message: its header, and the sizes of key and value.
@@ -189,15 +189,12 @@ def claimed_end(
 ) -> int:
     """Returns the end of the entry at a position by its length field, 0 if that is not plausible (`claimed_bytes`).
 
-    The compiled function raises ValueError if the position or ``end`` is outside the buffer.
+    Raises ValueError if the position or ``end`` is outside the buffer.
     """
     size: cython.longlong
-    if cython.compiled:
-        if position < 0 or end > len(buffer):
-            raise ValueError("no such bytes")
-        size = claimed_bytes(cython.address(buffer[0]), position, end, v07, largest) if position < end else 0
-    else:
-        size = claimed_bytes(buffer, position, end, v07, largest)
+    if position < 0 or end > len(buffer):
+        raise ValueError("no such bytes")
+    size = claimed_bytes(bytes_in(buffer), position, end, v07, largest) if position < end else 0
     return position + size if size else 0
 
 
@@ -207,10 +204,7 @@ def continues(head: cython.const[cython.uchar][::1], last_offset: cython.longlon
     Checks fields that are rarely right in random bytes: offset, magic, attributes, and counts or key and value sizes.
     Neither the CRC nor the end of the batch is checked.
     """
-    if cython.compiled:
-        return len(head) > 0 and goes_on(cython.address(head[0]), 0, len(head), last_offset)
-    else:
-        return bool(goes_on(head, 0, len(head), last_offset))
+    return bool(goes_on(bytes_in(head), 0, len(head), last_offset))
 
 
 def offset_continues(offset: cython.longlong, last_offset: cython.longlong) -> bool:
@@ -220,15 +214,9 @@ def offset_continues(offset: cython.longlong, last_offset: cython.longlong) -> b
 
 def leading_zeros(buffer: cython.const[cython.uchar][::1]) -> int:
     """Returns the number of zero bytes at the start of a buffer."""
-    if cython.compiled:
-        return zeros_ahead(cython.address(buffer[0]), 0, len(buffer)) if len(buffer) else 0
-    else:
-        return zeros_ahead(buffer, 0, len(buffer))
+    return zeros_ahead(bytes_in(buffer), 0, len(buffer))
 
 
 def long_zeros(buffer: cython.const[cython.uchar][::1], least: cython.Py_ssize_t) -> int:
     """Returns the number of zero bytes of a buffer in runs of at least ``least``."""
-    if cython.compiled:
-        return zeros_in_runs(cython.address(buffer[0]), 0, len(buffer), least) if len(buffer) else 0
-    else:
-        return zeros_in_runs(buffer, 0, len(buffer), least)
+    return zeros_in_runs(bytes_in(buffer), 0, len(buffer), least)

@@ -9,16 +9,21 @@ import os
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.layout.headers import CODEC, ENTRY_OVERHEAD, ENTRY_SIZE, V2_FLAGS
-from cython.cimports.kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, be32, bytes_out, int64s_out
+from cython.cimports.kseg.kernel.layout.rows import (
+    BATCH_WIDTH,
+    FRAME_WIDTH,
+    be32,
+    bytes_out,
+    indexable,
+    int64s_out,
+    put_bytes,
+)
 from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_BUFFER, WALK_RECORDS, FrameScan
 from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_expansion, scan_frames
 from cython.cimports.kseg.kernel.scan.headers import read_frames
 
-if cython.compiled:
-    from cython.cimports.libc.string import memmove
-else:
+if not cython.compiled:
     from kseg import positioned
-    from kseg.kernel.layout.rows import indexable
 
     bytes_out = memoryview
 
@@ -109,10 +114,7 @@ def fill(windows):
     size: cython.longlong
     got: cython.longlong
     if start > 0 and rest > 0:
-        if cython.compiled:
-            memmove(windows.window, windows.window + start, rest)
-        else:
-            windows.window[:rest] = bytes(windows.window[start : start + rest])
+        put_bytes(windows.window, 0, windows.window, start, rest)
     windows.origin += start
     windows.filled = rest
     windows.scan.position = 0
@@ -132,10 +134,7 @@ def fill(windows):
 def append_headers(windows, data):
     """Appends the header rows of the frames found last."""
     row: cython.Py_ssize_t = windows.header_count * BATCH_WIDTH
-    if cython.compiled:
-        read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers + row)
-    else:
-        read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers[row:])
+    read_frames(data, windows.frames, windows.frame_count, False, windows.origin, windows.headers, row)
     windows.header_count += windows.frame_count
 
 
@@ -162,10 +161,7 @@ def follow_windows(windows, end_position):
             if windows.header_count == windows.header_capacity:
                 return PAUSED
             capacity = min(capacity, windows.header_capacity - windows.header_count)
-        if cython.compiled:
-            data = windows.window
-        else:
-            data = indexable(windows.window)
+        data = indexable(windows.window)
         status = scan_frames(windows.scan, data, windows.filled, windows.frames, capacity)
         if status == NEEDS_BUFFER:
             return NEEDS_MORE

@@ -11,8 +11,11 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
+    bytes_in,
+    bytes_out,
     crc32c,
     difference,
+    int64s_in,
     native_setup,
     put_varint,
 )
@@ -78,11 +81,7 @@ def pack(
         raise ValueError("a buffer is too short")
     if rows[BATCH_POSITION] < origin or rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE] - origin > len(buffer):
         raise ValueError("batches lie outside the buffer")
-    if cython.compiled:
-        with cython.nogil:
-            written = pack_rows(
-                cython.address(buffer[0]), cython.address(rows[0]), count, origin, cython.address(out[0])
-            )
-        return written
-    else:
-        return pack_rows(buffer, rows, count, origin, out)
+    p, row, to = bytes_in(buffer), int64s_in(rows), bytes_out(out)
+    with cython.nogil:
+        written = pack_rows(p, row, count, origin, to)
+    return written

@@ -20,6 +20,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be32,
     be64,
     bytes_in,
+    int64s_in,
 )
 from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 
@@ -315,11 +316,9 @@ def follow(
         return count
     if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            start = follow_rows(cython.address(rows[0]), start, count, walk)
-    else:
-        start = follow_rows(rows, start, count, walk)
+    p = int64s_in(rows)
+    with cython.nogil:
+        start = follow_rows(p, start, count, walk)
     return start
 
 

@@ -26,7 +26,10 @@ from cython.cimports.kseg.kernel.layout.rows import (
     BATCH_WIDTH,
     CRC_RIGHT,
     INT32_MAX,
+    bytes_out,
     difference,
+    int64s_in,
+    int64s_out,
     put_big,
 )
 
@@ -81,23 +84,15 @@ def changes(
     too short.
     """
     done: cython.Py_ssize_t
+    capacity: cython.Py_ssize_t
     state.found = 0
     if count <= start:
         return start
     if start < 0 or len(rows) < count * BATCH_WIDTH or len(found) < CHANGE_WIDTH:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            done = find_changes(
-                cython.address(rows[0]),
-                start,
-                count,
-                state,
-                cython.address(found[0]),
-                found.shape[0] // CHANGE_WIDTH,
-            )
-    else:
-        done = find_changes(rows, start, count, state, found, len(found) // CHANGE_WIDTH)
+    p, out, capacity = int64s_in(rows), int64s_out(found), len(found) // CHANGE_WIDTH
+    with cython.nogil:
+        done = find_changes(p, start, count, state, out, capacity)
     return done
 
 
@@ -180,15 +175,7 @@ def index(
         raise ValueError("a buffer is too short")
     if len(offsets) < OFFSET_ENTRY_BYTES * count or len(times) < TIME_ENTRY_BYTES * count:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            status = index_rows(
-                cython.address(rows[0]),
-                count,
-                build,
-                cython.address(offsets[0]),
-                cython.address(times[0]),
-            )
-        return status
-    else:
-        return index_rows(rows, count, build, offsets, times)
+    p, offset_entries, time_entries = int64s_in(rows), bytes_out(offsets), bytes_out(times)
+    with cython.nogil:
+        status = index_rows(p, count, build, offset_entries, time_entries)
+    return status

@@ -33,6 +33,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     be64,
     bytes_in,
     difference,
+    int64s_in,
     int64s_out,
 )
 from cython.cimports.kseg.kernel.records.plain import sequence_after
@@ -136,16 +137,10 @@ class ProducerTable(EventLog):
 @cython.exceptval(check=False)
 def home(table: ProducerTable, producer_id: cython.longlong) -> cython.longlong:
     """Returns the slot where the search for an id begins: upper bits of a product that depend on all bits of the id."""
-    if cython.compiled:
-        return (
-            cython.cast(
-                cython.longlong,
-                (cython.cast(cython.ulonglong, producer_id) * cython.cast(cython.ulonglong, table.seed)) >> 33,
-            )
-            & table.mask
-        )
-    else:
-        return ((producer_id * table.seed & 0xFFFFFFFFFFFFFFFF) >> 33) & table.mask
+    product: cython.ulonglong = cython.cast(
+        cython.ulonglong, cython.cast(cython.ulonglong, producer_id) * cython.cast(cython.ulonglong, table.seed)
+    )
+    return cython.cast(cython.longlong, product >> 33) & table.mask
 
 
 @cython.cfunc
@@ -576,9 +571,7 @@ def replay(
         return start
     if start < 0 or len(rows) < count * BATCH_WIDTH:
         raise ValueError("a buffer is too short")
-    if cython.compiled:
-        with cython.nogil:
-            done = replay_rows(cython.address(rows[0]), start, count, table)
-    else:
-        done = replay_rows(rows, start, count, table)
+    p = int64s_in(rows)
+    with cython.nogil:
+        done = replay_rows(p, start, count, table)
     return done

@@ -12,6 +12,7 @@ from cython.cimports.kseg.kernel.layout.rows import (
     ROW_TIMESTAMP,
     ROW_VALUE,
     ROW_WIDTH,
+    are_same_bytes,
     bytes_in,
     int64s_in,
     int64s_out,
@@ -72,30 +73,6 @@ class RecordComparison:
             self.rows[at + EVENT_COUNT],
             self.rows[at + EVENT_FIELDS],
         )
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def are_same_bytes(
-    p: cython.pointer[cython.const[cython.uchar]],
-    at: cython.longlong,
-    size: cython.longlong,
-    q: cython.pointer[cython.const[cython.uchar]],
-    other_at: cython.longlong,
-    other_size: cython.longlong,
-) -> cython.bint:
-    """Whether two byte strings are equal; null (size -1) is equal only to null."""
-    k: cython.longlong
-    if size != other_size:
-        return False
-    if not cython.compiled:
-        return size <= 0 or p[at : at + size] == q[other_at : other_at + size]
-    for k in range(size):
-        if p[at + k] != q[other_at + k]:
-            return False
-    return True
 
 
 @cython.cfunc

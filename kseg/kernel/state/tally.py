@@ -81,7 +81,6 @@ from cython.cimports.kseg.kernel.records.records import (
 # CAP hashes were met; beyond, the 16384 registers of a HyperLogLog estimate (Flajolet and others, 2007; standard error
 # 0.8 %). Columns: COUNT of hashes held, CAP, OVERFLOWED, TABLE_MASK, from REGISTERS on the registers, then the table.
 
-LOW_64_BITS = 0xFFFFFFFFFFFFFFFF
 MIX_A = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
 
@@ -89,13 +88,7 @@ MIX_B = cython.declare(cython.ulonglong, 0xD6E8FEB86659FD93)
 def add(distinct: cython.longlong[::1], value: cython.const[cython.uchar][::1]) -> None:
     """Counts one value."""
     check_distinct(distinct)
-    if cython.compiled:
-        if len(value) == 0:
-            add_hash(cython.address(distinct[0]), mixed(0))
-        else:
-            add_hash(cython.address(distinct[0]), hash_of(cython.address(value[0]), 0, len(value)))
-    else:
-        add_hash(distinct, hash_of(value, 0, len(value)))
+    add_hash(int64s_out(distinct), hash_of(bytes_in(value), 0, len(value)))
 
 
 @cython.cfunc
@@ -105,15 +98,9 @@ def add(distinct: cython.longlong[::1], value: cython.const[cython.uchar][::1]) 
 def mixed(h: cython.ulonglong) -> cython.ulonglong:
     """Spreads 64 bits over 64 bits, one to one."""
     h ^= h >> 32
-    if cython.compiled:
-        h = h * MIX_B
-    else:
-        h = h * MIX_B & LOW_64_BITS
+    h = cython.cast(cython.ulonglong, h * MIX_B)
     h ^= h >> 29
-    if cython.compiled:
-        h = h * MIX_A
-    else:
-        h = h * MIX_A & LOW_64_BITS
+    h = cython.cast(cython.ulonglong, h * MIX_A)
     return h ^ (h >> 32)
 
 
@@ -128,10 +115,7 @@ def hash_of(
     tail: cython.ulonglong = 0
     end: cython.Py_ssize_t = i + size
     while end - i >= 8:
-        if cython.compiled:
-            h = mixed(h ^ cython.cast(cython.ulonglong, be64(p, i))) + MIX_A
-        else:
-            h = mixed(h ^ be64(p, i) & LOW_64_BITS) + MIX_A & LOW_64_BITS
+        h = cython.cast(cython.ulonglong, mixed(h ^ cython.cast(cython.ulonglong, be64(p, i))) + MIX_A)
         i += 8
     while i < end:
         tail = tail << 8 | p[i]
@@ -154,10 +138,7 @@ def add_hash(distinct, h):
         return
     if h == 0:
         h = 1
-    if cython.compiled:
-        signed = cython.cast(cython.longlong, h)
-    else:
-        signed = h - (1 << 64) if h >> 63 else h
+    signed = cython.cast(cython.longlong, h)
     at = signed & distinct[TABLE_MASK]
     while True:
         held = distinct[TABLE + at]
@@ -322,9 +303,7 @@ def word_at(
         return be64(p, i)
     for k in range(left):
         word |= cython.cast(cython.ulonglong, p[i + k]) << (56 - 8 * k)
-    if cython.compiled:
-        return cython.cast(cython.longlong, word)
-    return word - (1 << 64) if word >> 63 else word
+    return cython.cast(cython.longlong, word)
 
 
 def is_name(p, key, size, tally, at):
@@ -514,8 +493,8 @@ def count_message(p, at, size, magic, tally, producers, keys):
 
 def count_frame(p, frames, row, v07, tally, producers, keys, table):
     """Counts a plain batch. Returns DONE or NOT_PLAIN. ``table``: buffers for the records of one batch."""
-    header: RecordsHeader
-    cursor: RecordCursor
+    header = cython.declare(RecordsHeader)
+    cursor = cython.declare(RecordCursor)
     at: cython.Py_ssize_t = frames[row + FRAME_POSITION]
     size: cython.longlong = frames[row + FRAME_SIZE]
     magic: cython.int = frames[row + FRAME_MAGIC]
@@ -534,8 +513,6 @@ def count_frame(p, frames, row, v07, tally, producers, keys, table):
         return NOT_PLAIN
     if size != V2_HEADER_BYTES and be32(p, at + V2_COUNT) == 0:
         return NOT_PLAIN
-    if not cython.compiled:
-        header, cursor = RecordsHeader(), RecordCursor()
     read_records_header(p, at, cython.address(header))
     begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
     table.row_count = table.header_count = 0
@@ -568,7 +545,7 @@ def add_frames(
     not fit into ``rows``, or its header counts no records and has bytes behind it.
     """
     i: cython.Py_ssize_t = first
-    table: RecordTable
+    table = cython.declare(RecordTable)
     check_buffers(tally, producers)
     check_buffers(tally, keys)
     check_frames(len(buffer), frames, first, stop)
@@ -576,8 +553,6 @@ def add_frames(
         raise ValueError("a buffer is too short")
     if first >= stop:
         return stop
-    if not cython.compiled:
-        table = RecordTable()
     table.rows, table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
     table.headers, table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
     p = bytes_in(buffer)

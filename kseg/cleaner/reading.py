@@ -148,9 +148,9 @@ def _large_batch(source: Source, position: int) -> Window:
 class RecordBuffers:
     """Reused buffers of one thread: rows, key hashes, key offsets and survivor flags of a batch, and its output."""
 
-    def __init__(self, out_bytes: int, max_batch_bytes: int = MAX_BATCH_BYTES) -> None:
-        self.scratch = Scratch(max_batch_bytes)
-        self.expansion = expansion_buffer(max_batch_bytes)
+    def __init__(self, out_bytes: int) -> None:
+        self.scratch = Scratch()
+        self.expansion = expansion_buffer(MAX_BATCH_BYTES)
         self.out = bytearray(out_bytes)
         self.widen(2 * ROWS_PER_CALL)
 

@@ -10,7 +10,8 @@ from kseg.formats.suffixes import INDEX, LOG
 from kseg.kernel.layout.headers import ENTRY_OVERHEAD, ENTRY_SIZE
 from kseg.kernel.layout.rows import be32
 from kseg.logdir.topics import KnownTopics, Warn
-from kseg.segment.writer import DEFAULT_INTERVAL_BYTES, OFFSET_ENTRY
+from kseg.segment.seek import OFFSET_ENTRY
+from kseg.segment.writer import DEFAULT_INTERVAL_BYTES
 from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 

@@ -28,8 +28,7 @@ from kseg.quantities import plural, shell_line, shown_bytes
 from kseg.report.rows import Card, NextStep, Page, page_bytes
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name
 from kseg.segment.paths import expand_path, is_log_directory
-from kseg.segment.seek import index_path
-from kseg.segment.writer import OFFSET_ENTRY
+from kseg.segment.seek import OFFSET_ENTRY, index_path
 from kseg.sidefiles.indexes import TransactionIndex
 from kseg.stores.regular_files import open_regular
 from kseg.verification.report import Finding, Report

@@ -5,14 +5,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from kseg.formats import message_set, record_batch, v07
 from kseg.formats.compression import codec_name
 from kseg.formats.decompressed import Remarks
 from kseg.formats.rows import BytesLike, Rows, Scratch, UndecodableError
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_OFFSET, ROW_WIDTH
+from kseg.kernel.layout.rows import CHECK_VALID_SHIFT, ROW_CHECK, ROW_KEY_SIZE, ROW_OFFSET, ROW_WIDTH
 from kseg.kernel.records import messages
 from kseg.segment.items import TIMESTAMP_TYPES, Problem, Record, records_of
 
@@ -245,15 +245,9 @@ class Message(Batch):
         return self._first_offset, self._count
 
     def _check_records(self) -> list[Problem]:
-        found = []
-        survey = Survey()
-        try:
-            for rows in self.rows():
-                survey.add(rows)
-        except UndecodableError as error:
-            found.append(Problem(error.problem, str(error)))
+        survey, found = Survey.of(self)
         self._first_offset, self._count = survey.first_offset, survey.count
-        return found + self.passed() + survey.problems(bool(self.header.codec))
+        return found + survey.problems(bool(self.header.codec))
 
     def rows(self) -> Iterator[Rows]:
         self.remarks.clear()
@@ -331,14 +325,27 @@ class Survey:
         self.first_offset: int | None = None
         self.count = 0
         self.last_offset: int | None = None
+        self.has_null_key = False
         self._is_rising = True
         self._wrong_crcs = 0
+
+    @classmethod
+    def of(cls, batch: Batch) -> tuple[Self, list[Problem]]:
+        """Returns the result for a batch, and the problems that reading its rows found."""
+        survey, found = cls(), []
+        try:
+            for rows in batch.rows():
+                survey.add(rows)
+        except UndecodableError as error:
+            found.append(Problem(error.problem, str(error)))
+        return survey, found + batch.passed()
 
     def add(self, rows: Rows) -> None:
         columns, last = rows.rows, self.last_offset
         if self.count == 0:
             self.first_offset = columns[ROW_OFFSET]
         self.count += rows.count
+        self.has_null_key |= min(columns[ROW_KEY_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH], default=0) < 0
         for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
             self._wrong_crcs += not columns[at + ROW_CHECK] >> CHECK_VALID_SHIFT & 1
             offset = columns[at + ROW_OFFSET]

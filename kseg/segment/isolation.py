@@ -6,7 +6,7 @@ everything from its first offset on. Source: Kafka's ProducerStateManager and Co
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -20,7 +20,6 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import offset_extent, time_extent
-from kseg.stores.source import Source, open_source
 
 
 def _marked_in(reader: SegmentReader, run: Run, attributes: int) -> Iterator[tuple[int, RecordBatch]]:
@@ -49,17 +48,11 @@ class Transactions:
         self._aborted: dict[int, list[tuple[int, int]]] = defaultdict(list)
 
     @classmethod
-    def of_segments(
-        cls,
-        files: Iterable[SegmentFile],
-        scratch: Scratch,
-        live: bool = False,
-        opened: Callable[[str], Source] = open_source,
-    ) -> Self:
+    def of_segments(cls, files: Iterable[SegmentFile], scratch: Scratch, live: bool = False) -> Self:
         """Reads the segments of one partition in order. Raises PathError if one cannot be opened."""
         found = cls()
         for file in files:
-            with open_segment(file, scratch, source=opened(file.path), live=live) as reader:
+            with open_segment(file, scratch, live=live) as reader:
                 found.read(reader)
         return found
 

@@ -237,10 +237,10 @@ def segments_at(path: str, everything: bool = False) -> list[SegmentFile]:
     return list_segments(path, everything) if trees.isdir(path) else [segment_file(path)]
 
 
-def walk_path(path: str, everything: bool = False) -> Iterator[SegmentFile]:
+def walk_path(path: str) -> Iterator[SegmentFile]:
     """Yields all segments of a PATH argument. Raises PathError as `expand_path` and `list_segments` do."""
     for part in expand_path(path):
-        yield from segments_at(part, everything)
+        yield from segments_at(part)
 
 
 def segment_bytes(part: str, everything: bool = False) -> int:

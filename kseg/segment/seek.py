@@ -140,8 +140,8 @@ CHAINED = 4
 WALK_BYTES = 1 << 20
 """Largest distance from an offset index entry to the batch that a time index entry refers to."""
 
-_OFFSET_ENTRY = Struct(">ii")
-_TIME_ENTRY = Struct(">qi")
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
 
 
 class StartPosition(NamedTuple):
@@ -172,7 +172,7 @@ class Entries:
         if len(data) < self._entry.size:
             return None
         first, second = self._entry.unpack(data)
-        relative = first if self._entry is _OFFSET_ENTRY else second
+        relative = first if self._entry is OFFSET_ENTRY else second
         return (first, second) if relative > 0 or (relative == 0 and i == 0) else None
 
     def last_that(self, holds: Callable[[tuple[int, int]], bool]) -> int:
@@ -195,7 +195,7 @@ def index_path(file: SegmentFile, suffix: str) -> str:
 
 def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartPosition:
     """Finds the start for the first record with this offset or a higher one. Never raises for a bad index."""
-    with _open_entries(file, INDEX, _OFFSET_ENTRY, reader.is_07) as entries:
+    with _open_entries(file, INDEX, reader.is_07) as entries:
         if isinstance(entries, str):
             return StartPosition(0, True, entries)
         base = file.base_offset or 0
@@ -213,7 +213,7 @@ def seek_offset(reader: SegmentReader, file: SegmentFile, offset: int) -> StartP
 
 def seek_time(reader: SegmentReader, file: SegmentFile, timestamp: int) -> StartPosition:
     """Finds the start for all records with this timestamp (ms) or a later one. Never raises for a bad index."""
-    with _open_entries(file, TIME_INDEX, _TIME_ENTRY, reader.is_07) as entries:
+    with _open_entries(file, TIME_INDEX, reader.is_07) as entries:
         if isinstance(entries, str):
             return StartPosition(0, True, entries)
         skipped = 0
@@ -237,7 +237,7 @@ def seek_position(reader: SegmentReader, file: SegmentFile, position: int) -> in
     An intact batch alone proves nothing, because a record may contain whole batches. Following the batches from
     `CHAINED` entries earlier must pass each of them and reach the position.
     """
-    with _open_entries(file, INDEX, _OFFSET_ENTRY, reader.is_07) as entries:
+    with _open_entries(file, INDEX, reader.is_07) as entries:
         if isinstance(entries, str):
             return None
         base = file.base_offset or 0
@@ -277,12 +277,12 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
     """
     base = file.base_offset or 0
     if earliest_ms > 0:
-        with _open_entries(file, TIME_INDEX, _TIME_ENTRY) as entries:
+        with _open_entries(file, TIME_INDEX) as entries:
             if not isinstance(entries, str):
                 entry = entries.at(max(entries.last_that(lambda entry: entry[0] < earliest_ms), 0))
                 if entry is not None and entry[0] < earliest_ms:
                     first_offset = max(first_offset, base + entry[1])
-    with _open_entries(file, INDEX, _OFFSET_ENTRY) as entries:
+    with _open_entries(file, INDEX) as entries:
         if isinstance(entries, str):
             return ByteSpan(0, size)
         first = entries.last_that(lambda entry: base + entry[0] <= first_offset)
@@ -293,7 +293,7 @@ def indexed_span(file: SegmentFile, size: int, first_offset: int, last_offset: i
 
 def span_of_bytes(file: SegmentFile, size: int, start: int, end: int) -> ByteSpan:
     """Returns the bytes of all batches that begin in ``[start, end)``, by the .index alone; without it, all bytes."""
-    with _open_entries(file, INDEX, _OFFSET_ENTRY) as entries:
+    with _open_entries(file, INDEX) as entries:
         if isinstance(entries, str):
             return ByteSpan(0, size)
         first = entries.last_that(lambda entry: entry[1] <= start)
@@ -336,7 +336,7 @@ def time_extent(reader: SegmentReader, file: SegmentFile) -> tuple[int, int] | N
 
 
 def _last_indexed_timestamp(reader: SegmentReader, file: SegmentFile) -> int | None:
-    with _open_entries(file, TIME_INDEX, _TIME_ENTRY, reader.is_07) as entries:
+    with _open_entries(file, TIME_INDEX, reader.is_07) as entries:
         if isinstance(entries, str):
             return None
         entry = entries.at(max(entries.last_that(lambda entry: True), 0))
@@ -356,7 +356,7 @@ def _tail(reader: SegmentReader, file: SegmentFile) -> tuple[int | None, int]:
 
 
 @contextmanager
-def _open_entries(file: SegmentFile, suffix: str, entry: Struct, is_07: bool = False) -> Iterator[Entries | str]:
+def _open_entries(file: SegmentFile, suffix: str, is_07: bool = False) -> Iterator[Entries | str]:
     """Yields the index of a .log, or the reason why it is not usable."""
     if is_07 or file.kind != LOG:
         yield "only .log files have indexes"
@@ -374,17 +374,14 @@ def _open_entries(file: SegmentFile, suffix: str, entry: Struct, is_07: bool = F
         if not extent.is_regular():
             yield f"{suffix}: not a regular file"
             return
-        entries = Entries(extent, entry)
-        if not len(entries) or entries.at(0) is None or _is_padding(entries):
+        entries = Entries(extent, OFFSET_ENTRY if suffix == INDEX else TIME_ENTRY)
+        is_padding = entries.at(0) == (0, 0) and entries.at(1) is None
+        if not len(entries) or entries.at(0) is None or is_padding:
             yield f"the {suffix} has no entry"
             return
         yield entries
     finally:
         extent.close()
-
-
-def _is_padding(entries: Entries) -> bool:
-    return entries.at(0) == (0, 0) and entries.at(1) is None
 
 
 def _back_from(i: int) -> Iterator[int]:

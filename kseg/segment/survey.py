@@ -66,14 +66,7 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
     batch.scratch = scratch
     if isinstance(batch, RecordBatch):
         return _inspect_v2(batch)
-    survey, has_null_key, problems = Survey(), False, []
-    try:
-        for rows in batch.rows():
-            survey.add(rows)
-            has_null_key = has_null_key or min(rows.rows[ROW_KEY_SIZE : rows.count * ROW_WIDTH : ROW_WIDTH]) < 0
-    except UndecodableError as error:
-        problems.append(Problem(error.problem, str(error)))
-    problems += batch.passed()
+    survey, problems = Survey.of(batch)
     found = survey.problems(bool(batch.header.codec))
     # All inner offsets of a 0.7 set equal the set's own.
     problems += [problem for problem in found if isinstance(batch, Message) or problem.code == "inner-crc-mismatch"]
@@ -83,7 +76,7 @@ def inspect(batch: Batch, scratch: Scratch) -> Inspection:
         if last_offset != batch.last_offset:
             text = f"its offset is {batch.last_offset}, that of the last message in it {last_offset}"
             problems.append(Problem("wrong-base-offset", text))
-    return Inspection(problems, survey.first_offset, survey.count, has_null_key, last_offset)
+    return Inspection(problems, survey.first_offset, survey.count, survey.has_null_key, last_offset)
 
 
 def _inspect_v2(batch: RecordBatch) -> Inspection:

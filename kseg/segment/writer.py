@@ -8,7 +8,6 @@ RollParams, UnifiedLog.roll.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from struct import Struct
 
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import BytesLike, Sliceable, int64s
@@ -28,13 +27,12 @@ from kseg.kernel.state.indexing import DONE
 from kseg.limits import FRAMES_PER_CALL
 from kseg.runtime.write_behind import WriteBehind
 from kseg.segment.files import segment_stem
+from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.stores.no_follow import create_file
 
 # The indexes of one segment, from batch headers (`kseg.kernel.state.indexing`). The entries are those that brokers
 # since 3.9.1 write on append, and those of the cleaner and of recovery.
 
-OFFSET_ENTRY = Struct(">ii")
-TIME_ENTRY = Struct(">qi")
 _INT32, _WRAP = 1 << 31, 1 << 32
 
 

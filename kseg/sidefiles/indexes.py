@@ -15,6 +15,7 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.rows import Sliceable
 from kseg.kernel.layout.headers import TIME_ENTRY_BYTES
 from kseg.limits import WINDOW_BYTES
+from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.sidefiles.problems import SideFileProblem
 from kseg.stores import trees
 from kseg.stores.extent import end_of_data
@@ -137,7 +138,7 @@ class OffsetIndexEntry(NamedTuple):
 class OffsetIndex(EntryFile[OffsetIndexEntry]):
     """The entries of a .index file."""
 
-    LAYOUT = struct.Struct(">ii")
+    LAYOUT = OFFSET_ENTRY
 
     def _entry(self, fields: tuple[int, ...]) -> OffsetIndexEntry:
         return OffsetIndexEntry(self.base_offset + fields[0], fields[1])
@@ -192,7 +193,7 @@ class TimeIndexEntry(NamedTuple):
 class TimeIndex(EntryFile[TimeIndexEntry]):
     """The entries of a .timeindex file."""
 
-    LAYOUT = struct.Struct(">qi")
+    LAYOUT = TIME_ENTRY
 
     def _entry(self, fields: tuple[int, ...]) -> TimeIndexEntry:
         return TimeIndexEntry(fields[0], self.base_offset + fields[1])

@@ -164,14 +164,13 @@ def build_producer_snapshot(entries: Iterable[ProducerStateEntry]) -> bytes:
     return struct.pack(">hI", SNAPSHOT_VERSION, crc32c(body, 0)) + body
 
 
-def order_as_broker(entries: Iterable[ProducerStateEntry], capacity: int = FIRST_CAPACITY) -> list[ProducerStateEntry]:
+def order_as_broker(entries: Iterable[ProducerStateEntry]) -> list[ProducerStateEntry]:
     """Sorts entries into the order in which a broker writes them.
 
-    ``entries`` must be in the order in which their producers first appeared. For ``capacity`` see
-    `kseg.sidefiles.hash_order`.
+    ``entries`` must be in the order in which their producers first appeared.
     """
     by_id = {entry.producer_id: entry for entry in entries}
-    return [by_id[producer_id] for producer_id in hash_map_order(by_id, capacity)]
+    return [by_id[producer_id] for producer_id in hash_map_order(by_id, FIRST_CAPACITY)]
 
 
 MAX_PRODUCERS = 1 << 20

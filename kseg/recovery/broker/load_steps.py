@@ -30,9 +30,10 @@ from kseg.recovery.broker.segments import BrokerSegment, first_offset_of
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset, offset_of
 from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
 from kseg.segment.files import segment_stem
+from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.survey import HeaderRows
 from kseg.segment.times import show_time
-from kseg.segment.writer import LARGEST_DELTA, OFFSET_ENTRY, TIME_ENTRY
+from kseg.segment.writer import LARGEST_DELTA
 from kseg.sidefiles.indexes import TransactionIndex
 
 # Checks whether a broker's start accepts the indexes of a segment (sanityCheck of OffsetIndex, TimeIndex and

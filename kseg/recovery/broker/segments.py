@@ -45,9 +45,10 @@ from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offse
 from kseg.releases.recovery import Era
 from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
+from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.segment.survey import HeaderRows
-from kseg.segment.writer import OFFSET_ENTRY, TIME_ENTRY, SegmentIndexes
+from kseg.segment.writer import SegmentIndexes
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
 from kseg.stores.buffers import Buffers

@@ -203,7 +203,9 @@ def test_the_readme_starts_with_two_commands_of_one_line() -> None:
 def test_files_that_the_documents_name_are_there() -> None:
     texts = [README, *((ROOT / name).read_text("utf-8") for name in ("CONTRIBUTING.md", "testdata/README.md"))]
     named = {path.rstrip("/.") for text in texts for path in re.findall(r"\b(?:testdata|man|tests)/[\w./-]+", text)}
-    assert len(named) > 3
+    folders = "|".join(path.name for path in (ROOT / "kseg").iterdir() if path.is_dir())
+    named |= {f"kseg/{path}" for path in re.findall(rf"`((?:{folders})/[\w/]+\.\w+)`", texts[1])}
+    assert len(named) > 30
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 

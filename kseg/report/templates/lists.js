@@ -91,25 +91,20 @@ const table = (columns, rows, label) => {
         body.append(line);
       }
       if (done < sorted.length) {
-        const button = el("button", "", `Show more (${number(sorted.length - done)} left)`),
-          cell = asRole("cell", el("td", "", button));
-        cell.colSpan = columns.length;
-        const line = asRole("row", el("tr", "", cell));
-        button.addEventListener("click", () => {
+        const left = button("", `Show more (${number(sorted.length - done)} left)`, () => {
           line.remove();
           more();
         });
+        const cell = asRole("cell", el("td", "", left));
+        cell.colSpan = columns.length;
+        const line = asRole("row", el("tr", "", cell));
         body.append(line);
       }
     };
     more();
   };
   for (const column of columns) {
-    const button = el("button", "", column[1]),
-      cell = asRole("columnheader", el("th", classOf(column), button));
-    cell.scope = "col";
-    button.type = "button";
-    button.addEventListener("click", () => {
+    const sorting = button("", column[1], () => {
       const falls = cell.getAttribute("aria-sort") !== "descending";
       for (const other of head.children) other.removeAttribute("aria-sort");
       cell.setAttribute("aria-sort", falls ? "descending" : "ascending");
@@ -124,34 +119,33 @@ const table = (columns, rows, label) => {
       });
       show();
     });
+    const cell = asRole("columnheader", el("th", classOf(column), sorting));
+    cell.scope = "col";
     head.append(cell);
   }
   show();
   const headRows = asRole("rowgroup", el("thead", "", head));
   const box = el("div", "table", asRole("table", el("table", "", headRows, body)));
   box.tabIndex = 0;
-  box.setAttribute("role", "region");
-  box.setAttribute("aria-label", "table: " + label);
-  return box;
+  return described(box, "region", "table: " + label);
 };
+const COLORS = ["#5b8fd1", "#4caf85", "#d89a3d", "#a77bd6", "#d46a7e", "#6fb7c4", "#9a9f55", "#8c8f99"];
 const stack = (parts) => {
   const total = parts.reduce((sum, part) => sum + part[1], 0) || 1;
-  const bar = el("div", "stack"),
+  const shares = parts.map((part) => `${part[0]} ${((100 * part[1]) / total).toFixed(1)} %`);
+  const bar = described(el("div", "stack"), "img", shares.join(", ")),
     list = el("ul", "legend");
-  bar.setAttribute("role", "img");
-  bar.setAttribute(
-    "aria-label",
-    parts.map((part) => `${part[0]} ${((100 * part[1]) / total).toFixed(1)} %`).join(", "),
-  );
   parts.forEach(([label, size, text], i) => {
-    const piece = el("span", "c" + (i % 8));
-    piece.style.width = (100 * size) / total + "%";
-    bar.append(piece);
-    list.append(el("li", "", el("span", "c" + (i % 8)), `${label}: ${text}`));
+    const part = piece("", size / total),
+      sample = el("span");
+    part.style.background = sample.style.background = COLORS[i % COLORS.length];
+    bar.append(part);
+    list.append(el("li", "", sample, `${label}: ${text}`));
   });
   return el("div", "", bar, list);
 };
 // A section with one table, unless the table would be empty.
-const tableSection = (id, title, count, columns, rows, label) => {
-  if (rows.length) section(id, title, count, table(columns, rows, label));
+const tableSection = (id, title, columns, rows, isCounted = true) => {
+  const count = isCounted ? number(rows.length) : null;
+  if (rows.length) section(id, title, count, table(columns, rows, title.toLowerCase()));
 };

@@ -1,21 +1,12 @@
 // The pages of kseg dump --summary, kseg retain --explain and of plans.
 const summary = () => {
-  const rows = data.rows.filter((row) => row.type === "summary");
+  const rows = ofType("summary");
   const forms = new Map();
   for (const row of rows)
     for (const form of row.forms) {
       const key = `${form.format} ${form.compression}`,
-        sum = forms.get(key) ?? {
-          format: form.format,
-          compression: form.compression,
-          batches: 0,
-          records: 0,
-          bytes: 0,
-          partitions: 0,
-        };
-      sum.batches += form.batches;
-      sum.records += form.records;
-      sum.bytes += form.bytes;
+        sum = forms.get(key) ?? { ...form, batches: 0, records: 0, bytes: 0, partitions: 0 };
+      for (const field of ["batches", "records", "bytes"]) sum[field] += form[field];
       sum.partitions += 1;
       forms.set(key, sum);
     }
@@ -32,7 +23,7 @@ const summary = () => {
         ["partitions", "Partitions", number, 1],
         ["batches", "Batches", number, 1],
         ["records", "Records", number, 1],
-        ["bytes", "Size", bytes, 1],
+        SIZE,
       ],
       sums,
       "formats and codecs",
@@ -53,7 +44,7 @@ const summary = () => {
     stack(kinds.map(([, label, size]) => [label, size, bytes(size)])),
     table(
       [
-        ["path", "Partition", base],
+        PARTITION,
         ...kinds.map(([field, label]) => [field, label, bytes, 1]),
         ["nullValues", "Null values", number, 1],
         ["emptyValues", "Empty values", number, 1],
@@ -63,35 +54,19 @@ const summary = () => {
       "decompressed bytes",
     ),
   );
+  const bySize = (some) => some.sort((a, b) => b.bytes - a.bytes);
   const listed = (field) => rows.flatMap((row) => row[field].map((each) => ({ ...each, path: row.path })));
   tableSection(
     "header-keys",
     "Header keys",
-    null,
-    [
-      ["path", "Partition", base],
-      ["key", "Key", name],
-      ["count", "Headers", number, 1],
-      ["bytes", "Bytes", bytes, 1],
-    ],
-    listed("headerKeys").sort((a, b) => b.bytes - a.bytes),
-    "header keys",
+    [PARTITION, ["key", "Key", name], ["count", "Headers", number, 1], ["bytes", "Bytes", bytes, 1]],
+    bySize(listed("headerKeys")),
+    false,
   );
   const untold = rows.reduce((sum, row) => sum + row.otherHeaders, 0);
   if (untold) app.append(el("p", "note", `${number(untold)} headers with further keys were only counted.`));
   const largestOf = (field, title) =>
-    tableSection(
-      field,
-      title,
-      null,
-      [
-        ["path", "Partition", base],
-        ["offset", "Offset", number, 1],
-        ["bytes", "Size", bytes, 1],
-      ],
-      listed(field).sort((a, b) => b.bytes - a.bytes),
-      title.toLowerCase(),
-    );
+    tableSection(field, title, [PARTITION, ["offset", "Offset", number, 1], SIZE], bySize(listed(field)), false);
   largestOf("largestRecords", "Largest records");
   largestOf("largestKeys", "Largest keys");
   const tries = rows.flatMap((row) =>
@@ -100,9 +75,8 @@ const summary = () => {
   tableSection(
     "what-if",
     "Recompressed",
-    null,
     [
-      ["path", "Partition", base],
+      PARTITION,
       ["compression", "Codec", name],
       ["level", "Level", (v) => (v === null ? "default" : number(v)), 1],
       ["bytesBefore", "Now", bytes, 1],
@@ -116,14 +90,10 @@ const summary = () => {
       ["megabytesPerSecond", "Speed", (v) => (v === null || v === undefined ? "–" : `${number(v)} MB/s`), 1],
     ],
     tries,
-    "recompressed",
+    false,
   );
   const largest = Math.max(1, ...rows.map((row) => row.bytes));
-  const bar = (size) => {
-    const piece = el("span", "before");
-    piece.style.width = (100 * size) / largest + "%";
-    return el("div", "sizes", piece);
-  };
+  const bar = (size) => el("div", "sizes", piece("before", size / largest));
   section(
     "partitions",
     "Partitions",
@@ -140,7 +110,7 @@ const summary = () => {
           },
           "place",
         ],
-        ["bytes", "Size", bytes, 1],
+        SIZE,
         [(row) => row.bytes, "Of largest", bar],
         ["files", "Segments", number, 1],
         ["records", "Records", number, 1],
@@ -157,6 +127,15 @@ const summary = () => {
     ),
   );
 };
+// Columns of several tables.
+const PARTITION = ["path", "Partition", base],
+  DIRECTORY = ["directory", "Partition", base, "place"],
+  FILE = ["file", "File", name, "place"],
+  SIZE = ["bytes", "Size", bytes, 1],
+  POSITION = ["position", "Position", number, 1],
+  FIRST_OFFSET = ["firstOffset", "From offset", number, 1],
+  LAST_OFFSET = ["lastOffset", "To offset", number, 1];
+const ofType = (type) => data.rows.filter((row) => row.type === type);
 const formats = (row) => {
   const codecs = new Map();
   for (const form of row.forms) codecs.set(form.format, [...(codecs.get(form.format) ?? []), form.compression]);
@@ -210,13 +189,8 @@ const retention = () => {
         bar.style.width = (100 * Math.abs(to - from)) / span + "%";
         now.style.left = (100 * (row.now - least)) / span + "%";
         box.append(bar, now);
-        box.setAttribute("role", "img");
-        box.setAttribute(
-          "aria-label",
-          `newest record ${time(segment.largestTimestamp)}, deleted ` +
-            (segment.goesAt ? time(segment.goesAt) : segment.rule ? "now" : "not by time"),
-        );
-        return box;
+        const when = segment.goesAt ? time(segment.goesAt) : segment.rule ? "now" : "not by time";
+        return described(box, "img", `newest record ${time(segment.largestTimestamp)}, deleted ${when}`);
       };
       const verdict = (segment) =>
         segment.rule
@@ -228,7 +202,8 @@ const retention = () => {
               : "stays" + (segment.held ? ": " + name(segment.held) : "");
       const settings = {
         "cleanup.policy": row.cleanupPolicy,
-        "retention.ms": row.retentionMs > 0 ? `${row.retentionMs} = ${duration(row.retentionMs)}` : row.retentionMs,
+        "retention.ms":
+          row.retentionMs > 0 ? `${row.retentionMs} = ${duration(row.retentionMs)}` : row.retentionMs,
         "retention.bytes": row.retentionBytes > 0 ? bytes(row.retentionBytes) : row.retentionBytes,
         "log start offset": row.logStartOffset,
         "high watermark": row.highWatermark,
@@ -242,12 +217,11 @@ const retention = () => {
           "note",
           `${bytes(row.bytes)} now, ${bytes(row.bytesAfter)} after; ` +
             Object.entries(settings)
-              .map(
-                ([key, v]) =>
-                  row.sources[key] === "unknown"
-                    ? `${key} not known: assumed to be ${v === -1 ? "unlimited" : v}`
-                    : `${key} ${v === -1 ? "unlimited" : (v ?? "not known")}` +
-                      (row.sources[key] ? ` (${row.sources[key]})` : ""),
+              .map(([key, v]) =>
+                row.sources[key] === "unknown"
+                  ? `${key} not known: assumed to be ${v === -1 ? "unlimited" : v}`
+                  : `${key} ${v === -1 ? "unlimited" : (v ?? "not known")}` +
+                    (row.sources[key] ? ` (${row.sources[key]})` : ""),
               )
               .join(", "),
         ),
@@ -256,7 +230,7 @@ const retention = () => {
             ["file", "Segment", base, "place"],
             ["size", "Size", bytes, 1],
             ["baseOffset", "From offset", number, 1],
-            ["lastOffset", "To offset", number, 1],
+            LAST_OFFSET,
             [
               "largestTimestamp",
               "Newest record",
@@ -302,14 +276,13 @@ const removals = (row) =>
     .join(", ");
 
 const plan = () => {
-  const actions = data.rows.filter((row) => row.type === "action");
+  const actions = ofType("action");
   const compactions = data.rows.filter((row) => row.type === "compaction" && row.records > row.kept);
   tableSection(
     "compactions",
     "Records before and after",
-    number(compactions.length),
     [
-      ["directory", "Partition", base, "place"],
+      DIRECTORY,
       ["records", "Records now", number, 1],
       ["kept", "Records after", number, 1],
       [(row) => removals(row), "Removed", name, "wide"],
@@ -317,36 +290,24 @@ const plan = () => {
       ["bytesAfter", "Size after", bytes, 1],
     ],
     [...compactions].sort((a, b) => b.bytesBefore - b.bytesAfter - (a.bytesBefore - a.bytesAfter)),
-    "records before and after",
   );
   const stops = data.rows
     .filter((row) => row.type === "compaction")
     .flatMap((row) => row.stops.map((reason) => ({ directory: row.directory, reason })));
-  tableSection(
-    "stops",
-    "Not cleaned",
-    number(stops.length),
-    [
-      ["directory", "Partition", base, "place"],
-      ["reason", "Reason", name, "wide"],
-    ],
-    stops,
-    "not cleaned",
-  );
+  tableSection("stops", "Not cleaned", [DIRECTORY, ["reason", "Reason", name, "wide"]], stops);
   const groups = new Map();
   for (const row of actions) {
     const place = holder(row.file);
     if (!groups.has(place)) groups.set(place, []);
     groups.get(place).push(row);
   }
-  const cuts = data.rows.filter((row) => row.type === "cut");
+  const cuts = ofType("cut");
   tableSection(
     "cuts",
     "Where logs are truncated",
-    number(cuts.length),
     [
       ["file", "File", name],
-      ["position", "Position", number, 1],
+      POSITION,
       ["code", "Reason", name],
       ["length", "Bytes removed", bytes, 1],
       ["intactBatches", "Valid batches in them", number, 1],
@@ -354,53 +315,40 @@ const plan = () => {
       ["nextOffset", "Log ends at offset", number, 1],
     ],
     cuts,
-    "truncated logs",
   );
-  const damages = data.rows.filter((row) => row.type === "damage");
+  const damages = ofType("damage");
   tableSection(
     "damage",
     "Damaged ranges",
-    number(damages.length),
-    [
-      ["file", "File", name, "place"],
-      ["position", "Position", number, 1],
-      ["length", "Bytes", bytes, 1],
-      ["code", "Code", name],
-      ["message", "What is wrong", name],
-    ],
+    [FILE, POSITION, ["length", "Bytes", bytes, 1], ["code", "Code", name], ["message", "What is wrong", name]],
     damages,
-    "damaged ranges",
   );
-  const leftOut = data.rows.filter((row) => row.type === "leftOut");
+  const leftOut = ofType("leftOut");
   tableSection(
     "left-out",
     "Intact batches left out",
-    number(leftOut.length),
     [
-      ["file", "File", name, "place"],
-      ["position", "Position", number, 1],
+      FILE,
+      POSITION,
       ["length", "Bytes", bytes, 1],
       ["intactRecords", "Records", number, 1],
-      ["firstOffset", "From offset", number, 1],
-      ["lastOffset", "To offset", number, 1],
+      FIRST_OFFSET,
+      LAST_OFFSET,
       ["message", "Why", name],
     ],
     leftOut,
-    "intact batches left out",
   );
   const gaps = data.rows.findLast((row) => row.type === "summary")?.gaps ?? [];
   tableSection(
     "gaps",
     "Offsets that stay missing",
-    number(gaps.length),
     [
       ["directory", "Partition", name, "place"],
-      ["firstOffset", "From offset", number, 1],
-      ["lastOffset", "To offset", number, 1],
+      FIRST_OFFSET,
+      LAST_OFFSET,
       [(row) => BigInt(row.lastOffset) - BigInt(row.firstOffset) + 1n, "Offsets", number, 1],
     ],
     gaps,
-    "offsets that stay missing",
   );
   const list = el("div", "list");
   section(
@@ -419,11 +367,8 @@ const plan = () => {
     ([place, rows]) => {
       const largest = Math.max(1, ...rows.map((row) => Math.max(row.oldSize ?? 0, row.newSize ?? 0)));
       const sizes = (row) => {
-        const before = el("span", "before"),
-          after = el("span", "after");
-        before.style.width = (100 * (row.oldSize ?? 0)) / largest + "%";
-        after.style.width = (100 * (row.newSize ?? 0)) / largest + "%";
-        return el("div", "sizes", before, after);
+        const before = piece("before", (row.oldSize ?? 0) / largest);
+        return el("div", "sizes", before, piece("after", (row.newSize ?? 0) / largest));
       };
       const removed = (row) =>
         row.removed

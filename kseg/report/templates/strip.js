@@ -59,22 +59,19 @@ const positionOf = (map, wanted) => {
   if (!after) return before[1] === offset ? before[0] : map.total;
   return before[0] + ((after[0] - before[0]) * (offset - before[1])) / (after[1] - before[1]);
 };
-const block = (map, className, from, to, title) => {
+// The last class names the color.
+const block = (map, className, from, to) => {
   const made = el("span", className);
+  made.style.setProperty("--kind", `var(--${className.split(" ").pop()})`);
   made.style.left = Math.max(0, Math.min(100, (100 * from) / map.total)) + "%";
   if (to !== null) made.style.width = Math.max(0, (100 * (Math.min(to, map.total) - from)) / map.total) + "%";
-  if (title) made.dataset.title = title;
   return made;
 };
 const stripOf = (partition, findings) => {
   const strip = partition.strip;
   const box = el("div", "strip");
   const map = layout(strip);
-  if (!map.total) {
-    box.setAttribute("role", "img");
-    box.setAttribute("aria-label", "empty");
-    return box;
-  }
+  if (!map.total) return described(box, "img", "empty");
   const marks = [];
   map.segments.forEach((segment, i) =>
     box.append(block(map, "seg" + (i % 2 ? " odd" : ""), segment.start, segment.start + segment.size)),
@@ -90,7 +87,7 @@ const stripOf = (partition, findings) => {
       positionOf(map, last),
       `aborted transaction, offsets ${first} to ${last}`,
     );
-  const described = [];
+  const codes = new Set();
   for (const finding of findings) {
     const details = finding.details;
     if (finding.code.startsWith("gap-")) {
@@ -109,7 +106,7 @@ const stripOf = (partition, findings) => {
       const from = segment.start + Number(finding.position);
       add("damage", from, from + Number(finding.length ?? 0), `${finding.code} at position ${finding.position}`);
     } else continue;
-    described.push(finding.code);
+    codes.add(finding.code);
   }
   if (strip.firstOpenOffset !== null && strip.firstOpenOffset !== undefined) {
     const from = positionOf(map, strip.firstOpenOffset);
@@ -120,12 +117,8 @@ const stripOf = (partition, findings) => {
     add("mark start", positionOf(map, strip.logStartOffset), null, `log start offset ${strip.logStartOffset}`);
   if (strip.highWatermark !== null)
     add("mark hw", positionOf(map, strip.highWatermark), null, `high watermark ${strip.highWatermark}`);
-  box.setAttribute("role", "img");
-  box.setAttribute(
-    "aria-label",
-    `${map.segments.length} segments, ${bytes(map.total)}` +
-      (described.length ? "; " + [...new Set(described)].join(", ") : ""),
-  );
+  const also = codes.size ? "; " + [...codes].join(", ") : "";
+  described(box, "img", `${map.segments.length} segments, ${bytes(map.total)}` + also);
   const showAt = (event) => {
     const area = box.getBoundingClientRect();
     const at = Math.max(0, Math.min(1, (event.clientX - area.left) / area.width)) * map.total;

@@ -60,6 +60,24 @@ const el = (tag, className, ...children) => {
   for (const child of children) if (child !== null && child !== undefined) made.append(child);
   return made;
 };
+const button = (className, text, click) => {
+  const made = el("button", className, text);
+  made.type = "button";
+  if (click) made.addEventListener("click", click);
+  return made;
+};
+// What a screen reader says of an element: its role and a label.
+const described = (made, role, label) => {
+  made.setAttribute("role", role);
+  made.setAttribute("aria-label", label);
+  return made;
+};
+const press = (made, isOn) => made.setAttribute("aria-pressed", String(isOn));
+const piece = (className, share) => {
+  const made = el("span", className);
+  made.style.width = 100 * share + "%";
+  return made;
+};
 const base = (path) => name(path).replace(/\/+$/, "").split("/").pop();
 const holder = (path) => name(path).replace(/\/+$/, "").split("/").slice(0, -1).join("/");
 
@@ -90,10 +108,9 @@ document.addEventListener("click", (event) => {
 // A line breaks between the words of a command, not within an option.
 const words = (text) => text.split(/( )/).map((word) => (word === " " ? word : el("span", "", word)));
 const command = (text) => {
-  const button = el("button", "", "Copy");
-  button.type = "button";
-  button.dataset.copy = text;
-  return el("div", "copy", el("code", "", ...words(text)), button);
+  const copy = button("", "Copy");
+  copy.dataset.copy = text;
+  return el("div", "copy", el("code", "", ...words(text)), copy);
 };
 
 // Paper has all next steps.

@@ -27,18 +27,8 @@ const hexLines = (finding) => {
 const factsList = (facts) => {
   const list = el("dl", "facts-list");
   for (const [key, value] of Object.entries(facts)) {
-    list.append(
-      el("dt", "", key),
-      el(
-        "dd",
-        "mono",
-        typeof value === "object" && value !== null
-          ? visible(JSON.stringify(value))
-          : value === null
-            ? "null"
-            : visible(String(value)),
-      ),
-    );
+    const text = typeof value === "object" ? JSON.stringify(value) : String(value);
+    list.append(el("dt", "", key), el("dd", "mono", visible(text)));
   }
   return list;
 };
@@ -47,34 +37,27 @@ const findingRow = (finding, partitions) => {
   const where = [base(finding.file)];
   if (finding.position !== null) where.push("position " + number(finding.position));
   if (finding.offset !== null) where.push("offset " + number(finding.offset));
-  const row = el(
-    "details",
-    "finding",
-    el(
-      "summary",
-      "",
-      el("span", "", pill(finding.severity, finding.severity)),
-      el("span", "code mono", finding.code),
-      el("span", "at", name(place.name) + ": " + where.join(", ")),
-      el("span", "message", visible(finding.message)),
-    ),
+  const head = el(
+    "summary",
+    "",
+    el("span", "", pill(finding.severity, finding.severity)),
+    el("span", "code mono", finding.code),
+    el("span", "at", name(place.name) + ": " + where.join(", ")),
+    el("span", "message", visible(finding.message)),
   );
+  const row = el("details", "finding", head);
   row.addEventListener("toggle", () => {
     if (!row.open || row.children.length > 1) return;
     const told = data.codes[finding.code] ?? { sentence: "", means: "" };
-    const body = el(
-      "div",
-      "body",
-      el("p", "", told.sentence),
-      el("p", "", told.means),
-      el("p", "mono", name(finding.file)),
-    );
-    if (finding.repair) body.append(el("h3", "", "Repair"), command(finding.repair));
-    if (finding.otherRepair) body.append(el("h3", "", "Other repair"), command(finding.otherRepair));
-    if (finding.abort) body.append(el("h3", "", "To abort the transaction, on a live cluster"), command(finding.abort));
+    const body = el("div", "body", el("p", "", told.sentence), el("p", "", told.means));
+    const part = (title, found, make) => found && body.append(el("h3", "", title), make(found));
+    body.append(el("p", "mono", name(finding.file)));
+    part("Repair", finding.repair, command);
+    part("Other repair", finding.otherRepair, command);
+    part("To abort the transaction, on a live cluster", finding.abort, command);
     if (finding.needs) body.append(el("p", "note", "Needs " + finding.needs + "."));
-    if (finding.hex) body.append(el("h3", "", "Bytes"), hexLines(finding));
-    if (Object.keys(finding.details).length) body.append(el("h3", "", "Facts"), factsList(finding.details));
+    part("Bytes", finding.hex && finding, hexLines);
+    part("Facts", Object.keys(finding.details).length && finding.details, factsList);
     row.append(body);
   });
   return row;
@@ -102,7 +85,10 @@ const verify = () => {
     wanted.text = text;
     show();
   });
-  const chosen = el("button", "", "");
+  const chosen = button("", "", () => {
+    wanted.place = null;
+    show();
+  });
   const show = () => {
     const rows = findings.filter(
       (finding) =>
@@ -126,13 +112,9 @@ const verify = () => {
     );
   };
   const counted = el("span", "count", "");
-  chosen.type = "button";
-  chosen.addEventListener("click", () => {
-    wanted.place = null;
-    show();
-  });
 
   const shownPartitions = el("div", "list");
+  const severities = ["error", "warning", "info"];
   const facts = (partition) => {
     const strip = partition.strip;
     if (!strip) return el("div", "facts", "");
@@ -144,41 +126,24 @@ const verify = () => {
   };
   const partitionRow = (partition) => {
     const pills = el("span", "pills");
-    ["error", "warning", "info"].forEach((severity, i) => {
+    severities.forEach((severity, i) => {
       if (!partition.counts[i]) return;
-      const button = el(
-        "button",
-        "pill " + severity,
-        `${number(partition.counts[i])} ${severity}${partition.counts[i] === 1 ? "" : "s"}`,
-      );
-      button.type = "button";
-      button.setAttribute("aria-label", `${button.textContent} of ${name(partition.name)}`);
-      button.addEventListener("click", () => {
+      const text = `${number(partition.counts[i])} ${severity}${partition.counts[i] === 1 ? "" : "s"}`;
+      const only = button("pill " + severity, text, () => {
         wanted.place = partition.i;
         wanted.severities = new Set([severity]);
-        for (const chip of chips) chip.setAttribute("aria-pressed", String(chip.dataset.severity === severity));
+        for (const chip of chips) press(chip, chip.dataset.severity === severity);
         show();
         document.getElementById("findings").scrollIntoView();
       });
-      pills.append(button);
+      only.setAttribute("aria-label", `${text} of ${name(partition.name)}`);
+      pills.append(only);
     });
     if (!partition.counts.some(Boolean)) pills.append(pill("good", "clean"));
-    const head = el(
-      "div",
-      "",
-      el("div", "name", name(partition.name)),
-      el("div", "where", holder(partition.path)),
-      pills,
-    );
-    return el(
-      "div",
-      "partition",
-      head,
-      partition.strip
-        ? stripOf(partition, byPlace.get(partition.i) ?? [])
-        : el("div", "note", partition.note),
-      facts(partition),
-    );
+    const title = el("div", "name", name(partition.name));
+    const head = el("div", "", title, el("div", "where", holder(partition.path)), pills);
+    const strip = partition.strip && stripOf(partition, byPlace.get(partition.i) ?? []);
+    return el("div", "partition", head, strip || el("div", "note", partition.note), facts(partition));
   };
   let filter = "",
     onlyBad = false;
@@ -190,14 +155,12 @@ const verify = () => {
     );
     lazy(shownPartitions, rows, partitionRow, "No partition fits the filter.", true);
   };
-  const bad = el("button", "", "Only with errors or warnings");
-  bad.type = "button";
-  bad.setAttribute("aria-pressed", "false");
-  bad.addEventListener("click", () => {
+  const bad = button("", "Only with errors or warnings", () => {
     onlyBad = !onlyBad;
-    bad.setAttribute("aria-pressed", String(onlyBad));
+    press(bad, onlyBad);
     showPartitions();
   });
+  press(bad, false);
   if (partitions.length) {
     section(
       "partitions",
@@ -227,19 +190,17 @@ const verify = () => {
     );
     showPartitions();
   }
-  const chips = ["error", "warning", "info"].map((severity) => {
+  const chips = severities.map((severity) => {
     const many = findings.filter((finding) => finding.severity === severity).length;
-    const chip = el("button", "", `${severity} (${number(many)})`);
-    chip.type = "button";
-    chip.dataset.severity = severity;
-    chip.setAttribute("aria-pressed", "false");
-    chip.addEventListener("click", () => {
+    const chip = button("", `${severity} (${number(many)})`, () => {
       const isOn = chip.getAttribute("aria-pressed") !== "true";
-      chip.setAttribute("aria-pressed", String(isOn));
+      press(chip, isOn);
       if (isOn) wanted.severities.add(severity);
       else wanted.severities.delete(severity);
       show();
     });
+    chip.dataset.severity = severity;
+    press(chip, false);
     return chip;
   });
   const codes = el("select", "", el("option", "", "all"));
@@ -258,9 +219,7 @@ const verify = () => {
     list,
   );
   heading.append(counted);
-  findings.sort(
-    (a, b) => ["error", "warning", "info"].indexOf(a.severity) - ["error", "warning", "info"].indexOf(b.severity),
-  );
+  findings.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
   show();
   const hidden = data.findingsLeftOut + data.omitted.reduce((sum, each) => sum + each[2], 0);
   if (hidden)
@@ -270,7 +229,6 @@ const verify = () => {
   tableSection(
     "replicas",
     "Replicas",
-    null,
     [
       ["path", "Path", name],
       ["other", "Compared with", name],
@@ -281,6 +239,6 @@ const verify = () => {
       ["divergeAt", "Diverge at", number, 1],
     ],
     data.comparisons,
-    "replicas",
+    false,
   );
 };

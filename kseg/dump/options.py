@@ -81,7 +81,7 @@ class DumpOptions:
     """
 
     paths: Sequence[str]
-    deep: bool = option("--deep-iteration", CONTENTS, "Print the records of each batch, too.", bool)
+    deep: bool = option("--deep-iteration", CONTENTS, "Also print the records of each batch.", bool)
     contents: bool = option("--print-data-log", CONTENTS, "Print keys and values; implies --deep-iteration.", bool)
     skip_record_metadata: bool = option(
         "--skip-record-metadata", CONTENTS, "Text: print only the key and value of a record.", bool

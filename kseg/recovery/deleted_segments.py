@@ -8,10 +8,9 @@ their offsets, so these are not restored. Sources: LocalLog.deleteSegmentFiles a
 import os
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, CRC_RIGHT
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
 from kseg.recovery.workspace import Workspace
@@ -28,6 +27,7 @@ from kseg.stores.regular_files import read_regular
 class SegmentSpan:
     """``next_offset``: that after the last batch, -1 if there is none; ``epochs``: where each leader epoch begins."""
 
+    base_offset: int = 0
     next_offset: int = -1
     is_intact: bool = True
     epochs: list[EpochEntry] = field(default_factory=list)
@@ -42,27 +42,18 @@ def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
             if isinstance(item, HeaderRows):
                 if level >= FULL:
                     span.is_intact &= all(state & CRC_RIGHT for state in item.column(BATCH_STATE))
-                span.next_offset = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+                span.next_offset = item.last(BATCH_LAST_OFFSET) + 1
                 changes.add(item)
             elif not isinstance(item, BatchProblem):
                 span.is_intact = False
     return span
 
 
-class RestoredSegment(NamedTuple):
-    """A restored segment: its offsets and leader epochs."""
-
-    base_offset: int
-    next_offset: int
-    epochs: tuple[EpochEntry, ...]
-    is_intact: bool
-
-
 @dataclass(slots=True)
 class DeletedSegments:
     """``restored``: by base offset; ``skipped``: path and reason of each other one."""
 
-    restored: list[RestoredSegment] = field(default_factory=list)
+    restored: list[SegmentSpan] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
     def restore(self, workspace: Workspace) -> None:
@@ -114,10 +105,10 @@ class _Log:
         self._buffers = Buffers()
         self._bases = sorted(self._paths)
 
-    def restore(self, file: SegmentFile, restored: list[RestoredSegment]) -> str:
+    def restore(self, file: SegmentFile, restored: list[SegmentSpan]) -> str:
         """Adds a deleted segment to the log and to ``restored``. Returns why it does not fit, "" if it does."""
-        base = file.base_offset or 0
-        span = span_of(file.path, self._buffers)
+        base, span = file.base_offset or 0, span_of(file.path, self._buffers)
+        span.base_offset = base
         if span.next_offset < 0:
             return "holds no batch"
         at = bisect_left(self._bases, base)
@@ -130,7 +121,7 @@ class _Log:
             return "its leader epochs do not fit to the segments beside it: its records were given up"
         self._bases.insert(at, base)
         self._spans[base] = span
-        restored.append(RestoredSegment(base, span.next_offset, tuple(span.epochs), span.is_intact))
+        restored.append(span)
         return ""
 
     def _span(self, base: int) -> SegmentSpan:

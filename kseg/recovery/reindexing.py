@@ -10,7 +10,7 @@ from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
+from kseg.kernel.layout.rows import BATCH_LAST_OFFSET
 from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.index_interval import Interval, IntervalMessages, chosen_interval
 from kseg.logdir.topics import KnownTopics, Topics
@@ -58,7 +58,7 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     def each(headers: HeaderRows, segment: BrokerSegment) -> ReplayResult:
         if not era.has_producers:
             return ReplayResult(headers.count, [])
-        manager.end_offset = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+        manager.end_offset = headers.last(BATCH_LAST_OFFSET) + 1
         return manager.replay(headers, segment.read)
 
     for segment in segments:

@@ -17,6 +17,7 @@ from kseg.kernel.layout.rows import (
     BATCH_FIRST_OFFSET,
     BATCH_LAST_OFFSET,
     BATCH_POSITION,
+    BATCH_SIZE,
     BATCH_STATE,
     BATCH_WIDTH,
     CRC_RIGHT,
@@ -112,6 +113,18 @@ class HeaderRows:
 
     rows: memoryview
     count: int
+
+    def last(self, column: int) -> int:
+        """Returns the value of the last batch in a column."""
+        return self.rows[(self.count - 1) * BATCH_WIDTH + column]
+
+    @property
+    def end(self) -> int:
+        """The position after the last batch."""
+        return self.last(BATCH_POSITION) + self.last(BATCH_SIZE)
+
+    def first(self, count: int) -> "HeaderRows":
+        return HeaderRows(self.rows, count)
 
     def column(self, column: int) -> list[int]:
         """Returns the values of a column."""

@@ -288,12 +288,11 @@ def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
 def _base_of(segment: BrokerSegment, position: int, size: int, magic: int, scratch: Scratch) -> int:
     if magic >= MAGIC_V2:
         return be64(segment.read(position, 8), 0)
-    path = f"{segment.workspace.directory}/{segment.log}"
-    return first_offset_of(segment.read(position, size), position, magic, scratch, path)
+    return first_offset_of(segment.read(position, size), position, magic, scratch, segment.path)
 
 
 def _refusal(segment: BrokerSegment, outside: int, why: str) -> BrokerRefusesError:
     return BrokerRefusesError(
-        f"{segment.workspace.directory}/{segment.log}: holds offset {outside}, which does not fit a segment that "
+        f"{segment.path}: holds offset {outside}, which does not fit a segment that "
         f"begins at {segment.base_offset}, {why}: a broker does not start on it; kseg recover --mode salvage"
     )

@@ -230,8 +230,7 @@ class PartitionLoad:
         has_index = segment.name(INDEX) in workspace
         if not has_index and era.refuses_lost_indexes:
             raise BrokerRefusesError(
-                f"{workspace.directory}/{segment.log}: has no index, without which this broker does not start; "
-                "kseg reindex rebuilds it"
+                f"{segment.path}: has no index, without which this broker does not start; kseg reindex rebuilds it"
             )
         is_new = segment.stem in self._swapped or segment.stem in self._parts
         if has_index and era.refuses_index_versions:
@@ -353,7 +352,7 @@ class PartitionLoad:
         removed."""
         if self._is_loading:
             raise BrokerRefusesError(
-                f"{self.workspace.directory}/{segment.log}: has lost an index, and offsets that do not rise: a broker "
+                f"{segment.path}: has lost an index, and offsets that do not rise: a broker "
                 "does not start on it; kseg recover --mode salvage"
             )
         reason, size = "an offset that does not rise: a broker empties the segment", segment.size
@@ -399,12 +398,12 @@ class PartitionLoad:
         found = segment.log_end(by_first=self.start.era.searches_by_first_offset)
         if found.bad_position is not None and self.start.era.refuses_corrupt_tails:
             raise BrokerRefusesError(
-                f"{self.workspace.directory}/{segment.log}: no batch begins at position {found.bad_position}: after a "
+                f"{segment.path}: no batch begins at position {found.bad_position}: after a "
                 "clean stop a broker does not start on it; --full scans the log and cuts it there"
             )
         if found.offset < 0 and not self.start.era.drops_log_below_start:
             raise BrokerRefusesError(
-                f"{self.workspace.directory}/{segment.log}: ends behind the last offset there is: a broker does not "
+                f"{segment.path}: ends behind the last offset there is: a broker does not "
                 "start on it; kseg recover --mode salvage"
             )
         return found

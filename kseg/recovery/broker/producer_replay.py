@@ -8,14 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_PRODUCER_ID,
-    BATCH_WIDTH,
-)
+from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BadFrameError, BrokerSegment
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, offset_of
@@ -121,7 +114,7 @@ class ProducerReplay:
         for name in reversed(self._workspace.names(LOG)):
             magic = -1
             for headers in self._segment_of(name.removesuffix(LOG), offset_of(name)).headers():
-                magic = headers.rows[(headers.count - 1) * BATCH_WIDTH + BATCH_MAGIC]
+                magic = headers.last(BATCH_MAGIC)
             if magic >= 0:
                 return magic < MAGIC_V2
         return False
@@ -186,10 +179,10 @@ class ProducerReplay:
             for headers in segment.claimed(start, stop):
                 replayed = manager.replay(headers, segment.read)
                 if replayed.refusal:
-                    raise replayed.error(self._path(segment), _HINT)
+                    raise replayed.error(segment.path, _HINT)
                 read.add(headers)
             if read.may_share and (why := read.end_transactions(segment.claimed(start, stop))):
-                raise TransactionConflictError(f"{self._path(segment)}: {why}: {_HINT}")
+                raise TransactionConflictError(f"{segment.path}: {why}: {_HINT}")
             read.keep_batches(manager.state)
         except BadFrameError as error:
             raise self._refusal(segment, str(error)) from error
@@ -213,7 +206,4 @@ class ProducerReplay:
                 raise self._refusal(segment, f"a transaction is open since offset {first}, and {error}") from error
 
     def _refusal(self, segment: BrokerSegment, reason: str) -> BrokerRefusesError:
-        return BrokerRefusesError(f"{self._path(segment)}: {reason}: {_HINT}")
-
-    def _path(self, segment: BrokerSegment) -> str:
-        return f"{self._workspace.directory}/{segment.log}"
+        return BrokerRefusesError(f"{segment.path}: {reason}: {_HINT}")

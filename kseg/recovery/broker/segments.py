@@ -341,6 +341,11 @@ class BrokerSegment:
         return self.name(LOG)
 
     @property
+    def path(self) -> str:
+        """That of the .log, for messages."""
+        return f"{self.workspace.directory}/{self.log}"
+
+    @property
     def size(self) -> int:
         return self.workspace.size(self.log)
 
@@ -370,12 +375,6 @@ class BrokerSegment:
     def read(self, position: int, length: int) -> bytes:
         """Returns bytes of the .log."""
         return self.workspace.read_range(self.log, position, length)
-
-    @staticmethod
-    def end_of(headers: HeaderRows, count: int | None = None) -> int:
-        """Returns the position after the last batch, or after the first ``count`` batches."""
-        last = ((headers.count if count is None else count) - 1) * BATCH_WIDTH
-        return int(headers.rows[last + BATCH_POSITION] + headers.rows[last + BATCH_SIZE])
 
     def last_indexed(self) -> tuple[int, int]:
         """Returns offset and position of the last entry of the offset index; like a broker, counts trailing zeros as
@@ -429,17 +428,15 @@ class BrokerSegment:
         """
         before: tuple[int, int] | None = None
         for headers in self.claimed(self.lookup(offset)):
-            rows, end = headers.rows, headers.count * BATCH_WIDTH
             found = enumerate(self._searched_offsets(headers, by_first))
             at, first = next(((i, each) for i, each in found if each >= offset), (None, 0))
             if at is not None:
-                at *= BATCH_WIDTH
                 if at:
-                    before = rows[at - BATCH_WIDTH + BATCH_POSITION], rows[at - BATCH_WIDTH + BATCH_LAST_OFFSET]
+                    before = headers.first(at).last(BATCH_POSITION), headers.first(at).last(BATCH_LAST_OFFSET)
                 if by_first and first > offset and before and before[1] >= offset:
                     return before[0]
-                return int(rows[at + BATCH_POSITION])
-            before = rows[end - BATCH_WIDTH + BATCH_POSITION], rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
+                return headers.first(at + 1).last(BATCH_POSITION)
+            before = headers.last(BATCH_POSITION), headers.last(BATCH_LAST_OFFSET)
         return before[0] if before and before[1] >= offset else None
 
     def _searched_offsets(self, headers: HeaderRows, by_first: bool) -> Iterator[int]:
@@ -456,9 +453,9 @@ class BrokerSegment:
             if first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2:
                 yield first
                 continue
-            position, path = rows[at + BATCH_POSITION], f"{self.workspace.directory}/{self.log}"
+            position = rows[at + BATCH_POSITION]
             data = self.read(position, rows[at + BATCH_SIZE])
-            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), path)
+            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), self.path)
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
         """Finds the end of the log, starting from the last index entry (LogSegment.readNextOffset).
@@ -470,11 +467,10 @@ class BrokerSegment:
         found, is_found = LogEnd(self.base_offset), False
         try:
             for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
-                rows, end = headers.rows, headers.count * BATCH_WIDTH
                 is_found = is_found or any(each >= offset for each in self._searched_offsets(headers, by_first))
-                last = rows[end - BATCH_WIDTH + BATCH_LAST_OFFSET]
+                last = headers.last(BATCH_LAST_OFFSET)
                 if is_found or last >= offset:
-                    found = LogEnd(sum_of(last, 1), rows[end - BATCH_WIDTH + BATCH_MAGIC])
+                    found = LogEnd(sum_of(last, 1), headers.last(BATCH_MAGIC))
                 else:
                     found = LogEnd(self.base_offset)
         except BadFrameError as error:
@@ -491,18 +487,18 @@ class BrokerSegment:
         while taken == max_frames:
             for headers in self.headers(position):
                 count = headers.count
-                while count and self.end_of(headers, count) > end:
+                while count and headers.first(count).end > end:
                     count -= 1
                 if count:
-                    yield HeaderRows(headers.rows, count)
-                    position = self.end_of(headers, count)
+                    yield headers.first(count)
+                    position = headers.first(count).end
                 if count < headers.count:
                     return
             # Ever more frames, so that a run of batches with wrong checksums is not slow.
             max_frames, taken = min(2 * max_frames, _FRAMES_AT_ONCE), 0
             for headers in self._unproven(position, end, max_frames):
                 yield headers
-                position, taken = self.end_of(headers), taken + 1
+                position, taken = headers.end, taken + 1
 
     def _unproven(self, position: int, end: int, max_frames: int) -> Iterator[HeaderRows]:
         """Yields the next batches one by one, without verifying checksums; ``max_frames``: their largest number."""
@@ -543,35 +539,34 @@ class BrokerSegment:
         store, and if the replay stops a broker.
         """
         found = Recovered(next_offset=self.base_offset)
-        builder = IndexBuilder(self.base_offset, interval, era, f"{self.workspace.directory}/{self.log}")
+        builder = IndexBuilder(self.base_offset, interval, era, self.path)
         aborted: list[AbortedTxn] = []
         changes = EpochChanges(add_epoch)
         for headers in self.headers(0, era.max_message_bytes):
-            if self.end_of(headers) > LARGEST_POSITION:
+            if headers.end > LARGEST_POSITION:
                 raise BrokerRefusesError(
-                    f"{self.workspace.directory}/{self.log}: holds batches beyond 2 GiB, which no index can point to: "
+                    f"{self.path}: holds batches beyond 2 GiB, which no index can point to: "
                     "a broker does not start on it"
                 )
             replayed = replay(headers)
             status, taken = indexing.DONE, 0
             if replayed.batches:
-                status, taken = builder.add(HeaderRows(headers.rows, replayed.batches), self.read)
+                status, taken = builder.add(headers.first(replayed.batches), self.read)
             if status == indexing.OUTSIDE:
                 found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
             found.is_refused = status == indexing.NOT_RISING
             if taken:
-                part = HeaderRows(headers.rows, taken)
+                part = headers.first(taken)
                 if era.has_epochs:
                     changes.add(part)
                 aborted += replayed.aborted
                 self._check_aborted(aborted, len(replayed.aborted))
-                found.valid_bytes = self.end_of(part)
-                found.next_offset = part.rows[(taken - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+                found.valid_bytes = part.end
+                found.next_offset = part.last(BATCH_LAST_OFFSET) + 1
             if status != indexing.DONE or replayed.is_cut:
                 break
             if replayed.refusal:
-                path = f"{self.workspace.directory}/{self.log}"
-                raise replayed.error(path, "a broker does not start on it; kseg recover --mode salvage")
+                raise replayed.error(self.path, "a broker does not start on it; kseg recover --mode salvage")
         found.is_refused = not builder.finish() or found.is_refused
         self._write_indexes(builder, aborted, era)
         return found
@@ -582,7 +577,7 @@ class BrokerSegment:
         for one, two in pairwise(aborted[max(len(aborted) - new - 1, 0) :]):
             if two.last_offset <= one.last_offset:
                 raise BrokerRefusesError(
-                    f"{self.workspace.directory}/{self.log}: the marker at offset {two.last_offset} aborts a "
+                    f"{self.path}: the marker at offset {two.last_offset} aborts a "
                     f"transaction behind that at offset {one.last_offset}: no transaction index takes that, and a "
                     "broker does not start on it; kseg recover --mode salvage"
                 )

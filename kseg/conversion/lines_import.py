@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -11,27 +11,24 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
-from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
+from kseg.conversion.grouping import GROUP_BYTES, BatchFields
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.rewriting import make_side_files
-from kseg.conversion.rows_writer import NewRecord, rows_of
+from kseg.conversion.rows_writer import LEADER_EPOCH, BatchWriter, NewRecord, rows_of
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError
 from kseg.export.json_lines import BatchLine, DamageLine, JsonLines, Line, RecordLine
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
 from kseg.segment.files import parse_partition_name
-from kseg.segment.writer import LARGEST_SEGMENT_BYTES, LogWriter, RollLimits, WrittenSegment
+from kseg.segment.writer import LARGEST_SEGMENT_BYTES, RollLimits, WrittenSegment
 from kseg.stores.source import STANDARD_INPUT
 
 # Builds partitions from batches and records that were read as text.
 
 NAMELESS = "records-0"
 """The partition of records without a partition field."""
-
-_LEADER_EPOCH = 0
-"""Leader epoch of bare records: the first epoch of a partition."""
 
 
 class Import:
@@ -91,20 +88,18 @@ class Import:
             partition.discard()
 
 
-class NewPartition:
+class NewPartition(BatchWriter):
     """One partition. ``files``: names and sizes of the files, after `finish`."""
 
     def __init__(self, name: str, request: ConvertOptions, folder: str | None) -> None:
-        self.name, self.folder = name, folder
+        self._magic = 2 if request.magic is None else request.magic
+        segment_bytes = request.segment_bytes or LARGEST_SEGMENT_BYTES
+        super().__init__(name, folder, self._magic, RollLimits(segment_bytes, interval_bytes=request.index_interval))
         self.files: dict[str, int] = {}
         self.records = 0
         self._request = request
-        self._limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
-        self._writer: LogWriter | None = None
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
-        self._magic = 2 if request.magic is None else request.magic
-        self._grouper = Grouper(self._magic)
         self._held: list[NewRecord] = []
         self._held_bytes = 0
         self._next_offset = request.first_offset
@@ -116,7 +111,7 @@ class NewPartition:
         record = self._record(line, line.timestamp if line.is_append_time else None)
         if self._held and record.append_time != self._held[0].append_time:
             self._group()
-        self._open(record.offset)
+        self._begun(record.offset)
         self._held.append(record)
         self._held_bytes += record.size
         if self._held_bytes >= (self._request.batch_bytes or GROUP_BYTES):
@@ -138,28 +133,14 @@ class NewPartition:
             return
         records, self._held, self._held_bytes = self._held, [], 0
         target, append_time = self._request.target or NONE, records[0].append_time
-        fields = BatchFields(target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
+        fields = BatchFields(target, append_time=append_time, leader_epoch=LEADER_EPOCH)
         limit = self._request.batch_bytes or GROUP_BYTES
-        self._append(self._grouper.add(fields, iter([rows_of(records)]), limit))
-
-    def _append(self, builds: Iterator[Build]) -> None:
-        for build, _ in builds:
-            self._write(build())
-
-    def _open(self, base_offset: int) -> LogWriter:
-        if self._writer is None:
-            self._writer = LogWriter(self.folder, base_offset, self._limits)
-        return self._writer
-
-    def _write(self, data: bytes) -> None:
-        try:
-            self._open(self._next_offset).append(data)
-        except ValueError as error:
-            raise KsegError(f"{self.name}: {error}") from error
+        self._append(self._next_offset, self._grouper.add(fields, iter([rows_of(records)]), limit))
 
     def _flush(self) -> None:
         self._group()
-        self._append(self._grouper.flush())
+        if self._writer is not None:
+            self._append(self._next_offset, self._grouper.flush())
 
     # Batches
 
@@ -184,8 +165,7 @@ class NewPartition:
         base = header.base_offset if line.magic == MAGIC_V2 else records[0].offset if records else self._next_offset
         if self._segment is not None:
             base = min(base, self._segment)
-        self._open(base)
-        self._write(data)
+        self._append(base, [(lambda: data, len(data))])
 
     def _target(self, header_codec: int) -> Target:
         if self._request.target is not None:
@@ -236,11 +216,6 @@ class NewPartition:
             for name, content in make_side_files(self._segments, None):
                 Disk().write_file(f"{self.folder}/{name}", content, self.folder)
                 self.files[name] = len(content)
-
-    def discard(self) -> None:
-        """Closes open files; the caller removes the folder."""
-        if self._writer is not None:
-            self._writer.discard()
 
 
 def import_lines(

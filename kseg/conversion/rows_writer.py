@@ -1,12 +1,12 @@
 """Writes records with rising offsets as the segments of a new partition: v2 batches without a producer."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import record
 from kseg.changes.disk import Disk
-from kseg.conversion.grouping import BatchFields, Grouper
+from kseg.conversion.grouping import BatchFields, Build, Grouper
 from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError
 from kseg.formats.compressing import Target
@@ -62,7 +62,7 @@ def _columns(numbers: list[int], least: int) -> memoryview:
     return found
 
 
-_LEADER_EPOCH = 0
+LEADER_EPOCH = 0
 """Leader epoch of all records: the first epoch of a partition."""
 
 
@@ -73,8 +73,37 @@ class PartitionRange(NamedTuple):
     gaps: list[tuple[int, int]]
 
 
-class RowsWriter:
-    """Writes segments to ``folder``. ``batch_bytes``: size of a batch before compression; ``hint``: added to errors.
+class BatchWriter:
+    """Writes batches of format ``magic`` to segments in ``folder``, or only counts them without one."""
+
+    def __init__(self, name: str, folder: str | None, magic: int, limits: RollLimits) -> None:
+        self.name, self.folder, self._limits = name, folder, limits
+        self._grouper = Grouper(magic)
+        self._writer: LogWriter | None = None
+
+    def _begun(self, base_offset: int) -> LogWriter:
+        if self._writer is None:
+            self._writer = LogWriter(self.folder, base_offset, self._limits)
+        return self._writer
+
+    def _append(self, base_offset: int, builds: Iterable[Build]) -> LogWriter:
+        """Appends batches, to a segment from this offset on if none is open. Raises KsegError if none can hold them."""
+        try:
+            writer = self._begun(base_offset)
+            for build, _ in builds:
+                writer.append(build())
+        except ValueError as error:
+            raise KsegError(f"{self.name}: {error}") from error
+        return writer
+
+    def discard(self) -> None:
+        """Closes open files; the caller removes the folder."""
+        if self._writer is not None:
+            self._writer.discard()
+
+
+class RowsWriter(BatchWriter):
+    """Writes records. ``batch_bytes``: size of a batch before compression; ``hint``: added to errors.
 
     ``next_offset`` follows the last record; None before the first.
     """
@@ -82,11 +111,9 @@ class RowsWriter:
     def __init__(
         self, name: str, folder: str, target: Target, batch_bytes: int, limits: RollLimits, hint: str = ""
     ) -> None:
+        super().__init__(name, folder, 2, limits)
         self.next_offset: int | None = None
-        self._name, self._folder, self._limits, self._hint = name, folder, limits, hint
-        self._target, self._batch_bytes = target, batch_bytes
-        self._grouper = Grouper(2)
-        self._writer: LogWriter | None = None
+        self._target, self._batch_bytes, self._hint = target, batch_bytes, hint
         self._gaps: list[tuple[int, int]] = []
 
     def add(self, rows: Rows, append_time: int | None = None) -> None:
@@ -97,28 +124,18 @@ class RowsWriter:
         if not rows.count:
             return
         self._take(rows.rows[ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH].tolist())
-        fields = BatchFields(self._target, append_time=append_time, leader_epoch=_LEADER_EPOCH)
-        try:
-            writer = self._begun(rows.rows[ROW_OFFSET])
-            for build, _ in self._grouper.add(fields, iter([rows]), self._batch_bytes):
-                writer.append(build())
-        except ValueError as error:
-            raise KsegError(f"{self._name}: {error}") from error
-
-    def _begun(self, base_offset: int) -> LogWriter:
-        if self._writer is None:
-            self._writer = LogWriter(self._folder, base_offset, self._limits)
-        return self._writer
+        fields = BatchFields(self._target, append_time=append_time, leader_epoch=LEADER_EPOCH)
+        self._append(rows.rows[ROW_OFFSET], self._grouper.add(fields, iter([rows]), self._batch_bytes))
 
     def _take(self, offsets: list[int]) -> None:
         """Records missing offsets, for example of rows that were filtered out."""
         if offsets[0] < 0:
-            raise KsegError(f"{self._name}: offset {offsets[0]} is none: they begin at 0")
+            raise KsegError(f"{self.name}: offset {offsets[0]} is none: they begin at 0")
         following = offsets[0] if self.next_offset is None else self.next_offset
         if offsets != list(range(following, following + len(offsets))):
             for offset in offsets:
                 if offset < following:
-                    raise KsegError(f"{self._name}: offset {offset} comes behind offset {following - 1}{self._hint}")
+                    raise KsegError(f"{self.name}: offset {offset} comes behind offset {following - 1}{self._hint}")
                 if offset > following and len(self._gaps) <= MAX_GAPS:
                     self._gaps.append((following, offset - 1))
                 following = offset + 1
@@ -126,22 +143,11 @@ class RowsWriter:
 
     def finish(self, base_offset: int = 0) -> PartitionRange:
         """Ends the last segment. ``base_offset``: of the only segment if there is no record."""
-        try:
-            writer = self._begun(base_offset)
-            for build, _ in self._grouper.flush():
-                writer.append(build())
-        except ValueError as error:
-            raise KsegError(f"{self._name}: {error}") from error
-        return PartitionRange(writer.finish(), self._gaps)
-
-    def discard(self) -> None:
-        """Closes open files; the caller removes the folder."""
-        if self._writer is not None:
-            self._writer.discard()
+        return PartitionRange(self._append(base_offset, self._grouper.flush()).finish(), self._gaps)
 
 
 def write_side_files(folder: str, whole: PartitionRange) -> None:
     """Writes the leader epochs of a partition, and records the missing offsets so that `verify` knows them."""
-    epochs = build_leader_epochs([EpochEntry(_LEADER_EPOCH, whole.segments[0].base_offset)])
+    epochs = build_leader_epochs([EpochEntry(LEADER_EPOCH, whole.segments[0].base_offset)])
     Disk().write_file(os.path.join(folder, LEADER_EPOCHS), epochs, folder)
     record(folder, known_gaps(whole.gaps), Disk())

@@ -10,6 +10,7 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import TextIO
 
 from kseg.errors import KsegError
@@ -173,19 +174,8 @@ def progress_over(
     Reads no sizes if progress is not shown. ``parts_of`` returns the partitions and files of a path.
     """
     progress = Progress(None, quiet)
-    if progress.is_on:
-        progress.total = _total_bytes(paths, everything, parts_of)
+    if not progress.is_on or STANDARD_INPUT in paths:
+        return progress
+    with suppress(KsegError, OSError):  # reading the path will report the error
+        progress.total = sum(segment_bytes(part, everything) for path in paths for part in parts_of(path))
     return progress
-
-
-def _total_bytes(paths: Sequence[str], everything: bool, parts_of: Callable[[str], list[str]]) -> int | None:
-    """Returns the total size of the segments of the paths; None if one is unknown."""
-    total = 0
-    for path in paths:
-        if path == STANDARD_INPUT:
-            return None
-        try:
-            total += sum(segment_bytes(part, everything) for part in parts_of(path))
-        except (KsegError, OSError):
-            return None  # reading the path will report the error
-    return total

@@ -5,7 +5,7 @@ values are truncated, and only the first rows are buffered.
 """
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kseg.formats.control import control_text, parse_control
@@ -47,6 +47,18 @@ COLUMNS = (
 
 
 @dataclass(slots=True)
+class Span:
+    """The least and the largest of some numbers; None before the first."""
+
+    least: int | None = None
+    largest: int | None = None
+
+    def add(self, number: int) -> None:
+        self.least = number if self.least is None else min(self.least, number)
+        self.largest = number if self.largest is None else max(self.largest, number)
+
+
+@dataclass(slots=True)
 class TableTotals:
     """The totals of the footer."""
 
@@ -56,30 +68,10 @@ class TableTotals:
     damaged_ranges: int = 0
     damaged_bytes: int = 0
     problems: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-    least_time: int | None = None
-    largest_time: int | None = None
-    least_horizon: int | None = None
-    largest_horizon: int | None = None
+    offsets: Span = field(default_factory=Span)
+    times: Span = field(default_factory=Span)
+    horizons: Span = field(default_factory=Span)
     has_all_counts: bool = True
-
-    def span(self, first: int | None, last: int) -> None:
-        """Adds the offsets of a batch. ``first`` is None if only decompression would reveal it."""
-        first = last if first is None else first
-        self.first_offset = first if self.first_offset is None else min(self.first_offset, first)
-        self.last_offset = last if self.last_offset is None else max(self.last_offset, last)
-
-    def time(self, ms: int) -> None:
-        if ms >= 0:
-            self.least_time = ms if self.least_time is None else min(self.least_time, ms)
-            self.largest_time = ms if self.largest_time is None else max(self.largest_time, ms)
-
-    def horizon(self, ms: int | None) -> None:
-        """Adds the delete horizon of a batch, None if it has none."""
-        if ms is not None:
-            self.least_horizon = ms if self.least_horizon is None else min(self.least_horizon, ms)
-            self.largest_horizon = ms if self.largest_horizon is None else max(self.largest_horizon, ms)
 
 
 TableRow = tuple[dict[str, str] | None, str, str | None]
@@ -150,12 +142,18 @@ class TablePrinter(Printer):
             totals.has_all_counts = False
         else:
             totals.records += count
-        totals.span(batch.base_offset, batch.last_offset)
-        totals.time(batch.max_timestamp)
+        # Only decompression would reveal an unknown base offset.
+        totals.offsets.add(batch.last_offset if batch.base_offset is None else batch.base_offset)
+        totals.offsets.add(batch.last_offset)
+        times = [batch.max_timestamp]
         if isinstance(batch, RecordBatch):
-            totals.horizon(batch.header.delete_horizon_ms)
-            if batch.header.record_count and batch.header.delete_horizon_ms is None:
-                totals.time(batch.header.base_timestamp)
+            if batch.header.delete_horizon_ms is not None:
+                totals.horizons.add(batch.header.delete_horizon_ms)
+            elif batch.header.record_count:
+                times.append(batch.header.base_timestamp)
+        for ms in times:
+            if ms >= 0:
+                totals.times.add(ms)
 
     def _cells(self, batch: Batch, problems: list[Problem]) -> dict[str, str]:
         header: Any = batch.header
@@ -251,14 +249,15 @@ class TablePrinter(Printer):
         files = f"{self.files} files, " if self.files > 1 else ""
         size = f"{shown_bytes(totals.bytes)} ({totals.bytes:,} bytes)"
         lines = [self._paint(f"{files}{totals.batches:,} batches, {records}, {size}", bold=True)]
-        if totals.first_offset is not None:
-            lines.append(f"offsets {totals.first_offset} to {totals.last_offset}")
-        if totals.least_time is not None and totals.largest_time is not None:
-            span = show_span(totals.largest_time - totals.least_time)
-            lines.append(f"times {shown_time(totals.least_time)} to {shown_time(totals.largest_time)} ({span})")
-        if totals.least_horizon is not None and totals.largest_horizon is not None:
-            times = [shown_time(ms) for ms in sorted({totals.least_horizon, totals.largest_horizon})]
-            lines.append(f"delete horizons {' to '.join(times)}")
+        offsets, times, horizons = totals.offsets, totals.times, totals.horizons
+        if offsets.least is not None:
+            lines.append(f"offsets {offsets.least} to {offsets.largest}")
+        if times.least is not None and times.largest is not None:
+            span = show_span(times.largest - times.least)
+            lines.append(f"times {shown_time(times.least)} to {shown_time(times.largest)} ({span})")
+        if horizons.least is not None and horizons.largest is not None:
+            shown = [shown_time(ms) for ms in sorted({horizons.least, horizons.largest})]
+            lines.append(f"delete horizons {' to '.join(shown)}")
         if totals.damaged_ranges or totals.problems:
             damage = f"damage: {totals.damaged_ranges:,} ranges, {totals.damaged_bytes:,} bytes"
             lines.append(self._paint(f"{damage}; batches with problems: {totals.problems:,}", "red"))

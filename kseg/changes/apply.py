@@ -17,7 +17,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import current_thread, main_thread
@@ -25,7 +25,7 @@ from threading import current_thread, main_thread
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
-from kseg.changes.disk import Disk, Model, attributes_of, open_to_write
+from kseg.changes.disk import Disk, LateFreeing, Model, attributes_of, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.journal import ShutdownMarker, root_state
 from kseg.changes.lock import log_directory_of
@@ -44,7 +44,7 @@ from kseg.changes.manifest import (
     stage_manifest,
     write_change,
 )
-from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
+from kseg.changes.plan import DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, text_of
 from kseg.signals import ENDING_SIGNALS
 from kseg.stores.no_follow import directories_held, open_with_status, status_of
@@ -641,6 +641,9 @@ def roll_forward(change: Change, disk: Disk) -> None:
         raise found
 
 
+_MANY = 64
+
+
 def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> list[Outcome]:
     """Applies all remaining steps of committed changes. ``is_new``: none of them was applied yet."""
 
@@ -659,6 +662,8 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
         for k, step in enumerate(change.steps):
             if (step.target or step.file) in left:
                 disk.sync_directory(change.directory)  # otherwise a power cut may leave only the later name
+            if freeing is not None and step.action == REPLACE:
+                freeing.hold(change.path(step.file))
             _apply_step(change, k, disk, is_new)
             left |= {step.file} if step.action == RENAME else set()
 
@@ -666,8 +671,10 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
         disk.sync_directory(change.directory)
         change.after = ExpectedStates(change).check_final()
 
+    frees_many = sum(not change.kept and len(change.steps) for change in changes if isinstance(change, Change)) > _MANY
     with _signals_deferred():
-        phase(apply_steps, is_ordered=True)
+        with LateFreeing() if frees_many else nullcontext() as freeing:
+            phase(apply_steps, is_ordered=True)
         phase(sync)
         phase(partial(_finish, disk=disk), is_ordered=True)
         phase(lambda change: stage_manifest(change, disk) if change.state == DONE else None)

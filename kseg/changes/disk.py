@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import sys
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -40,6 +41,7 @@ _FICLONE = 0x40049409
 _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _TEMPORARY = ".kseg-new-"
+_FREEING_THREADS, _FREED_TOGETHER = 16, 16
 _DEPTH = 4
 """Largest nesting depth of directories that kseg creates."""
 
@@ -359,6 +361,46 @@ class Disk:
         yield temporary
         self.rename(temporary, path)
         self.sync_directory(directory)
+
+
+class LateFreeing:
+    """Frees the blocks of replaced files in other threads: each file stays open until then.
+
+    A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is freed.
+    """
+
+    def __init__(self) -> None:
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        self._pool = ThreadPoolExecutor(_FREEING_THREADS)
+        self._held: list[int] = []
+        self._running = deque[Future[None]]()
+
+    def hold(self, path: str) -> None:
+        """Keeps a file open that is to be replaced, if the system can do so without accessing it."""
+        if hasattr(os, "O_PATH"):
+            with suppress(OSError), parent_of(path) as (at, name):
+                self._held.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
+        if len(self._held) >= _FREED_TOGETHER:
+            self._free()
+
+    def _free(self) -> None:
+        if len(self._running) > _FREEING_THREADS:
+            self._running.popleft().result()
+        self._running.append(self._pool.submit(_close_all, self._held))
+        self._held = []
+
+    def __enter__(self) -> "LateFreeing":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._free()
+        self._pool.shutdown()
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def is_temporary(name: str) -> bool:

@@ -115,20 +115,27 @@ _MAX_HELD = 16
 
 
 class _Held(threading.local):
-    """The directories that a thread keeps open, by path; the longest unused one comes first."""
+    """The directories that a thread keeps open, by path; the oldest comes first.
+
+    ``above``: these and all directories above them.
+    """
 
     is_on = False
 
     def __init__(self) -> None:
         self.open: dict[str, int] = {}
+        self.above: set[str] = set()
 
     def at(self, directory: str) -> int:
-        descriptor = self.open.pop(directory, -1)
+        descriptor = self.open.get(directory, -1)
         if descriptor < 0:
             if len(self.open) >= _MAX_HELD:
                 os.close(self.open.pop(next(iter(self.open))))
             descriptor = open_directory(directory)
-        self.open[directory] = descriptor
+            self.open[directory] = descriptor
+            while directory not in self.above:
+                self.above.add(directory)
+                directory = os.path.dirname(directory)
         return descriptor
 
     def forget(self, path: str) -> None:
@@ -154,13 +161,14 @@ def directories_held() -> Iterator[None]:
         yield
     finally:
         _held.is_on = False
+        _held.above.clear()
         while _held.open:
             os.close(_held.open.popitem()[1])
 
 
 def forget_directory(path: str) -> None:
     """Ends the access by this path, and those below it, to a directory that was kept open."""
-    if _held.open:
+    if path in _held.above:
         _held.forget(path)
 
 
@@ -171,9 +179,10 @@ class parent_of:
         self._path, self._at = path, -1
 
     def __enter__(self) -> tuple[int, str]:
-        folder, name = os.path.split(os.path.abspath(self._path))
-        if _held.is_on:
+        if _held.is_on and self._path[:1] == os.sep:
+            folder, _, name = self._path.rpartition(os.sep)
             return _held.at(folder), name
+        folder, name = os.path.split(os.path.abspath(self._path))
         self._at = open_directory(folder)
         return self._at, name
 

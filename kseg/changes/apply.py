@@ -17,7 +17,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import current_thread, main_thread
@@ -25,7 +25,7 @@ from threading import current_thread, main_thread
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
-from kseg.changes.disk import Disk, LateFreeing, Model, attributes_of, open_to_write
+from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.journal import ShutdownMarker, root_state
 from kseg.changes.lock import log_directory_of
@@ -38,13 +38,14 @@ from kseg.changes.manifest import (
     ExpectedStates,
     KeptRanges,
     check_absent,
+    expected_states,
     kept_elsewhere,
     new_change,
     publish_manifest,
     stage_manifest,
     write_change,
 )
-from kseg.changes.plan import DELETE, EXTEND, RENAME, REPLACE, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
+from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, text_of
 from kseg.signals import ENDING_SIGNALS
 from kseg.stores.no_follow import directories_held, open_with_status, status_of
@@ -141,6 +142,7 @@ def replace_inodes(change: Change, inodes: dict[int, int]) -> None:
             change.steps[k] = replace(step, before=before)
     for k, made in change.made.items():
         change.made[k] = made._replace(inode=inodes.get(made.inode, made.inode))
+    change.expected = None
 
 
 # Prepares (before the commit) and applies the steps that rewrite a file from a delta (`kseg.changes.delta`).
@@ -641,9 +643,6 @@ def roll_forward(change: Change, disk: Disk) -> None:
         raise found
 
 
-_MANY = 64
-
-
 def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) -> list[Outcome]:
     """Applies all remaining steps of committed changes. ``is_new``: none of them was applied yet."""
 
@@ -662,18 +661,16 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
         for k, step in enumerate(change.steps):
             if (step.target or step.file) in left:
                 disk.sync_directory(change.directory)  # otherwise a power cut may leave only the later name
-            if freeing is not None and step.action == REPLACE:
-                freeing.hold(change.path(step.file))
             _apply_step(change, k, disk, is_new)
             left |= {step.file} if step.action == RENAME else set()
 
     def sync(change: Change) -> None:
         disk.sync_directory(change.directory)
-        change.after = ExpectedStates(change).check_final()
+        change.after = expected_states(change).check_final()
 
-    frees_many = sum(not change.kept and len(change.steps) for change in changes if isinstance(change, Change)) > _MANY
+    removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():
-        with LateFreeing() if frees_many else nullcontext() as freeing:
+        with disk.freeing_late(removed >= MANY_FILES):
             phase(apply_steps, is_ordered=True)
         phase(sync)
         phase(partial(_finish, disk=disk), is_ordered=True)
@@ -708,15 +705,18 @@ def check_intermediate(change: Change, is_new: bool = False) -> None:
             f"{change.folder}: was changed by another program during {change.command!r}, or copied without its times"
         )
     try:
-        ExpectedStates(change).check_intermediate()
+        expected_states(change).check_intermediate()
     except ChangedSinceError:
         if is_new or not recognize(change):
             raise
-        ExpectedStates(change).check_intermediate()
+        expected_states(change).check_intermediate()
 
 
 def _finish(change: Change, disk: Disk) -> None:
-    """Ends a change that leaves no record; the manifest of any other is to be marked as done."""
+    """Ends a change that leaves no record; the manifest of one that keeps bytes is to be marked as done.
+
+    A change that keeps nothing and belongs to another stays as it is: its steps can be applied again.
+    """
     if change.undoes:
         for other in quarantine.changes(change.directory):
             if other.number == change.undoes:
@@ -725,7 +725,7 @@ def _finish(change: Change, disk: Disk) -> None:
         quarantine.end(change, disk=disk)
     elif not (change.kept or change.group):
         accepted_gaps.end(change, disk=disk)
-    else:
+    elif change.kept:
         change.state = DONE
 
 

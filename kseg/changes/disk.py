@@ -42,6 +42,8 @@ _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _TEMPORARY = ".kseg-new-"
 _FREEING_THREADS, _FREED_TOGETHER = 16, 16
+MANY_FILES = 64
+"""As many removed files are worth threads that free them."""
 _DEPTH = 4
 """Largest nesting depth of directories that kseg creates."""
 
@@ -70,9 +72,9 @@ class Disk:
         return create_file(path)
 
     def write(self, descriptor: int, data: BytesLike) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        done = os.write(descriptor, data)
+        while done < len(data):
+            done += os.write(descriptor, memoryview(data)[done:])
 
     def copy_range(self, source: Extent, position: int, length: int, target: int) -> None:
         """Appends bytes of one open file, or of a part of one, to another; holes stay holes.
@@ -141,11 +143,15 @@ class Disk:
     def rename(self, path: str, target: str) -> None:
         """Renames a file or directory; an existing target is replaced."""
         with parent_of(path) as (old_at, old), parent_of(target) as (new_at, new):
+            if self._freeing is not None:
+                self._freeing.hold(new_at, new)
             os.replace(old, new, src_dir_fd=old_at, dst_dir_fd=new_at)
         forget_directory(path)
 
     def unlink(self, path: str) -> None:
         with parent_of(path) as (at, name):
+            if self._freeing is not None:
+                self._freeing.hold(at, name)
             os.unlink(name, dir_fd=at)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -175,7 +181,7 @@ class Disk:
         the owner; the mode is set by then. A group that cannot be set is ignored.
         """
         status = model.status if isinstance(model, Model) else status_of(model)
-        directory = status_of(os.path.dirname(os.path.abspath(path)))
+        directory = status_of(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
         owner, mode = status, status.st_mode & 0o777
@@ -183,15 +189,11 @@ class Disk:
             owner = directory
         if stat.S_ISDIR(status.st_mode) and not as_directory:
             mode &= 0o666
-        with _opened(path, as_directory, descriptor) as ours:
-            own = os.fstat(ours)
-            os.fchmod(ours, mode & ~mask)
-            if (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid):
-                try:
-                    os.fchown(ours, owner.st_uid, owner.st_gid)
-                except PermissionError:
-                    if own.st_uid != owner.st_uid:
-                        raise
+        if descriptor >= 0:
+            _give(descriptor, owner, mode & ~mask)
+        else:
+            with _opened(path, as_directory, descriptor) as ours:
+                _give(ours, owner, mode & ~mask)
 
     def copy_owner_if_allowed(self, path: str, model: str, as_directory: bool = False, descriptor: int = -1) -> None:
         """Gives a file or directory of an output owner and mode of ``model``, as far as this user may set them, without
@@ -250,10 +252,25 @@ class Disk:
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
         with parent_of(path) as (at, name):
+            if self._freeing is not None:
+                self._freeing.hold(at, name)
             os.rmdir(name, dir_fd=at)
         forget_directory(path)
 
     _is_in_phase = False
+    _freeing: "LateFreeing | None" = None
+
+    @contextmanager
+    def freeing_late(self, is_wanted: bool) -> Iterator[None]:
+        """Within the block, the blocks of removed and replaced files are freed by other threads: see `LateFreeing`."""
+        if not is_wanted or not hasattr(os, "O_PATH"):
+            yield
+            return
+        with LateFreeing() as self._freeing:
+            try:
+                yield
+            finally:
+                self._freeing = None
 
     @contextmanager
     def phase(self, places: Sequence[str]) -> Iterator[None]:
@@ -364,7 +381,7 @@ class Disk:
 
 
 class LateFreeing:
-    """Frees the blocks of replaced files in other threads: each file stays open until then.
+    """Frees the blocks of removed files in other threads: each file stays open until then.
 
     A file system with the option ``discard`` may wait for its disk, up to some milliseconds, whenever a file is freed.
     """
@@ -376,11 +393,10 @@ class LateFreeing:
         self._held: list[int] = []
         self._running = deque[Future[None]]()
 
-    def hold(self, path: str) -> None:
-        """Keeps a file open that is to be replaced, if the system can do so without accessing it."""
-        if hasattr(os, "O_PATH"):
-            with suppress(OSError), parent_of(path) as (at, name):
-                self._held.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
+    def hold(self, at: int, name: str) -> None:
+        """Keeps a file or directory open that is to be removed or replaced, if there is one."""
+        with suppress(OSError):
+            self._held.append(os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at))
         if len(self._held) >= _FREED_TOGETHER:
             self._free()
 
@@ -439,6 +455,18 @@ def _system() -> Any:
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
+
+
+def _give(descriptor: int, owner: os.stat_result, mode: int) -> None:
+    """Sets owner and mode of an open file. Raises PermissionError if this user cannot set the owner."""
+    own = os.fstat(descriptor)
+    os.fchmod(descriptor, mode)
+    if (own.st_uid, own.st_gid) != (owner.st_uid, owner.st_gid):
+        try:
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        except PermissionError:
+            if own.st_uid != owner.st_uid:
+                raise
 
 
 @contextmanager

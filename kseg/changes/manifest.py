@@ -91,6 +91,7 @@ class Change:
     by_delta: dict[int, KeptRanges] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
     is_kept_path_given: bool = False
+    expected: "ExpectedStates | None" = field(default=None, repr=False, compare=False)
     marker: RootFile | None = None
     root: str = ""
 
@@ -333,6 +334,13 @@ class _File(NamedTuple):
 
 class ChangedSinceError(KsegError):
     """A file differs from the state in the plan, and from every state that the change can leave."""
+
+
+def expected_states(change: Change) -> "ExpectedStates":
+    """Returns the expected states of a committed change, which are computed once."""
+    if change.expected is None:
+        change.expected = ExpectedStates(change)
+    return change.expected
 
 
 def check_absent(change: Change) -> None:

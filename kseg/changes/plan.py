@@ -214,8 +214,13 @@ class Plan:
         action = CREATE if found is None else REPLACE
         before = found.state if found else None
         self._once(*[("empty", file)] * (found is not None), ("fill", file))
-        step = Step(action, file, reason, before, size, "", content, tuple(removed), source=source)
-        self._add(replace(step, mtime_ns=mtime_ns, model=model), found)
+        origin, made_by = (found.origin, found.made_by) if found else ("", None)
+        self._add(
+            Step(
+                action, file, reason, before, size, "", content, tuple(removed), origin, made_by, source=source,
+                mtime_ns=mtime_ns, model=model,
+            )
+        )  # fmt: skip
         self._names[file] = PlannedFile(FileState(0, size, 0), made_by=len(self.steps) - 1)
 
     def outline(self, file: str, size: int, reason: str) -> None:
@@ -256,7 +261,7 @@ class Plan:
                 raise ValueError(f"a plan cannot {' '.join(act)} twice")
         self._done.update(acts)
 
-    def _add(self, step: Step, found: PlannedFile | None) -> None:
+    def _add(self, step: Step, found: PlannedFile | None = None) -> None:
         if found is not None:
             step = replace(step, origin=found.origin, made_by=found.made_by)
         if step.is_kept:

@@ -15,17 +15,19 @@ nothing is touched.
 import errno
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import current_thread, main_thread
+from typing import Any
 
 from kseg.changes import accepted_gaps, manifest, quarantine
 from kseg.changes.content import copy_owner, created_state, make_file, write_pieces
 from kseg.changes.delta import DeltaPiece, delta_lines, deltas_of, new_content
-from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, open_to_write
+from kseg.changes.disk import MANY_FILES, Disk, Model, attributes_of, end_with_parent, open_to_write
 from kseg.changes.disk_space import kept_bytes, space_of
 from kseg.changes.journal import ShutdownMarker, root_state
 from kseg.changes.lock import log_directory_of
@@ -47,7 +49,8 @@ from kseg.changes.manifest import (
 )
 from kseg.changes.plan import DELETE, EXTEND, RENAME, TRUNCATE, FileState, Piece, Plan, Range, Step, file_state
 from kseg.errors import KsegError, PathError, StoppedHalfwayError, caused, text_of
-from kseg.signals import ENDING_SIGNALS
+from kseg.runtime.threads import usable_cores
+from kseg.signals import ENDING_SIGNALS, mask
 from kseg.stores.no_follow import directories_held, open_with_status, status_of
 from kseg.stores.unreadable import is_disk_error
 
@@ -296,23 +299,27 @@ def apply_all(
     """
     disk, keeping = disk or Disk(), keeping or Keeping()
     places = [plan.directory for plan in plans]
+    dropped = partial(_dropped, disk=disk, shutdown_marker=shutdown_marker)
     with directories_held():
-        changes: list[Outcome] = []
+        changes = [
+            _begun(plan, partial(_new_change, plan, command, keeping, group, undoes), keeping, disk) for plan in plans
+        ]
+        planned = {os.path.abspath(plan.directory): plan for plan in plans}
+
+        def prepare(change: Change) -> None:
+            _prepare(change, planned[change.directory], disk)
+            if shutdown_marker is not None:
+                _remove_marker(shutdown_marker, change)
+            change.state = COMMITTED
+            write_change(change, disk)
+
         try:
             with disk.phase(places):
-                for plan in plans:
-                    new = partial(_new_change, plan, command, keeping, group, undoes)
-                    changes.append(_prepared(plan, new, keeping, disk, shutdown_marker))
+                changes = _each(prepare, changes, dropped)
             with disk.phase(places):
-                for k, change in enumerate(changes):
-                    try:
-                        if isinstance(change, Change):
-                            _commit(change, disk)
-                    except OSError as error:
-                        changes[k] = _dropped(change, error, disk, shutdown_marker)
+                changes = [_attempted(partial(_commit, disk=disk), change, dropped) for change in changes]
         except BaseException as error:
-            for k, change in enumerate(changes):
-                changes[k] = _dropped(change, error, disk, shutdown_marker)
+            changes = [dropped(change, error) if isinstance(change, Change) else change for change in changes]
             if not isinstance(error, OSError):
                 raise
             return changes
@@ -321,6 +328,71 @@ def apply_all(
         if isinstance(end, ChangedSinceError) and isinstance(changes[k], Change):
             ends[k] = caused(StoppedHalfwayError(f"{end}; stopped half-way"), end)
     return ends
+
+
+MIN_SHARED_STEPS = 1000
+"""With fewer steps, starting processes takes longer than they save."""
+
+Failed = Callable[[Change, BaseException], KsegError]
+
+
+def _attempted(act: Callable[[Change], None], change: Outcome, failed: Failed) -> Outcome:
+    if isinstance(change, Change):
+        try:
+            act(change)
+        except (KsegError, OSError) as error:
+            return failed(change, error)
+    return change
+
+
+def _each(
+    act: Callable[[Change], None],
+    changes: list[Outcome],
+    failed: Failed,
+    within: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> list[Outcome]:
+    """Calls ``act`` for each change, in a block ``within``; many steps are divided among processes."""
+    alive = {k: change for k, change in enumerate(changes) if isinstance(change, Change)}
+    steps, processes = sum(len(change.steps) for change in alive.values()), min(usable_cores(), len(alive))
+    if steps < MIN_SHARED_STEPS or processes < 2 or not sys.platform.startswith("linux"):
+        with within():
+            return [_attempted(act, change, failed) for change in changes]
+    from kseg.runtime.process_pool import Child, Tickets  # most changes have few steps
+
+    tickets, children, parent = Tickets(len(alive)), list[Child](), os.getpid()
+    ends: dict[int, Any] = {}
+
+    def work(send: Callable[[object], None]) -> None:
+        end_with_parent(parent)
+        mask("SIG_BLOCK", ENDING_SIGNALS)  # what is begun is finished; the parent decides what follows
+        done, numbers = {}, list(alive)
+        with within():
+            while (number := tickets.take()) is not None:
+                k = numbers[number]
+                end = _attempted(act, alive[k], failed)
+                done[k] = (end, end.__cause__) if isinstance(end, KsegError) else end.results()
+        send(done)
+
+    try:
+        for _ in range(processes):
+            children.append(Child(work, children))
+        for child in children:
+            with suppress(EOFError):
+                ends |= child.receive()
+    finally:
+        while tickets.take() is not None:
+            pass
+        for child in children:
+            child.end()
+    found = list(changes)
+    for k, change in alive.items():
+        if k not in ends:
+            found[k] = failed(change, OSError(errno.ECHILD, "a process of kseg has died"))
+        elif isinstance(ends[k][0], KsegError):
+            found[k] = caused(*ends[k])
+        else:
+            change.take_results(ends[k])
+    return found
 
 
 def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: int) -> Change:
@@ -339,10 +411,8 @@ def _new_change(plan: Plan, command: str, keeping: Keeping, group: str, undoes: 
     return change
 
 
-def _prepared(
-    plan: Plan, new: Callable[[], Change], keeping: Keeping, disk: Disk, shutdown_marker: ShutdownMarker | None
-) -> Outcome:
-    """Prepares a change up to its commit."""
+def _begun(plan: Plan, new: Callable[[], Change], keeping: Keeping, disk: Disk) -> Outcome:
+    """Creates the folder of a change."""
     try:
         change = new()
         check_space(plan, keeping)
@@ -351,24 +421,11 @@ def _prepared(
         return caused(KsegError(f"{plan.directory}: nothing was changed: {text_of(error)}"), error)
     except KsegError as error:
         return error
-    try:
-        _prepare(change, plan, disk)
-        if shutdown_marker is not None:
-            _remove_marker(shutdown_marker, change)
-        change.state = COMMITTED
-        write_change(change, disk)
-    except (OSError, KsegError) as error:
-        return _dropped(change, error, disk, shutdown_marker)
-    except BaseException as error:
-        _dropped(change, error, disk, shutdown_marker)
-        raise
     return change
 
 
-def _dropped(change: Outcome, cause: BaseException, disk: Disk, shutdown_marker: ShutdownMarker | None) -> KsegError:
+def _dropped(change: Change, cause: BaseException, disk: Disk, shutdown_marker: ShutdownMarker | None) -> KsegError:
     """Removes what was prepared of a change, and restores the marker. Returns the error that says so."""
-    if not isinstance(change, Change):
-        return change
     remark = _drop(change, disk)
     if shutdown_marker is not None:
         try:
@@ -651,7 +708,7 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
         places = [] if is_ordered else [change.directory for change in changes if isinstance(change, Change)]
         try:
             with disk.phase(places):
-                changes = [_attempted(act, change) for change in changes]
+                changes = [_attempted(act, change, _stopped) for change in changes]
         except OSError as error:
             changes = [_stopped(change, error) if isinstance(change, Change) else change for change in changes]
 
@@ -670,8 +727,7 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
 
     removed = sum(len(change.steps) for change in changes if isinstance(change, Change) and not change.kept)
     with _signals_deferred():
-        with disk.freeing_late(removed >= MANY_FILES):
-            phase(apply_steps, is_ordered=True)
+        changes = _each(apply_steps, changes, _stopped, lambda: disk.freeing_late(removed >= MANY_FILES))
         phase(sync)
         phase(partial(_finish, disk=disk), is_ordered=True)
         phase(lambda change: stage_manifest(change, disk) if change.state == DONE else None)
@@ -679,18 +735,9 @@ def _rolled_forward(changes: list[Outcome], disk: Disk, is_new: bool = False) ->
     return changes
 
 
-def _attempted(act: Callable[[Change], None], change: Outcome) -> Outcome:
-    if isinstance(change, Change):
-        try:
-            act(change)
-        except KsegError as error:
-            return error
-        except OSError as error:
-            return _stopped(change, error)
-    return change
-
-
-def _stopped(change: Change, error: OSError) -> KsegError:
+def _stopped(change: Change, error: BaseException) -> KsegError:
+    if isinstance(error, KsegError):
+        return error
     text = f"{change.directory}: stopped half-way: {text_of(error)}; repeat the command to go on, or kseg undo"
     return caused(StoppedHalfwayError(text), error)
 

@@ -8,11 +8,12 @@ callers decide what must be durable, and when.
 import errno
 import os
 import re
+import signal
 import stat
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from threading import Lock
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ _NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOSYS, errno.EOPNOTSU
 _NO_ATTRIBUTE = {errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA, errno.ENOSYS, errno.EOPNOTSUPP}
 _NO_CLONE = _NO_COPY_RANGE | {errno.ENOTTY, errno.EISDIR, errno.EBADF}
 _FICLONE = 0x40049409
+_PR_SET_PDEATHSIG = 1
 _ATTRIBUTES = ("user.", "system.posix_acl_", "security.selinux")
 """Extended attributes that are copied to new files. Others, such as capabilities, would give privileges."""
 _TEMPORARY = ".kseg-new-"
@@ -244,10 +246,9 @@ class Disk:
         """Syncs an open file or directory."""
         os.fsync(descriptor)
 
-    def flush_all(self, path: str) -> None:
-        """Syncs the whole file system of a directory."""
-        with readable_directory(path) as descriptor:
-            sync_file_system(descriptor)
+    def flush_all(self, descriptor: int) -> None:
+        """Syncs the whole file system of an open file or directory."""
+        sync_file_system(descriptor)
 
     def remove_directory(self, path: str) -> None:
         """Removes an empty directory."""
@@ -282,13 +283,17 @@ class Disk:
         if len(places) < 2 or not can_sync_file_systems():
             yield
             return
-        self._is_in_phase = True
-        try:
-            yield
-        finally:
-            self._is_in_phase = False
-        for place in {os.stat(place).st_dev: place for place in places}.values():
-            self.flush_all(place)
+        with ExitStack() as held:
+            # Opened first: the system reports only errors since then.
+            by_device = {os.stat(place).st_dev: place for place in places}
+            descriptors = [held.enter_context(readable_directory(place)) for place in by_device.values()]
+            self._is_in_phase = True
+            try:
+                yield
+            finally:
+                self._is_in_phase = False
+            for descriptor in descriptors:
+                self.flush_all(descriptor)
 
     def sync(self, descriptor: int) -> None:
         """Syncs an open file or directory, or leaves that to the end of the phase."""
@@ -448,6 +453,14 @@ def sync_file_system(descriptor: int) -> None:
     if _system().syncfs(descriptor):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def end_with_parent(parent: int) -> None:
+    """Lets the system kill this process as soon as the one that forked it, ``parent``, has ended (Linux)."""
+    if sys.platform.startswith("linux"):
+        _system().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
 
 
 @cache

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from kseg.changes import accepted_gaps, quarantine
-from kseg.changes.apply import MAX_TOGETHER_BYTES, Keeping, apply_all, needed_together
+from kseg.changes.apply import MAX_TOGETHER_BYTES, Keeping, apply_all, free_bytes, needed_together
 from kseg.changes.disk import Disk
 from kseg.changes.journal import (
     ABANDONED,
@@ -116,7 +116,7 @@ class LogDirectoryChange:
         needed = 0
         for plan in plans:
             more = needed_together(plan, self._keeping)
-            if together and needed + more > MAX_TOGETHER_BYTES:
+            if together and needed + more > min(MAX_TOGETHER_BYTES, free_bytes(self.directory) // 2):
                 yield from self._applied(together)
                 together, needed = [], 0
             together.append(plan)

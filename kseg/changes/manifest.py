@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk, open_to_read, stored_end
@@ -147,6 +147,16 @@ class Change:
             return 0
         size = sum(found.kept_size for found in self.by_delta.values())
         return size + sum(step.freed_bytes for k, step in enumerate(self.steps) if k not in self.by_delta)
+
+    def results(self) -> tuple[object, ...]:
+        """Returns what another process has found out about its copy of this change, for `take_results`."""
+        before = [step.before for step in self.steps]
+        return self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after
+
+    def take_results(self, results: tuple[Any, ...]) -> None:
+        self.state, before, self.digests, self.made, self.by_delta, self.stored, self.after = results
+        self.steps = [replace(s, before=b) if s.before != b else s for s, b in zip(self.steps, before, strict=True)]
+        self.expected = None
 
     def move_to(self, folder: str) -> None:
         """Updates the paths after the folder was renamed."""

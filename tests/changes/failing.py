@@ -58,7 +58,7 @@ class CountingDisk(Disk):
         return real(*arguments, **named)
 
 
-def _unneeded(_place: int | str) -> None:
+def _unneeded(_descriptor: int) -> None:
     """Does nothing: after a kill, written data is in the system's memory, synced or not."""
 
 

@@ -147,7 +147,7 @@ class PowerDisk(Disk):
         super().remove_directory(path)
         self._note(Operation(path, None, is_directory=True))
 
-    def flush_all(self, path: str) -> None:
+    def flush_all(self, descriptor: int) -> None:
         self._count()
         for inode in self.unsynced:
             held = self.keep / str(inode)

@@ -29,8 +29,8 @@ RUNNING: tuple[Symptom, ...] = (
         "Invalid record size: N exceeds the configured maximum record size of M.",
         (r"Invalid record size: \d+ exceeds the configured maximum record size",),
         "A record in a compressed batch is larger than the topic's max.decompressed.message.bytes (since 4.4, and in "
-        "4.2.2). Producers of such records are refused; with records written before, the log cleaner gives up the "
-        "partition, and searches by time fail, until the setting is raised.",
+        "4.2.2). Producers of such records are refused. If older records exceed the limit, the log cleaner gives up "
+        "the partition, and searches by time fail, until the setting is raised.",
         (
             NextCommand("kseg compact --dry-run {partition}", "names the record that ends a cleaning"),
             NextCommand("kseg dump --summary {partition}", "shows how sizes are distributed"),

@@ -76,6 +76,7 @@ def changed(directory: Path, keeping: Keeping | None = None, is_clean: bool = Tr
     return changing.all_files(directory)
 
 
+@pytest.mark.sampled(2)
 @few_seeds
 @pytest.mark.parametrize("keeps, at_once", [(True, 1), (False, 1), (True, 3), (False, 3)])
 def test_a_command_is_repeated(keeps: bool, at_once: int, seeds: range, tmp_path: Path) -> None:
@@ -126,6 +127,7 @@ def test_a_command_is_undone(seeds: range, tmp_path: Path) -> None:
         assert journals(str(directory)) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("is_clean", "seeds"), [(True, range(1)), (False, range(4)), *SLOW], ids=str)
 def test_an_undo_is_completed(is_clean: bool, seeds: range, tmp_path: Path) -> None:
     """Without a marker, the last file of the root is removed, not replaced, before the journal goes."""
@@ -145,6 +147,7 @@ def test_an_undo_is_completed(is_clean: bool, seeds: range, tmp_path: Path) -> N
         assert journals(str(directory)) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("is_undone", "seeds"), [(True, range(1)), (False, range(4)), *SLOW], ids=str)
 def test_directories_are_moved(is_undone: bool, seeds: range, tmp_path: Path) -> None:
     wanted = moving.taken_back(tmp_path / "undisturbed")

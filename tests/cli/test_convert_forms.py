@@ -209,6 +209,7 @@ def test_null_is_not_empty_in_csv(kseg: Kseg, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("jobs", ["1", "3"])
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
 @pytest.mark.parametrize("source", [*SOURCES, DAMAGED], ids=lambda path: path.parent.name + "-" + path.name)

@@ -194,6 +194,7 @@ COMPACTION = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [(), ("-n", "-v"), ("--no-quarantine",), ("--output", "out"), ("--format", "json")])
 def test_a_compaction_in_tasks_leaves_the_same(
     options: tuple[str, ...], kseg: Kseg, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -121,12 +121,14 @@ DAMAGED = sorted(
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("folder", DAMAGED, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_what_is_named_repairs_each_damaged_directory(folder: Path, kseg: Kseg, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(folder, tmp_path / folder.name))
     assert_repairs(kseg, copied, {}, tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("folder", DAMAGED, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_each_repair_of_a_damaged_directory_works_by_itself(folder: Path, kseg: Kseg, tmp_path: Path) -> None:
     place = tmp_path / "damaged"
@@ -154,6 +156,7 @@ def case_of(code: str, place: Path) -> tuple[Path, dict[str, Any], Path]:
     return judged, case, copied / code
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_named_repairs_each_finding(code: str, kseg: Kseg, tmp_path: Path) -> None:
     judged, case, folder = case_of(code, tmp_path)

@@ -201,6 +201,7 @@ def test_a_broker_would_build_the_same_indexes(tmp_path: Path, source: str) -> N
     assert files(tmp_path / "x-0", *kinds) == made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("magic", [None, 1, 2])
 def test_nonsense_is_rejected_in_its_place(tmp_path: Path, magic: int | None, seed: int) -> None:

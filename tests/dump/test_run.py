@@ -175,6 +175,7 @@ def test_json_accounts_for_every_byte(segment: Path, kseg: Kseg) -> None:
     assert at == segment.stat().st_size
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("flags", [[], ["--deep-iteration"]], ids=["shallow", "deep"])
 @pytest.mark.parametrize("segment", DAMAGED, ids=ids(DAMAGED))
 def test_both_forms_end_with_the_same_status(segment: Path, flags: list[str], kseg: Kseg) -> None:

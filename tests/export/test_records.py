@@ -116,6 +116,7 @@ def offsets_by_headers(path: Path, *arguments: Any, **options: Any) -> list[int]
     return [offset for chunk in chunks for offset in chunk.numbers["offset"][: chunk.count]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_offsets_alone_are_those_of_the_rows(path: Path) -> None:
     told: list[LeftOut] = []

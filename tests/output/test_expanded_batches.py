@@ -49,6 +49,7 @@ def each_alone(*arguments: Any, **keywords: Any) -> tuple[bytes, int]:
         return printed(*arguments, **keywords)[:2]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("form", "skip"), FORMS, ids=FORM_NAMES)
 def test_real_segments(form: Any, skip: bool) -> None:
     paths = [*SEGMENTS, *sorted(TESTDATA.glob("speed/*.log"))]

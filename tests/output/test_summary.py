@@ -82,6 +82,7 @@ def test_damage_and_exit_status() -> None:
     assert any("zero-block 1" in line for line in lines)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SEGMENTS, ids=lambda path: str(path.relative_to(TESTDATA)))
 def test_80_columns_are_enough(path: Path) -> None:
     _, lines = run(path)

@@ -91,6 +91,7 @@ def test_items_and_records(folder: Path) -> None:
     assert len(compiled) == 301
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not COMPILED, reason="this run is interpreted: there is nothing to compare with")
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_dumps(form: str, folder: Path) -> None:

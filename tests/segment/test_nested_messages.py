@@ -26,6 +26,7 @@ def strangers(path: Path, data: bytes, known: set[bytes]) -> list[int]:
     return [item.position for item in items if item.is_valid and bytes(item.data) not in known]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("log", LOGS, ids=lambda path: "/".join(path.parts[-4:-1]))
 def test_a_torn_or_mislabelled_compressed_message_is_damage_as_a_whole(log: Path, tmp_path: Path) -> None:
     whole = log.read_bytes()[:16384]

@@ -53,6 +53,7 @@ def test_what_a_healthy_broker_wrote_has_no_damage(path: Path, tmp_path: Path) -
     assert [bytes(item.data) for item in items] == entries(path.read_bytes())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("apart", [11, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SAMPLES)
 def test_each_byte_flipped(name: str, apart: int, tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_each_byte_flipped(name: str, apart: int, tmp_path: Path) -> None:
             assert len(kept) <= len(parts)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("apart", [13, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SAMPLES)
 def test_each_truncation_length(name: str, apart: int, tmp_path: Path) -> None:

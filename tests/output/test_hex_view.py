@@ -12,8 +12,7 @@ from kseg.formats.rows import Scratch
 from kseg.output.hex_view import HexPrinter
 from kseg.output.terminal import Paint, display_width
 from output.feeding import SEGMENTS, TESTDATA, MemorySink, feed
-from verification.made import message, of_records, plain_record, varint
-from verification.partitions import sealed
+from verification.partitions import message, of_records, plain_record, sealed, varint
 
 LINE = re.compile(r"^ *(\d+)  ((?:[0-9a-f]{8} )*[0-9a-f]{2,8})(?:  |$)")
 ZEROS = re.compile(r"^ *(\d+)  \.\.\. (\d+) zero bytes$")

@@ -1,6 +1,5 @@
 """Partitions whose indexes are judged: real ones, and copies of them with one thing changed."""
 
-import shutil
 import struct
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from kseg.verification.indexes import IndexRule
 from kseg.verification.partition import CheckSettings, Partition, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
+from verification.partitions import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 DAMAGED = TESTDATA / "side-files" / "damaged"
 NOW_MS = 4_000_000_000_000
 STEM = "00000000000000000000"
@@ -22,16 +21,6 @@ BASE_46 = "00000000000000000046"
 def real_partitions() -> list[Path]:
     """The partitions of real brokers that have a .log and an .index."""
     return sorted({index.parent for index in TESTDATA.glob("kafka-*/**/*.index") if index.with_suffix(".log").exists()})
-
-
-def copy_of(partition: Path, place: Path) -> Path:
-    """A copy of the files of a partition."""
-    copied = place / partition.name
-    copied.mkdir()
-    for file in partition.iterdir():
-        if file.is_file():
-            shutil.copyfile(file, copied / file.name)
-    return copied
 
 
 def closed(partition: Path) -> Path:

@@ -10,8 +10,8 @@ from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import Check, judge_path
+from verification.partitions import TESTDATA
 
-TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 REAL = TESTDATA / "log-directories" / "4.3.1" / "logs"
 INTERNAL = TESTDATA / "kafka-4.3.1" / "internal"
 NOW_MS = 1795300000000

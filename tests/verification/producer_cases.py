@@ -1,6 +1,5 @@
 """Logs of producers and transactions to be judged: real ones, copies with a change, and batches made by hand."""
 
-import shutil
 import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,8 +13,8 @@ from kseg.verification.checkpoints import EpochRule
 from kseg.verification.partition import Partition, judge_segments
 from kseg.verification.report import Finding, Report
 from kseg.verification.transactions import ProducerRule
+from verification.partitions import TESTDATA, varint
 
-TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 TRANSACTIONS = TESTDATA / "verify" / "4.3.1-transactions" / "dtxn-0"
 DAMAGED = TESTDATA / "side-files" / "damaged"
 NOW_MS = 4_000_000_000_000
@@ -27,12 +26,6 @@ def real_partitions() -> list[Path]:
     """Every partition of a real broker after a clean stop."""
     logs = [*TESTDATA.glob("kafka-*/**/*.log"), *TESTDATA.glob("kafka-*/**/*.kafka"), *TESTDATA.glob("verify/**/*.log")]
     return sorted({log.parent for log in logs})
-
-
-def copy_of(partition: Path, place: Path) -> Path:
-    copied = place / partition.name
-    shutil.copytree(partition, copied)
-    return copied
 
 
 def findings(
@@ -66,15 +59,6 @@ def codes(found: Iterable[Finding]) -> list[str]:
 def record(delta: int, key: bytes = b"key", value: bytes = b"value") -> bytes:
     body = b"\0\0" + varint(delta) + varint(len(key)) + key + varint(len(value)) + value + b"\0"
     return varint(len(body)) + body
-
-
-def varint(value: int) -> bytes:
-    value = value << 1 ^ value >> 31
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*found, value])
 
 
 def batch(

@@ -12,8 +12,7 @@ from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from verification.log_directories import TESTDATA, check
-from verification.made import batch_of, of_records, plain_record
-from verification.partitions import Found, sealed, spans
+from verification.partitions import Found, batch_of, of_records, plain_record, sealed, spans
 
 # The good offsets before and behind a batch with something wrong: what a consumer can seek to.
 

@@ -21,8 +21,7 @@ from kseg.stores.archives.spool import Spool
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import SHOWN_PER_FILE
 from kseg.verification.run import judge_path
-from verification.made import batch_of
-from verification.partitions import PLAIN, Found, copied
+from verification.partitions import PLAIN, Found, batch_of, copied
 from verification.producer_cases import TESTDATA, batch, codes, findings, log_of
 
 # What `kseg.changes` leaves in a partition, judged: interrupted changes, and gaps that a salvage accounts for.

@@ -8,8 +8,7 @@ import pytest
 from kseg.segment import survey
 from kseg.segment.survey import DEEP, FULL, QUICK
 from verification.log_directories import TESTDATA, Checked, check, checkpoint, copied, kraft
-from verification.made import batch_of, message
-from verification.partitions import sealed
+from verification.partitions import batch_of, message, sealed
 
 # What the log cleaner would meet in a compacted partition.
 

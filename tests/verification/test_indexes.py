@@ -38,13 +38,13 @@ from verification.index_cases import (
     TESTDATA,
     closed,
     codes,
-    copy_of,
     entries,
     findings,
     real_partitions,
     repeated_batch,
     set_entry,
 )
+from verification.partitions import copied as copy_of
 
 # The walk along header rows, against a judgement of each entry by itself, in windows of any size.
 

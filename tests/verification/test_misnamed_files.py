@@ -13,8 +13,7 @@ from kseg.segment.file_types import is_packed_segment, named_like_segment, packi
 from kseg.segment.survey import DEEP
 from kseg.verification.repairs import Repairs
 from verification.log_directories import REAL, check, copied
-from verification.made import of_records, varint
-from verification.partitions import PLAIN
+from verification.partitions import PLAIN, of_records, varint
 
 SEGMENT = PLAIN / "00000000000000000116.log"
 ODD = [

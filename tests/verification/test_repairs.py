@@ -13,7 +13,7 @@ from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
 from kseg.verification.repairs import MAX_STEPS, Repairs
 from kseg.verification.report import Finding, Report
-from verification.made import batch_of
+from verification.partitions import batch_of
 
 SALVAGE = ["kseg", "recover", "--mode", "salvage"]
 

@@ -14,8 +14,7 @@ from kseg.errors import PathError
 from kseg.verification import replicas
 from kseg.verification.replicas import compare_path
 from kseg.verification.report import Comparison
-from verification.made import batch_of, varint
-from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, sealed, spans
+from verification.partitions import PLAIN, TESTDATA, Found, batch_of, changed, copied, sealed, spans, varint
 
 REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
 LAST = "00000000000000000116.log"

@@ -19,7 +19,7 @@ from kseg.verification.report import Finding, Report
 from kseg.verification.run import judge_path
 from verification.index_cases import BASE_46, DAMAGED, NOW_MS, STEM, set_entry
 from verification.log_directories import REAL, TESTDATA, check, checkpoint, copied
-from verification.made import message
+from verification.partitions import message
 
 # What a broker's start does with files that no log consists of, and what names do to the broker.
 

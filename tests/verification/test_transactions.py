@@ -14,6 +14,7 @@ from kseg.logdir.log_directory import BrokerState
 from kseg.segment.survey import DEEP, FULL, QUICK
 from kseg.sidefiles.indexes import AbortedTxn, TransactionIndex, build_transaction_index
 from kseg.sidefiles.producer_state import ProducerSnapshot, ProducerStateEntry, build_producer_snapshot
+from verification.partitions import copied as copy_of
 from verification.producer_cases import (
     ABORT,
     COMMIT,
@@ -24,7 +25,6 @@ from verification.producer_cases import (
     TRANSACTIONS,
     batch,
     codes,
-    copy_of,
     findings,
     log_of,
     marker,

@@ -11,8 +11,7 @@ from verification.findings_cases.bases import LOGS, SHORT, log_directory, metada
 from verification.findings_cases.case import Made, Section, Told
 from verification.findings_cases.log import quarantine
 from verification.log_directories import OTHER_ID, checkpoint, edited
-from verification.made import batch_of, tar_of
-from verification.partitions import TESTDATA, changed
+from verification.partitions import TESTDATA, batch_of, changed, tar_of
 
 CASES = case = Section()
 PARTITION = "logs/dplain-0"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from verification.findings_cases.bases import SHORT, SHORT_BATCHES, name, short, short_batches
 from verification.findings_cases.case import NOW_MS, Made, Section, Told
-from verification.made import message, of_records, plain_record, stored_gzip
-from verification.partitions import TESTDATA, changed, sealed, spans
+from verification.partitions import TESTDATA, changed, message, of_records, plain_record, sealed, spans, stored_gzip
 
 CASES = case = Section()
 LOG = f"dplain-0/{name(97)}"

@@ -44,6 +44,7 @@ class CompactionPlanner(Planner):
     """
 
     command = "compact"
+    damage_errors = (DamagedError,)
     root_names = (CLEANER_OFFSETS, LOG_STARTS, HIGH_WATERMARKS)
     with_root = True
 
@@ -90,12 +91,8 @@ class CompactionPlanner(Planner):
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
         self._topics.check(directory)
         for path in self._selected(directory):
-            with self.failures.of(path):
-                try:
-                    yield from self._plans(path, known)
-                except DamagedError as error:
-                    self.reporter.error(error)
-                    self.damage_remains = True
+            with self.attempt(path):
+                yield from self._plans(path, known)
 
     def _refused_policy(self, path: str) -> str | None:
         """Returns the cleanup.policy for which a named partition is refused, None if it is compacted."""

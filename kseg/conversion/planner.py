@@ -103,7 +103,7 @@ class ConversionPlanner(Planner):
             for path in parts:  # if one is refused for loss of information, none is changed
                 rewrite(path, segments_of(path), path, request, None, self._conversion)
         for path in parts:
-            with self.failures.of(path), ExitStack() as staged:
+            with self.attempt(path), ExitStack() as staged:
                 yield self._plan(path, staged)
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:

@@ -84,6 +84,7 @@ class ReindexPlanner(Planner):
 
     command = "reindex"
     keeps_marker = True
+    damage_errors = (DamagedLogError,)
 
     def __init__(self, options: ReindexOptions, change: ChangeOptions, reporter: Reporter) -> None:
         super().__init__(reporter)
@@ -113,13 +114,5 @@ class ReindexPlanner(Planner):
         return plan
 
     def plan_log_directory(self, directory: str, known: Known, done: list[str]) -> Iterator[Plan]:
-        # All plans are made before the first is applied: an unreadable partition must not stop the others half-way.
-        plans = []
-        for path in self._chosen.named(directory, own_partitions(directory)):
-            with self.failures.of(path):
-                try:
-                    plans.append(self.plan_partition(path, known))
-                except DamagedLogError as error:
-                    self.reporter.error(error)
-                    self.damage_remains = True
-        yield from plans
+        named = self._chosen.named(directory, own_partitions(directory))
+        yield from self.planned(named, lambda path: self.plan_partition(path, known))

@@ -235,17 +235,14 @@ class RetentionPlanner(Planner):
         if self._options.log_start_offset is not None:
             raise KsegError(f"{directory}: --log-start-offset is that of one partition: name its directory")
         self._topics.check(directory)
-        selected = self._selected(directory)
-        # All plans are made before the first is applied: an unreadable partition must not stop the others half-way.
-        plans = []
-        for path in selected:
-            with self.failures.of(path):
-                settings = self._settings(path)
-                if settings.refusal:
-                    self.reporter.warning(f"{path}: left alone: {settings.refusal}")
-                else:
-                    plans.append(self._plan(path, known, settings))
-        yield from plans
+        yield from self.planned(self._selected(directory), lambda path: self._plan_selected(path, known))
+
+    def _plan_selected(self, path: str, known: Known) -> Plan | None:
+        settings = self._settings(path)
+        if settings.refusal:
+            self.reporter.warning(f"{path}: left alone: {settings.refusal}")
+            return None
+        return self._plan(path, known, settings)
 
     def _report_segments(self, found: Retention, amount: Amounts) -> None:
         for segment, count, i in zip(found.log.segments, amount.counts, range(len(amount.counts)), strict=True):

@@ -1,13 +1,15 @@
 """The base class of all changing commands: a planner makes the plans, `kseg.changes.driver.path_run` applies them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.reporter import Failures, Reporter
 from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
+from kseg.errors import KsegError
 from kseg.segment.files import own_name
 
 
@@ -43,6 +45,8 @@ class Planner:
     """Whether `plan_root` also applies to the log directory of a single partition given as PATH."""
     keeps_marker = False
     """Whether the clean shutdown marker stays, because no .log changes."""
+    damage_errors: tuple[type[KsegError], ...] = ()
+    """Errors by which a damaged partition stays as it is."""
     damage_remains = False
     """Whether damage was found that the plans do not repair."""
 
@@ -69,6 +73,25 @@ class Planner:
         plan cannot be applied, is added to `failures`; the others are still planned.
         """
         raise NotImplementedError
+
+    @contextmanager
+    def attempt(self, path: str) -> Iterator[None]:
+        """Reports the errors of planning a partition of a log directory, so that the others are planned."""
+        with self.failures.of(path):
+            try:
+                yield
+            except self.damage_errors as error:
+                self.reporter.error(error)
+                self.damage_remains = True
+
+    def planned(self, paths: Iterable[str], plan: Callable[[str], Plan | None]) -> Iterator[Plan]:
+        """Yields the plans of partitions of a log directory, None for one left alone. All are made before the first is
+        applied: an unreadable partition must not stop the others half-way."""
+        plans = []
+        for path in paths:
+            with self.attempt(path):
+                plans.append(plan(path))
+        yield from (found for found in plans if found is not None)
 
     def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
         """Plans the files of the log directory, after all partitions: new contents only, and not the marker."""

@@ -1,18 +1,298 @@
 """``kseg convert`` from the command line: segments to segments, in place and elsewhere."""
 
+import csv
+import io
+import json
 import os
 import shutil
 import subprocess
 import sys
+from base64 import b64decode
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, our_record
+from cli.command import TESTDATA, Kseg, json_lines, our_record
+from kseg.export import scanning
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
-LOGS = TESTDATA / "log-directories/4.3.1/logs"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-flip-body/dplain-0"
+
+# ``kseg convert`` to JSON Lines, CSV, Parquet and Arrow, and from JSON Lines.
+
+PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
+OLD = TESTDATA / "kafka-0.8.2.2/codecs/one-none-0"
+SOURCES = [
+    PLAIN, TXN, OLD, TESTDATA / "kafka-0.10.2.2/codecs/rec-uncompressed-0", TESTDATA / "kafka-4.3.1/codecs/codec-mix-0",
+    TESTDATA / "kafka-4.3.1/compacted/e-txn-0", TESTDATA / "kafka-1.1.1/format-switch/sw-lz4-0",
+    TESTDATA / "kafka-0.11.0.3/txn/lat-gzip-0", TESTDATA / "verify/4.3.1-transactions/dtxn-0",
+    TESTDATA / "compaction/4.3.1/after/e-idem-0", TESTDATA / "compaction/4.3.1/after/e-lz4-0",
+]  # fmt: skip
+SAME_BYTES = [PLAIN, TXN, OLD, SOURCES[3], SOURCES[5], SOURCES[8], SOURCES[9]]
+"""Those of codec none; of LogAppendTime, what the producer said is not in a dump."""
+
+
+def exported_files(directory: Path, *suffixes: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.suffix in suffixes}
+
+
+def exported_dumped(kseg: Kseg, path: Path) -> list[Any]:
+    rows = kseg("dump", "--print-data-log", "--format", "json", path).of_type("record")
+    return [(*our_record(row), row.get("control")) for row in rows]
+
+
+def imported(kseg: Kseg, tmp_path: Path, lines: list[Any], *options: str) -> Path:
+    tmp_path.mkdir(exist_ok=True)
+    source = tmp_path / "lines.jsonl"
+    source.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    done = kseg("convert", "--from", "jsonl", *options, "--output", tmp_path / "new", source)
+    assert done.status == 0, done.err
+    (made,) = (path for path in (tmp_path / "new").iterdir() if path.is_dir())
+    return made
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
+def test_out_and_in_again_are_the_same_records(kseg: Kseg, tmp_path: Path, source: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    assert kseg("convert", "--to", "jsonl", "--output", lines, source).status == 0
+    assert lines.read_bytes() == kseg("dump", "--print-data-log", "--format", "json", source).out
+    asked = ("--from", "jsonl", "--index-interval-bytes", "1024", "--output", tmp_path / "new")
+    assert kseg("convert", *asked, lines).status == 0
+    made = tmp_path / "new" / source.name
+    assert [path.name for path in (tmp_path / "new").iterdir() if path.is_dir()] == [source.name]
+    assert exported_dumped(kseg, made) == exported_dumped(kseg, source)
+    assert kseg("verify", "--level", "deep", made).status == kseg("verify", "--level", "deep", source).status
+    if source in SAME_BYTES:
+        assert exported_files(made, ".log") == {
+            name: data for name, data in exported_files(source, ".log").items() if data
+        }
+    if source == PLAIN:
+        kinds = (".index", ".timeindex", ".snapshot")
+        assert exported_files(made, *kinds) == exported_files(source, *kinds)
+
+
+def test_bare_objects_become_a_partition(kseg: Kseg, tmp_path: Path) -> None:
+    lines = [
+        {"key": "a", "value": "é", "timestamp": 1700000000000},
+        {"value": {"base64": "/w=="}, "headers": [{"key": "h", "value": None}, {"key": "h", "value": "2"}]},
+        {"key": None, "value": {"count": 1, "names": ["x"]}, "headers": {"source": "test"}},
+        {},
+        {"offset": 10, "value": 5},
+    ]
+    made = imported(kseg, tmp_path, lines)
+    assert made.name == "records-0"
+    rows = kseg("dump", "--print-data-log", "--format", "json", made).of_type("record")
+    assert [row["offset"] for row in rows] == [0, 1, 2, 3, 10]
+    assert [row["timestamp"] for row in rows] == [1700000000000, -1, -1, -1, -1]
+    assert [row["key"] for row in rows] == ["a", None, None, None, None]
+    assert [row["value"] for row in rows] == ["é", {"base64": "/w=="}, '{"count":1,"names":["x"]}', None, "5"]
+    assert rows[1]["headers"] == lines[1]["headers"]
+    assert rows[2]["headers"] == [{"key": "source", "value": "test"}]
+    assert (made / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
+
+
+@pytest.mark.parametrize("options", [("--codec", "zstd"), ("--to", "v1", "--codec", "gzip"), ("--to", "v0",),
+                                     ("--batch-bytes", "300", "--segment-bytes", "2000")])  # fmt: skip
+def test_bare_objects_in_any_format(kseg: Kseg, tmp_path: Path, options: tuple[str, ...]) -> None:
+    lines = [{"key": f"k{n}", "value": "v" * n, "topic": "made", "partition": 7} for n in range(100)]
+    made = imported(kseg, tmp_path, lines, "--base-offset", "1000", *options)
+    assert made.name == "made-7"
+    rows = kseg("dump", "--print-data-log", "--format", "json", made).of_type("record")
+    assert [row["offset"] for row in rows] == list(range(1000, 1100))
+    assert [row["value"] for row in rows] == [line["value"] for line in lines]
+    assert kseg("verify", "--level", "deep", made).status == 0
+    if "--segment-bytes" in options:
+        assert all(path.stat().st_size <= 2000 for path in made.glob("*.log"))
+        assert len(list(made.glob("*.log"))) > 1
+
+
+def test_records_of_several_partitions_from_standard_input(kseg: Kseg, tmp_path: Path) -> None:
+    lines = [{"topic": "t", "partition": n % 3, "value": str(n)} for n in range(30)]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    command = [sys.executable, "-P", "-m", "kseg", "convert", "-q", "--from", "jsonl", "-o", str(tmp_path / "new"), "-"]
+    subprocess.run(command, input=text, check=True, env={**os.environ, "PYTHONPATH": str(TESTDATA.parent)})
+    for partition in range(3):
+        rows = kseg("dump", "--print-data-log", "--format", "json", tmp_path / "new" / f"t-{partition}")
+        assert [row["value"] for row in rows.of_type("record")] == [str(n) for n in range(partition, 30, 3)]
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("nonsense", "is no JSON"),
+        ("[1]", "is no JSON object"),
+        ('{"offset": -1}', "has -1 for offset"),
+        ('{"timestamp": 1.5}', "has 1.5 for timestamp"),
+        ('{"value": {"base64": "%"}}', "stands for no bytes"),
+        ('{"headers": 3}', "headers that are no list"),
+        ('{"headers": [1]}', 'is not {"key"'),
+        ('{"type": "record", "offset": 3, "position": 0}', "--print-data-log"),
+        ('{"type": "record", "offset": 3, "position": 0, "value": {"a": 1}}', "it was decoded"),
+        ('{"type": "leaderEpoch"}', "only batches and records"),
+        ('{"type": "batch", "magic": 9}', "names no format"),
+        ('{"type": "batch", "magic": 2, "compression": "none", "baseOffset": 9, "lastOffset": 3}', "in reach"),
+        ('{"topic": "a/../../b", "partition": 1}', "no directory"),
+        ('{"topic": "a"}', "has no partition"),
+        ('{"ky": "k"}', "the field 'ky', which no record has: is 'key' meant?"),
+        ('{"keySiz": 3}', "is 'keySize' meant?"),
+        ('{"headers": [{"key": "a", "vale": "b"}]}', "the field 'vale', which no header has"),
+        ('{"timestampType": "logAppendTime"}', "CreateTime or LogAppendTime"),
+        ('{"type": "batch", "magic": 2, "compresion": "none"}', "is 'compression' meant?"),
+        ('{"offset": 0}', "offset 0 comes behind offset 0"),
+        ('{"value": "\\ud800"}', "stands for no bytes"),
+        ("[" * 100000, "is no JSON"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named_and_nothing_written(
+    kseg: Kseg, tmp_path: Path, line: str, told: str
+) -> None:
+    (tmp_path / "lines").write_text('{"value": "good"}\n' + line + "\n", "utf-8")
+    done = kseg("convert", "--from", "jsonl", "-o", tmp_path / "new", tmp_path / "lines")
+    assert (done.status, (tmp_path / "new").exists()) == (3, False)
+    assert "line 2" in done.err
+    assert told in done.err
+
+
+def test_empty_batches_are_of_the_partition_of_their_folder(kseg: Kseg, tmp_path: Path) -> None:
+    """Their lines say nothing of topic and partition, and may come before all others of their file."""
+    source = TESTDATA / "compaction/4.3.1/after/e-idem-0"
+    rows = kseg("dump", "--print-data-log", "--format", "json", source).objects
+    assert rows[0]["count"] == 0
+    renamed = [row | {"topic": "copy", "partition": 7} if row["type"] == "record" else row for row in rows]
+    made = imported(kseg, tmp_path, renamed)
+    assert made.name == "copy-7"
+    assert exported_dumped(kseg, made) == exported_dumped(kseg, source)
+    empty = [row for row in rows if row.get("count") == 0]
+    assert imported(kseg, tmp_path / "again", empty).name == "e-idem-0"
+
+
+def test_offsets_that_fall_are_refused(kseg: Kseg, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text('{"offset": 5}\n{"offset": 5}\n')
+    done = kseg("convert", "--from", "jsonl", "-o", tmp_path / "new", tmp_path / "lines")
+    assert (done.status, (tmp_path / "new").exists()) == (3, False)
+    assert "offset 5 comes behind offset 5" in done.err
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_damage_is_refused_or_skipped(kseg: Kseg, tmp_path: Path, form: str) -> None:
+    refused = kseg("convert", "--to", form, "-o", tmp_path / "out", DAMAGED)
+    assert (refused.status, (tmp_path / "out").exists()) == (3, False)
+    assert kseg("convert", "--to", form, "--skip-damage", "-o", tmp_path / "out", DAMAGED).status == 0
+    if form == "jsonl":
+        again = ("convert", "--from", "jsonl", "-o", tmp_path / "new")
+        assert kseg(*again, tmp_path / "out").status == 3
+        assert not (tmp_path / "new").exists()
+        assert kseg(*again, "--skip-damage", tmp_path / "out").status == 0
+        assert kseg("verify", tmp_path / "new" / "dplain-0").status in (0, 1)
+
+
+@pytest.mark.parametrize("source", [TXN, OLD, SOURCES[4]], ids=lambda path: path.name)
+def test_csv_holds_what_a_consumer_sees(kseg: Kseg, source: Path) -> None:
+    out = kseg("convert", "--to", "csv", source).out.decode("utf-8")
+    rows = list(csv.DictReader(io.StringIO(out, newline="")))
+    want = json_lines(source.parent / "truth" / source.name / "read_uncommitted.jsonl.gz")
+    assert [int(row["offset"]) for row in rows] == [record["offset"] for record in want]
+    for row, record in zip(rows, want, strict=True):
+        assert row["topic"] == source.name[:-2]
+        for part in ("key", "value"):
+            data = b"" if record[part] is None else b64decode(record[part])
+            shown = row[part]
+            if shown.startswith('{"base64":'):
+                assert b64decode(json.loads(shown)["base64"]) == data
+            else:
+                assert shown.encode() == data
+        assert len(json.loads(row["headers"])) == len(record["headers"])
+        assert row["timestamp"] in ("", str(record["timestamp"]))
+
+
+def test_null_is_not_empty_in_csv(kseg: Kseg, tmp_path: Path) -> None:
+    made = imported(kseg, tmp_path, [{"key": None, "value": ""}, {"key": 'a"b', "value": None}])
+    lines = kseg("convert", "--to", "csv", made).out.split(b"\r\n")
+    assert lines[0] == b"topic,partition,offset,timestamp,timestampType,key,value,headers"
+    assert lines[1:] == [
+        b'"records",0,0,-1,"CreateTime",,"","[]"', b'"records",0,1,-1,"CreateTime","a""b",,"[]"', b"",
+    ]  # fmt: skip
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("jobs", ["1", "3"])
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("source", [*SOURCES, DAMAGED], ids=lambda path: path.parent.name + "-" + path.name)
+def test_tables_hold_what_the_lines_hold(
+    kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Path, form: str, jobs: str
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(scanning, "is_worth_parts", lambda _size, threads: threads > 1)
+    options = ["--jobs", jobs, *["--skip-damage"] * (source == DAMAGED)]
+    assert kseg("convert", "--to", form, *options, "-o", tmp_path / "out", source).status == 0
+    table = pq.read_table(tmp_path / "out") if form == "parquet" else pa.ipc.open_file(tmp_path / "out").read_all()
+    assert {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)} == {
+        "key": "binary", "value": "binary", "topic": "string", "partition": "int32", "offset": "int64",
+        "timestamp": "timestamp[us, tz=UTC]", "timestampType": "int32",
+        "headers": "list<element: struct<key: string, value: binary>>",
+    }  # fmt: skip
+    rows = kseg("dump", "--print-data-log", "--format", "json", source)
+    invalid = {row["position"] for row in rows.of_type("batch") if not row["isValid"]}
+    want = [row for row in rows.of_type("record") if "control" not in row]
+    if source == DAMAGED:
+        want = [row for row in want if row["position"] not in invalid or not row["file"].endswith("116.log")]
+    found = [
+        (row["offset"], row["key"], row["value"], [header["value"] for header in row["headers"]])
+        for row in table.to_pylist()
+    ]
+    assert found == [(row[0], *row[2:5]) for row in map(our_record, want)]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd:5", "gzip", "lz4", "snappy"])
+def test_tables_with_a_codec(kseg: Kseg, tmp_path: Path, codec: str) -> None:
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    assert kseg("convert", "--to", "parquet", "--codec", codec, "-o", tmp_path / "out", TXN).status == 0
+    wanted = {"none": "UNCOMPRESSED", "zstd:5": "ZSTD"}.get(codec, codec.upper())
+    assert pq.ParquetFile(tmp_path / "out").metadata.row_group(0).column(0).compression == wanted
+    refused = kseg("convert", "--to", "arrow", "--codec", "gzip", "-o", tmp_path / "out2", TXN)
+    assert (refused.status, (tmp_path / "out2").exists()) == (3, False)
+
+
+def test_only_what_was_committed_goes_out(kseg: Kseg) -> None:
+    rows = kseg("convert", "--to", "jsonl", "--isolation", "read_committed", TXN).of_type("record")
+    want = json_lines(TXN.parent / "truth" / TXN.name / "read_committed.jsonl.gz")
+    assert [row["offset"] for row in rows if "control" not in row] == [record["offset"] for record in want]
+    lines = kseg("convert", "--to", "csv", "--isolation", "read_committed", TXN).out.count(b"\r\n")
+    assert lines == 1 + len(want)
+
+
+@pytest.mark.parametrize(
+    "arguments, told",
+    [
+        (("--to", "jsonl", "--codec", "zstd"), "--codec does not go with --to jsonl"),
+        (("--to", "csv", "--in-place"), "--in-place does not go with --to csv"),
+        (("--to", "csv", "--base-offset", "0"), "--base-offset does not go with --to csv"),
+        (("--to", "parquet", "--dry-run"), "--dry-run does not go with --to parquet"),
+        (("--from", "jsonl"), "either --output DIR or --in-place"),
+        (("--from", "jsonl", "--in-place"), "--in-place does not go with --from jsonl"),
+        (("--from", "jsonl", "--isolation", "read_committed", "-o", "x"), "--isolation does not go"),
+    ],
+)
+def test_what_makes_no_sense(kseg: Kseg, arguments: tuple[str, ...], told: str) -> None:
+    done = kseg("convert", *arguments, TXN)
+    assert (done.status, told in done.err) == (2, True)
+
+
+def test_a_dry_run_of_an_import_writes_nothing(kseg: Kseg, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text('{"value": "x"}\n')
+    done = kseg(
+        "convert", "--from", "jsonl", "--dry-run", "--format", "json", "-o", tmp_path / "new", tmp_path / "lines"
+    )
+    assert (done.status, (tmp_path / "new").exists()) == (1, False)
+    assert [row["type"] for row in done.objects] == ["action"] * 3 + ["summary"]
+
+
+LOGS = TESTDATA / "log-directories/4.3.1/logs"
 REGROUPED = [TESTDATA / "compaction/4.3.1/before/e-idem-0", TESTDATA / "verify/4.3.1-transactions/dtxn-0"]
 V07 = TESTDATA / "kafka-0.7.2/direct/codecs-0"
 

@@ -1,11 +1,86 @@
 """``reindex --check`` reports indexes that are missing or wrong, not those that only differ from a rebuild."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from cli.command import TESTDATA, Kseg
+
+# ``--era`` and the interval of indexes on the command line.
+
+CASES = TESTDATA / "recovery"
+ERA_STEM = f"{0:020d}"
+
+
+def copy_of(case: str, target: Path) -> Path:
+    (found,) = (CASES / case / "before").iterdir()
+    return Path(shutil.copytree(found, target / found.name))
+
+
+@pytest.mark.parametrize("version", ["0.10.2", "0.10.2.2", "0.10"])
+def test_recover_follows_a_release(kseg: Kseg, tmp_path: Path, version: str) -> None:
+    directory = copy_of("0.10.2.2-len-negative", tmp_path)
+    assert kseg("recover", "--era", version, directory).status == 0
+    for path in (CASES / "0.10.2.2-len-negative" / "after" / directory.name).iterdir():
+        assert (directory / path.name).read_bytes() == path.read_bytes()
+
+
+def test_max_message_bytes_is_that_of_the_broker(kseg: Kseg, tmp_path: Path) -> None:
+    directory = copy_of("0.10.2.2-len-negative", tmp_path)
+    assert kseg("recover", "--era", "0.10.2", "--max-message-bytes", "20", directory).status == 0
+    assert (directory / f"{ERA_STEM}.log").read_bytes() == b""
+
+
+def test_0_7_is_told_by_its_files(kseg: Kseg, tmp_path: Path) -> None:
+    directory = copy_of("0.7.2-flip-payload", tmp_path)
+    assert kseg("recover", directory).status == 0
+    for path in (CASES / "0.7.2-flip-payload" / "after" / directory.name).iterdir():
+        assert (directory / path.name).read_bytes() == path.read_bytes()
+    assert kseg("recover", "--mode", "salvage", directory).status == 3
+
+
+def test_reindex_follows_a_release_and_says_the_interval(kseg: Kseg, tmp_path: Path) -> None:
+    """Up to 1.1 an entry has the first offset of its batch, later the last."""
+    directory = copy_of("1.1.1-trunc-half-batch", tmp_path)
+    assert kseg("recover", "--era", "1.1", directory).status == 0
+    index = directory / f"{ERA_STEM}.index"
+    first = index.read_bytes()
+    assert kseg("reindex", "--check", "--era", "1.1.1", directory).status == 0
+    done = kseg("reindex", directory)
+    assert (done.status, index.read_bytes() > first) == (0, True)
+    assert "index.interval.bytes 1024, as" in done.err
+
+
+def test_an_unknown_release_is_wrong_usage(kseg: Kseg, tmp_path: Path) -> None:
+    done = kseg("recover", "--era", "7.7", tmp_path)
+    assert (done.status, "7.7 is no release that kseg knows" in done.err) == (2, True)
+
+
+# Indexes that are larger than any broker makes one: told, and not read.
+
+HUGE_STEM = f"{46:020}"
+
+
+@pytest.mark.parametrize(("suffix", "width"), [(".index", 8), (".timeindex", 12), (".txnindex", 34)])
+def test_a_hole_in_the_middle_of_an_index(suffix: str, width: int, tmp_path: Path, kseg: Kseg) -> None:
+    partition = Path(shutil.copytree(TESTDATA / "log-directories/4.3.1/logs/dplain-0", tmp_path / "dplain-0"))
+    path, size = partition / f"{HUGE_STEM}{suffix}", (20 << 30) // width * width
+    with open(path, "ab") as file:
+        os.truncate(file.fileno(), size - width)
+    with open(path, "ab") as file:
+        file.write(b"\1" * width)
+    found = kseg("verify", "--format", "json", path).objects[:-1]
+    code = {".index": "index-corrupt", ".timeindex": "time-index-corrupt", ".txnindex": "transaction-index-damaged"}
+    assert found[0]["code"] == code[suffix]
+    assert found[0]["repair"][:2] == ["kseg", "reindex"]
+    done = kseg("dump", path)
+    assert (done.status, f"has {size} bytes, more than any index" in done.err) == (1, True)
+    if suffix != ".txnindex":
+        (action,) = [row for row in kseg("reindex", "-n", "--format", "json", partition).objects if "action" in row]
+        assert (action["action"], action["file"].rpartition("/")[2]) == ("replace", path.name)
+
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 STEM = f"{0:020}"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.process import spent
+from benchmarks.process import best_spent
 
 ROUNDS = 3
 PARTITIONS, RECORDS, VALUE_BYTES = 4, 80_000, 2000
@@ -90,10 +90,7 @@ def main() -> None:
             "bare gzip": [sys.executable, "-c", BARE_GZIP, str(packed)],
             "log.gz": [*verify, str(packed)],
         }
-        best = dict.fromkeys(commands, float("inf"))
-        for _ in range(ROUNDS):
-            for what, command in commands.items():
-                best[what] = min(best[what], spent(command)[1])
+        best = {what: processor for what, (_, processor) in best_spent(commands, ROUNDS).items()}
         for what, seconds in best.items():
             print(f"{what:15} {seconds:6.2f} s of a processor")
         for what, base in (

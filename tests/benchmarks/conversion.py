@@ -7,16 +7,15 @@ process, of kseg's and of the other's alike: each is also run on a segment witho
 """
 
 import argparse
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.process import best_spent
 from benchmarks.segments import SEEDS, grown
 
 KSEG = [sys.executable, "-m", "kseg"]
@@ -32,32 +31,15 @@ TABLES = ("1k", "100b", "tiny", "lz4", "zstd")
 LINES = ("1k", "100b", "zstd")
 
 Spent = tuple[float, float]
+"""Seconds, and the processor's seconds."""
 Commands = Callable[[str], dict[str, list[str]]]
 """By their names, for a segment at that path."""
 
 
-def spent(command: list[str], prepare: Callable[[], None]) -> Spent:
-    """Processor's and clock's seconds of a command that must end with 0."""
-    prepare()
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - start
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, seconds
-
-
-def best(commands: dict[str, list[str]], rounds: int, prepare: Callable[[], None]) -> dict[str, Spent]:
-    found = dict.fromkeys(commands, (float("inf"), float("inf")))
-    for _ in range(rounds):
-        for name, command in commands.items():
-            some = spent(command, prepare)
-            found[name] = (min(found[name][0], some[0]), min(found[name][1], some[1]))
-    return found
-
-
 def ratio(
-    found: dict[str, Spent], starts: dict[str, Spent], one: str, other: str, column: int = 1, more: int = 1
+    found: dict[str, Spent], starts: dict[str, Spent], one: str, other: str, column: int = 0, more: int = 1
 ) -> str:
-    """``more`` times what one took for each second of the other, by the clock or (column 0) the processor's; and
+    """``more`` times what one took for each second of the other, by the clock or (column 1) the processor's; and
     without their starts."""
     whole = more * found[one][column] / found[other][column]
     rest = [found[name][column] - starts[name][column] for name in (one, other)]
@@ -75,7 +57,7 @@ def main() -> None:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     out = chosen.folder / "converted"
 
-    def prepare() -> None:
+    def prepare(_: str = "") -> None:
         shutil.rmtree(out, ignore_errors=True)
         out.unlink(missing_ok=True)
 
@@ -85,21 +67,21 @@ def main() -> None:
 
     def measure(path: Path, commands: Commands) -> tuple[dict[str, Spent], dict[str, Spent]]:
         """What they take for a segment, and for none."""
-        found = best(commands(str(path)), chosen.rounds, prepare)
-        return found, best(commands(str(empty)), chosen.rounds, prepare)
+        found = best_spent(commands(str(path)), chosen.rounds, prepare)
+        return found, best_spent(commands(str(empty)), chosen.rounds, prepare)
 
     def compare(title: str, found: dict[str, Spent], starts: dict[str, Spent]) -> None:
-        line = f"{title}: kseg {found['kseg'][0]:.2f} s, peer {found['peer'][0]:.2f} s, "
-        line += f"kseg : peer {found['kseg'][0] / found['peer'][0]:.2f}"
+        line = f"{title}: kseg {found['kseg'][1]:.2f} s, peer {found['peer'][1]:.2f} s, "
+        line += f"kseg : peer {found['kseg'][1] / found['peer'][1]:.2f}"
         if "two" in found:
             line += f", clock 1 : 2 threads {ratio(found, starts, 'kseg', 'two')}"
             line += f", the peer's {ratio(found, starts, 'peer', 'peers', more=2)}"
         print(line, flush=True)
 
     def compare_tables(title: str, found: dict[str, Spent], starts: dict[str, Spent]) -> None:
-        line = f"{title}: kseg {found['kseg'][1]:.2f} s, a loop {found['peer'][1]:.2f} s, "
+        line = f"{title}: kseg {found['kseg'][0]:.2f} s, a loop {found['peer'][0]:.2f} s, "
         line += f"loop : kseg {ratio(found, starts, 'peer', 'kseg')} by the clock, "
-        line += f"{ratio(found, starts, 'peer', 'kseg', 0)} in processor's time"
+        line += f"{ratio(found, starts, 'peer', 'kseg', 1)} in processor's time"
         if "bare" in found:
             line += f", loop : pyarrow alone {ratio(found, starts, 'peer', 'bare')}"
         print(line, flush=True)

@@ -5,6 +5,7 @@ import os
 import resource
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,6 +36,19 @@ def spent(command: list[str], status: int = 0) -> tuple[float, float]:
     if done.returncode != status:
         raise SystemExit(f"{' '.join(command)}: exit status {done.returncode}")
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def best_spent(
+    commands: dict[str, list[str]], rounds: int, prepare: Callable[[str], object] = lambda _: None
+) -> dict[str, tuple[float, float]]:
+    """The least of `spent` for each command; they take turns, and ``prepare`` gets the name of the next one."""
+    found = dict.fromkeys(commands, (float("inf"), float("inf")))
+    for _ in range(rounds):
+        for name, command in commands.items():
+            prepare(name)
+            wall, processor = spent(command)
+            found[name] = min(found[name][0], wall), min(found[name][1], processor)
+    return found
 
 
 def printed(command: list[str], **environment: str) -> list[float]:

@@ -8,6 +8,7 @@ bare libraries also write the logs, if a directory is given, and compute their C
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from struct import pack
 import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from benchmarks.process import spent
+from benchmarks.process import best_spent
 from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.storage import open_storage
 
@@ -148,14 +149,13 @@ def main() -> None:
             "and written": [sys.executable, "-c", BARE, str(folder / "facts.json"), str(output)],
             "from-remote": [*kseg, "--quiet", "--output", str(output)],
         }
-        best = dict.fromkeys(commands, (float("inf"), float("inf")))
-        for _ in range(ROUNDS):
-            for what, command in commands.items():
-                subprocess.run(["rm", "-rf", str(output)], check=True)
-                if what == "and written":
-                    output.mkdir()
-                wall, processor = spent(command)
-                best[what] = min(best[what][0], wall), min(best[what][1], processor)
+
+        def prepare(what: str) -> None:
+            shutil.rmtree(output, ignore_errors=True)
+            if what == "and written":
+                output.mkdir()
+
+        best = best_spent(commands, ROUNDS, prepare)
         for what, (wall, processor) in best.items():
             print(f"{what:15} {wall:6.2f} s, {processor:6.2f} s of a processor")
         for what in ("bare libraries", "and written"):

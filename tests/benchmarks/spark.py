@@ -23,19 +23,22 @@ VALUE_BYTES = 190
 ROWS = 20_000
 
 
-def session() -> Any:
-    """A session on one core."""
+def session(cores: int = 1, **settings: str) -> Any:
+    """A session on so many cores."""
     from pyspark.sql import SparkSession
 
     import kseg.spark
     from benchmarks.ready_source import ReadySource
 
     os.environ |= {"PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", "PYSPARK_PYTHON": sys.executable}
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(f"local[{cores}]")
     for key in ("spark.driver.host", "spark.driver.bindAddress"):
         builder = builder.config(key, "127.0.0.1")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    spark = builder.config("spark.driver.memory", "2g").getOrCreate()
+    for key in ("spark.ui.enabled", "spark.ui.showConsoleProgress"):
+        builder = builder.config(key, "false")
+    for key, value in {"spark.driver.memory": "2g", **settings}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     kseg.spark.register(spark)
     spark.dataSource.register(ReadySource)

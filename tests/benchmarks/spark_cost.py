@@ -6,7 +6,6 @@ Five million records of 100 bytes, a warm session, local[2], each case in turn. 
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -17,37 +16,11 @@ from typing import Any
 
 from benchmarks.process import adopt_orphans, spent_so_far
 from benchmarks.segments import SEEDS, grown
+from benchmarks.spark import drain, session
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SEGMENT_MIB = 64
 WARM_UP = 2
 """Rounds in which the JVM still compiles."""
-
-
-def session(folder: Path, more: dict[str, str]) -> Any:
-    """A session on two cores, with ``more`` settings."""
-    from pyspark.sql import SparkSession
-
-    import kseg.spark
-
-    os.environ |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder),
-        "spark.sql.warehouse.dir": str(folder),
-        **more,
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    kseg.spark.register(spark)
-    return spark
 
 
 class Cases:
@@ -114,10 +87,6 @@ PAIRS = (
 )  # fmt: skip
 
 
-def drain(frame: Any) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--millions", type=float, default=5, help="of records")
@@ -126,7 +95,8 @@ def main() -> None:
     given = parser.parse_args()
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as name:
-        spark = session(Path(name), dict(setting.split("=", 1) for setting in given.conf))
+        folders = dict.fromkeys(("spark.local.dir", "spark.sql.warehouse.dir"), name)
+        spark = session(2, **folders, **dict(setting.split("=", 1) for setting in given.conf))
         cases = Cases(spark, Path(name), given.millions)
         rounds: dict[str, list[tuple[float, float]]] = defaultdict(list)
         for turn in range(max(given.rounds, WARM_UP + 1)):

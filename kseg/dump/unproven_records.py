@@ -2,58 +2,35 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from typing import Any
 
 from kseg.changes.driver.reporter import Messages
 from kseg.errors import RequestError
-from kseg.formats.rows import BytesLike, Rows, Scratch
+from kseg.formats.rows import Rows, Scratch
 from kseg.output.jsonl import JsonLinesPrinter
-from kseg.output.printer import Spans, Style
+from kseg.output.printer import Record07, Spans, Style
 from kseg.output.sink import STANDARD_OUTPUT, Sink, open_sink
-from kseg.segment.batches import Batch
+from kseg.segment.batches import Batch, Message07
 
 
 class UnprovenRecords(JsonLinesPrinter):
-    """Writes the decodable records of batches, without batch lines. ``count`` returns their number.
+    """Writes the decodable records of batches, without batch lines. ``count``: their number."""
 
-    Without a ``sink`` they are only counted.
-    """
-
-    def __init__(self, sink: Sink | None, scratch: Scratch) -> None:
-        self._lines = _CountedLines(sink)
-        super().__init__(self._lines, Style(deep=True, contents=True), scratch)
-
-    @property
-    def count(self) -> int:
-        return self._lines.count
+    def __init__(self, sink: Sink, scratch: Scratch) -> None:
+        super().__init__(sink, Style(deep=True, contents=True), scratch)
+        self.count = 0
 
     def batch(self, batch: Batch, spans: Spans | None = None) -> None:
         self.unproven(batch, spans)
 
     def _print_rows(self, batch: Batch, rows: Rows, first: int, stop: int) -> None:
+        self.count += stop - first
         # A damaged batch may have the control flag set by mistake.
         self._render_rows(batch, rows, first, stop)
 
-
-class _CountedLines(Sink):
-    """Counts lines, and passes them to a sink if there is one."""
-
-    def __init__(self, sink: Sink | None) -> None:
-        super().__init__(-1, "unproven records")  # no descriptor: all that would write to one is replaced below
-        self._sink = sink
-        self.count = 0
-
-    def write(self, data: bytes) -> None:
-        self.count += data.count(b"\n")
-        if self._sink is not None:
-            self._sink.write(data)
-
-    def write_view(self, view: BytesLike) -> None:
-        self.write(bytes(view))
-
-    def flush(self) -> None:
-        if self._sink is not None:
-            self._sink.flush()
+    def _object_07(self, batch: Message07, found: Record07, is_proven: bool) -> dict[str, Any]:
+        self.count += 1
+        return super()._object_07(batch, found, is_proven)
 
 
 class RecordsFile:
@@ -79,7 +56,7 @@ class RecordsFile:
         from kseg.recovery.salvage.segment_sources import broken_batches, files_of
 
         scratch = Scratch()
-        with nullcontext() if is_dry else open_sink(self._path) as sink:
+        with open_sink(os.devnull if is_dry else self._path) as sink:
             records = UnprovenRecords(sink, scratch)
             for directory in directories:
                 for file in files_of(directory):

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from kseg.errors import DamageError, UnsupportedError
 from kseg.export.arrow import need_pyarrow
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
-from kseg.export.decoding import LeftOut
+from kseg.export.records import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike

@@ -1,28 +1,305 @@
 """Reads the records of a part of a segment as chunks of columns.
 
 The records are those that a consumer sees: no control records, none from batches with a wrong checksum. Every range
-skipped because of damage is reported.
+skipped because of damage is reported. Runs of frames are decoded mostly in the kernel, many batches a call; threads
+decode ahead without the GIL, each with buffers of its own, and the chunks are returned in order. A thread takes chunks
+up to a size limit; the rest is decoded when its turn comes, so that memory does not depend on the compression ratio.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import ALL_TIMES, ColumnDecoder, LeftOut, ReportLeftOut
-from kseg.export.prefetch import ChunkPrefetcher
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.codec_libraries import expansion_buffer
+from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
+from kseg.kernel.codecs.recoding import expand_batches
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, LEGACY_FLAGS, MAGIC_V2, V2_FLAGS
+from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records import columns as kernel
+from kseg.kernel.records.columns import HeaderOffsets, keep_key
+from kseg.kernel.records.plain import DONE, MORE_HEADERS
+from kseg.limits import FRAMES_PER_CALL, MAX_HEADERS
+from kseg.runtime.threads import Future, Threads
+from kseg.segment.batches import RecordBatch
 from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.isolation import Transactions
-from kseg.segment.items import Damage
+from kseg.segment.items import READABLE_CODES, Damage
 from kseg.segment.reader import Run, SegmentReader
 from kseg.segment.seek import OffsetStop, seek_offset, seek_time
 from kseg.segment.slices import Slice, runs_of
 from kseg.segment.survey import FULL, HeaderRows, SegmentSurvey
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source
+
+_MAX_HEADER_INT64S = MAX_HEADERS * HEADER_WIDTH
+
+ALL_TIMES = (-(1 << 63), (1 << 63) - 1)
+"""The earliest and the latest timestamp in ms."""
+
+_DecodeOthers = Callable[[int], Generator[Chunk, None, int]]
+
+
+class LeftOut(NamedTuple):
+    """A range whose records, or some of them, cannot be read: damage, or a batch with the problem ``code``."""
+
+    code: str
+    position: int
+    length: int
+    message: str
+
+
+ReportLeftOut = Callable[[LeftOut], None]
+
+
+class ColumnDecoder:
+    """Fills ``chunks`` with the records of runs. ``report`` is called for each skipped range, in order.
+
+    ``wanted``: as in `kseg.kernel.records.columns`; ``is_all``: all records are wanted; ``key``: only records with
+    this key. ``uses_headers``: offsets are enough, and most come from batch headers.
+    """
+
+    def __init__(
+        self,
+        reader: SegmentReader,
+        scratch: Scratch,
+        chunks: Chunks,
+        report: ReportLeftOut,
+        wanted: memoryview,
+        is_all: bool,
+        key: bytes | None = None,
+    ) -> None:
+        self._reader, self._scratch, self._chunks, self._report = reader, scratch, chunks, report
+        self._wanted, self._is_all, self._key = wanted, is_all, key
+        self._batch_expansion, self._run_expansion = (
+            expansion_buffer(scratch.max_batch_bytes),
+            expansion_buffer(scratch.max_batch_bytes),
+        )
+        self._expanded_frames = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+        has_time = wanted[kernel.WANTED_EARLIEST] > ALL_TIMES[0] or wanted[kernel.WANTED_LATEST] < ALL_TIMES[1]
+        self.uses_headers = chunks.needs_no_records and key is None and not has_time and not reader.is_07
+
+    def rest(self) -> Iterator[Chunk]:
+        """Yields the last chunk."""
+        yield from self._chunks.rest()
+
+    def take(self, run: Run) -> Iterator[Chunk]:
+        """Yields the chunks that the frames of a run fill."""
+        if self.uses_headers:
+            yield from self.take_headers(self._reader.headers(run), run.count)
+        else:
+            yield from self._records(run)
+
+    def _records(self, run: Run) -> Iterator[Chunk]:
+        first = 0
+        while first < run.count and self._reader.is_07:
+            first += yield from self._batch(run, first)
+        while first < run.count:
+            buffer, frames, _, stop = self._reader.window(run, first)
+            yield from self._frames(buffer, frames, first, stop, partial(self._others, run, buffer, frames, stop))
+            first = stop
+
+    def take_headers(self, headers: memoryview, count: int) -> Iterator[Chunk]:
+        """Yields the chunks that batches fill whose headers are known (BATCH_*), if the chunks need no records.
+
+        Only batches whose headers do not give the offsets are read.
+        """
+        offsets = HeaderOffsets(self._scratch.max_batch_bytes)
+        while True:
+            yield from self._chunks.add_offsets(offsets, headers, count, self._wanted)
+            given = offsets.next_given(headers, count)
+            if given > offsets.batch:
+                yield from self._records(_frames_of(headers, offsets.batch, given))
+            if given >= count:
+                return
+            offsets.batch = given
+
+    def _frames(
+        self, buffer: memoryview, frames: memoryview, first: int, stop: int, decode_others: _DecodeOthers
+    ) -> Iterator[Chunk]:
+        """Decodes uncompressed frames in the kernel, and the others with ``decode_others``."""
+        collector, scratch = kernel.Collector(first), self._scratch
+        while True:
+            status = collector.collect(buffer, frames, stop, self._wanted, scratch.rows, scratch.headers)
+            if collector.row_count:
+                yield from self._rows(Rows(buffer, scratch.rows, scratch.headers, collector.row_count))
+                collector.row_count = collector.header_count = 0
+            elif (
+                status == MORE_HEADERS and len(scratch.headers) < collector.needed * HEADER_WIDTH <= _MAX_HEADER_INT64S
+            ):
+                scratch.headers = int64s(_MAX_HEADER_INT64S)
+            elif status == DONE:
+                return
+            else:
+                taken = 1
+                if collector.position == 0:  # otherwise the file has changed since the run was read
+                    taken = yield from decode_others(collector.frame)
+                collector.go_to(collector.frame + taken)
+
+    def _others(
+        self, run: Run, buffer: memoryview, frames: memoryview, stop: int, first: int
+    ) -> Generator[Chunk, None, int]:
+        """Decodes compressed or invalid frames of a run from ``first`` on, one or several. Returns their number."""
+        expanded = expand_batches(buffer, frames, first, stop, self._wanted, self._run_expansion, self._expanded_frames)
+        if expanded:
+            view = self._run_expansion.view()
+            yield from self._frames(view, self._expanded_frames, 0, expanded, lambda i: self._batch(run, first + i))
+            return expanded
+        return (yield from self._batch(run, first))
+
+    def _rows(self, rows: Rows) -> Iterator[Chunk]:
+        if not self._is_all:
+            self._keep(rows)
+        yield from self._chunks.add(rows)
+
+    def _keep(self, rows: Rows) -> None:
+        rows.count = kernel.keep(rows.rows, rows.count, self._wanted)
+        if self._key is not None:
+            rows.count = keep_key(rows.payload, rows.rows, rows.count, self._key)
+
+    def _batch(self, run: Run, i: int) -> Generator[Chunk, None, int]:
+        """Decodes one batch, or reports it. Returns 1, the number of frames."""
+        batch = self._reader.batch(run, i, keep=False, scratch=self._scratch, shared=self._batch_expansion)
+        if not batch.is_valid:
+            for problem in batch.problems:
+                self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
+            return 1
+        if batch.is_control:
+            return 1
+        wrong = 0
+        try:
+            for rows in batch.rows():
+                if isinstance(batch, RecordBatch):
+                    kernel.stamp(rows.rows, rows.count, 1 + batch.header.is_log_append_time)
+                wrong += kernel.count_invalid(rows.rows, rows.count)
+                self._keep(rows)
+                yield from self._chunks.add(rows)
+        except UndecodableError as error:
+            self._report(LeftOut(error.problem, batch.position, batch.size, str(error)))
+        for problem in batch.passed():
+            if problem.code not in READABLE_CODES:
+                self._report(LeftOut(problem.code, batch.position, batch.size, problem.message))
+        if wrong:
+            text = f"{wrong} messages inside have a wrong checksum"
+            self._report(LeftOut("inner-crc-mismatch", batch.position, batch.size, text))
+        return 1
+
+
+def _frames_of(headers: memoryview, first: int, stop: int) -> Run:
+    """Returns the frames of batches by their headers, whose first columns are those of frames."""
+    rows = int64s((stop - first) * FRAME_WIDTH)
+    for column in range(FRAME_WIDTH):
+        rows[column::FRAME_WIDTH] = headers[first * BATCH_WIDTH + column : stop * BATCH_WIDTH : BATCH_WIDTH]
+    return Run(rows, stop - first)
+
+
+AHEAD_BYTES = 2 << 20
+"""Size of the chunks that a thread takes from a task ahead."""
+RUN_BYTES = 2 << 20
+"""Size of a run (`SegmentReader`): large enough that the overhead of a task is small."""
+
+
+class Sized(Protocol):
+    """Decoded records of ``size`` bytes."""
+
+    @property
+    def size(self) -> int: ...
+
+
+D = TypeVar("D")
+C = TypeVar("C", bound=Sized)
+
+Items = Generator[C | LeftOut, None, None]
+
+
+class _Slot(Generic[D, C]):
+    """A decoder, and the ranges that it has skipped since its last chunk."""
+
+    def __init__(self, make: Callable[[ReportLeftOut], D]) -> None:
+        self._left_out: list[LeftOut] = []
+        self._decoder = make(self._left_out.append)
+
+    def items(self, read: Callable[[D], Iterator[C]]) -> Items[C]:
+        for chunk in read(self._decoder):
+            yield from self._take_left_out()
+            yield chunk
+        yield from self._take_left_out()
+
+    def _take_left_out(self) -> Iterator[LeftOut]:
+        pending = self._left_out.copy()
+        self._left_out.clear()
+        yield from pending
+
+
+_Task = tuple[_Slot[D, C] | None, ReportLeftOut, Items[C], Future[list[C | LeftOut]] | None]
+
+
+class ChunkPrefetcher(Generic[D, C]):
+    """Yields the chunks of all tasks in order, and reports skipped ranges in their place.
+
+    ``make``: creates a decoder that reports to the given function. Use it as a context manager, in which all that the
+    tasks read stays open.
+    """
+
+    def __init__(self, jobs: int, make: Callable[[ReportLeftOut], D]) -> None:
+        self._threads: Threads[None] = Threads(jobs, lambda: None)
+        self._make = make
+        self._free: list[_Slot[D, C]] = []
+        self._made, self._max_decoders = 0, jobs + 1
+        self._pending: deque[_Task[D, C]] = deque()
+
+    def __enter__(self) -> "ChunkPrefetcher[D, C]":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.close()
+        for _slot, _report, items, _outcome in self._pending:
+            items.close()
+
+    def leave_out(self, left_out: LeftOut, report: ReportLeftOut) -> None:
+        """Reports a range that needs no decoder."""
+        self._pending.append((None, report, (each for each in (left_out,)), None))
+
+    def take(self, read: Callable[[D], Iterator[C]], report: ReportLeftOut) -> Iterator[C]:
+        """Adds a task for a decoder. Yields the finished chunks. ``report`` is called for the ranges that it skips."""
+        while not self._free and self._made == self._max_decoders:
+            yield from self._first()
+        if not self._free:
+            self._free.append(_Slot(self._make))
+            self._made += 1
+        slot = self._free.pop()
+        items = slot.items(read)
+        self._pending.append((slot, report, items, self._threads.begin(lambda _: _read_ahead(items))))
+
+    def rest(self) -> Iterator[C]:
+        """Yields all remaining chunks."""
+        while self._pending:
+            yield from self._first()
+
+    def _first(self) -> Iterator[C]:
+        slot, report, items, outcome = self._pending.popleft()
+        for found in (() if outcome is None else outcome.result(), items):
+            for item in found:
+                if isinstance(item, LeftOut):
+                    report(item)
+                else:
+                    yield item
+        if slot is not None:
+            self._free.append(slot)
+
+
+def _read_ahead(items: Items[C]) -> list[C | LeftOut]:
+    """Returns the next items, until their chunks have `AHEAD_BYTES`."""
+    found: list[C | LeftOut] = []
+    held = 0
+    for item in items:
+        found.append(item)
+        held += 0 if isinstance(item, LeftOut) else item.size
+        if held >= AHEAD_BYTES:
+            break
+    return found
+
 
 _HEAD_BYTES = V2_FLAGS + 1
 """Bytes of a batch up to its codec, which is in the lowest byte of the attributes."""

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import Chunk, Chunks
-from kseg.export.decoding import LeftOut, ReportLeftOut
-from kseg.export.prefetch import RUN_BYTES as PREFETCH_RUN_BYTES
-from kseg.export.prefetch import ChunkPrefetcher
-from kseg.export.records import RecordColumns, Wanted, begins_compressed
+from kseg.export.records import RUN_BYTES as PREFETCH_RUN_BYTES
+from kseg.export.records import ChunkPrefetcher, LeftOut, RecordColumns, ReportLeftOut, Wanted, begins_compressed
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, LOG
 from kseg.kernel import COMPILED

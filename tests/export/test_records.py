@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 
 from export.chunk_rows import Row, read_chunks, read_rows, rows_of
 from kernel.rendering import batch, record, varint
-from kseg.export import prefetch, scanning
+from kseg.export import records, scanning
 from kseg.export.chunk import NAMES, Chunks
-from kseg.export.decoding import LeftOut
-from kseg.export.records import RecordColumns, Wanted
+from kseg.export.records import LeftOut, RecordColumns, Wanted
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.compressing import compressor, target_of
 from kseg.formats.rows import Scratch
@@ -372,20 +371,20 @@ def test_no_aborted_records() -> None:
 
 def test_chunks_that_are_not_asked_for_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a batch expands to, a thread stops where it holds enough, and the reader goes on from there."""
-    monkeypatch.setattr(prefetch, "AHEAD_BYTES", 20_000)
+    monkeypatch.setattr(records, "AHEAD_BYTES", 20_000)
     pack = compressor(target_of(4))
     areas = [pack(b"".join(record(k, value=b"\0" * 1000) for k in range(500))) for _ in range(12)]
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(batch([area], 500 * i, 4, last_delta=499, count=500) for i, area in enumerate(areas)))
     held: list[int] = []
-    read_ahead = prefetch._read_ahead
+    read_ahead = records._read_ahead
 
     def counted(items: Any) -> list[Any]:
         found = read_ahead(items)
         held.append(sum(len(list(rows_of(chunk))) for chunk in found if not isinstance(chunk, LeftOut)))
         return found
 
-    monkeypatch.setattr(prefetch, "_read_ahead", counted)
+    monkeypatch.setattr(records, "_read_ahead", counted)
     chunks = read_chunks(path, chunk_bytes=10_000, jobs=2)
     assert [row[0] for chunk in chunks for row in rows_of(chunk)] == list(range(6000))
     assert held

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from kseg.errors import DamageError
 from kseg.export.arrow import record_batch
 from kseg.export.chunk import Chunk
-from kseg.export.decoding import LeftOut
-from kseg.export.records import Wanted
+from kseg.export.records import LeftOut, Wanted
 from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanPart, ScanRequest, damage_text
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes

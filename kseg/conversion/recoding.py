@@ -15,13 +15,12 @@ from kseg.formats.compressing import Target, compressor, packer
 from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.codecs.recoding import FULL, Repacking, are_right, seal
+from kseg.kernel.codecs.recoding import FULL, Repacking, UniformRun, are_right, seal
 from kseg.kernel.files.system import lengthen
 from kseg.kernel.layout.headers import APPEND_TIME, CODEC, V2_FLAGS
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records.columns import Collector
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
-from kseg.kernel.records.uniform_runs import UniformRun
 from kseg.limits import MAX_HEADERS
 from kseg.segment.items import Damage, Problem
 

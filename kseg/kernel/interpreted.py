@@ -5,9 +5,9 @@ The constants and structs of a .pxd are thus defined once, for both kernels.
 
 import builtins
 import errno
+from functools import cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
-from re import MULTILINE, findall
 
 import kseg.kernel.cython as cython
 
@@ -60,36 +60,48 @@ def definitions(path):
         if error.errno not in _ABSENT:
             raise
         return {}
-    found = {name: int(value, 0) for name, value in findall(r"^    ([A-Z]\w*) = (-?\w+)$", text, MULTILINE)}
-    for header, body in findall(r'^cdef extern from "(\S+)".*:\n((?:    .*\n|\n)+)', text, MULTILINE):
-        found |= _enumerators(header, dict(findall(r'^        ([A-Z]\w*) "(\w+)"$', body, MULTILINE)))
-    for _, name, body in findall(r'^( *)\w+ struct (\w+)(?: ".+")?:\n((?:\1    .+\n)+)', text, MULTILINE):
-        fields = findall(r"^ *(.*?) ?\b(\w+)$", body, MULTILINE)
-        found[name] = _struct(name, {field: _maker(kind, found, text) for kind, field in fields})
+    found, cimported, header = {}, {}, ""
+    blocks, fields, inside = [], [], ""  # structs and classes; kinds and names of fields of the last one, its indent
+    for line in text.splitlines():
+        words = line.split()
+        if not words or words[0] == "#":
+            continue
+        if words[0] == "from":
+            cimported |= dict.fromkeys((name.rstrip(",") for name in words[3:]), words[1])
+        elif words[:3] == ["cdef", "extern", "from"]:
+            header = words[3].strip(':"')
+        elif "struct" in words[:3] or words[:2] == ["cdef", "class"]:
+            fields, inside = [], line[: line.index("c")] + "    "
+            blocks.append((words[1] == "class", words[2].partition("(")[0].rstrip(":"), fields))
+        elif len(words) == 3 and words[1] == "=":
+            found[words[0]] = int(words[2], 0)
+        elif len(words) == 2 and words[1].startswith('"KSEG_'):
+            found[words[0]] = _enumerators(header)[words[1].strip('"')]
+        elif not inside or not line.startswith(inside):
+            inside = ""  # the block has ended: a function follows
+        elif len(words) > 1 and words[-1].isidentifier():
+            fields.append((words[-2], words[-1]))
     held = {}
-    for name, body in findall(r"^cdef class (\w+).*:\n((?:    .+\n|\n)+)", text, MULTILINE):
-        fields = findall(r"^    cdef (?:readonly |public )?(\w+) (\w+)$", body, MULTILINE)
-        makers = {field: _maker(kind, found, text) for kind, field in fields}
-        if structs := {field: make for field, make in makers.items() if hasattr(make, "__slots__")}:
+    for is_class, name, fields in blocks:
+        makers = {field: _maker(kind, found, cimported) for kind, field in fields}
+        if not is_class:
+            found[name] = _struct(name, makers)
+        elif structs := {field: make for field, make in makers.items() if hasattr(make, "__slots__")}:
             held[name] = structs
     return found | {"": held} if held else found
 
 
-def _enumerators(header, names):
-    """Values of the enumerators that a C header of kseg/kernel/native has under other ``names``."""
-    if not names:
-        return {}
-    text = __loader__.get_data(_HEADER_PATH.format(header)).decode("ascii")
-    values = dict(findall(r"^    (KSEG_\w+) = (-?\w+)\b", text, MULTILINE))
-    return {name: int(values[in_c], 0) for name, in_c in names.items()}
-
-
-def _maker(kind, found, text):
+def _maker(kind, found, cimported):
     """Returns the factory of a field's first value: its struct, from this .pxd or a cimported one, or int."""
-    for module, names in findall(r"^from (\S+) cimport (.+)$", text, MULTILINE):
-        if kind in names.split(", "):
-            return getattr(import_module(module), kind)
-    return found.get(kind, int)
+    return getattr(import_module(cimported[kind]), kind) if kind in cimported else found.get(kind, int)
+
+
+@cache
+def _enumerators(header):
+    """Values of the enumerators that a C header of kseg/kernel/native defines by a number."""
+    lines = __loader__.get_data(_HEADER_PATH.format(header)).decode("ascii").splitlines()
+    split = [line.split() for line in lines if line.startswith("    KSEG_") and " = " in line]
+    return {words[0]: int(words[2].rstrip(","), 0) for words in split if words[2].rstrip(",").lstrip("-")[:1].isdigit()}
 
 
 def _struct(name, fields):

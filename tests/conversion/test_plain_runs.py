@@ -12,9 +12,9 @@ from kseg.conversion.options import LossError
 from kseg.conversion.partition import _Conversion
 from kseg.errors import DamageError, UnsupportedError
 from kseg.formats.rows import int64s
+from kseg.kernel.codecs.recoding import UniformRun
 from kseg.kernel.layout.rows import ROW_KEY_SIZE, ROW_VALUE, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records import building
-from kseg.kernel.records.uniform_runs import UniformRun
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.segment.batches import Batch
 from kseg.segment.reader import SegmentReader

@@ -4,13 +4,10 @@ A case is a function of a random generator. It calls the kernel with bytes and n
 of them at limits, and returns everything that a caller can see: results, errors, buffers and state.
 """
 
-import hashlib
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -49,20 +46,6 @@ def plain(value: object) -> object:
     return value
 
 
-times = pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.slow)])
-"""Gives `assert_agreement` its factor."""
-
-
-def outcomes(cases: Mapping[str, tuple[Case, int]], name: str, times: int) -> list[str]:
-    """A digest for each seed; ``times``: so many times the number of seeds of the case."""
-    case, count = cases[name]
-    found = []
-    for seed in range(times * count):
-        answer = plain(case(Random(f"{name} {seed}")))
-        found.append(hashlib.sha256(repr(answer).encode()).hexdigest()[:16])
-    return found
-
-
 def printed_by_other(code: str) -> str:
     """Runs Python code, which can import modules of tests, with the other kernel. Returns what it prints."""
     paths = [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -73,20 +56,3 @@ def printed_by_other(code: str) -> str:
         pytest.skip("the kernel is not compiled here: there is nothing to compare with")
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@cache
-def outcomes_of_other(module: str, times: int) -> dict[str, list[str]]:
-    """The outcomes of all CASES of a test module with the other kernel."""
-    found = printed_by_other(
-        f"import json; from kernel.both import outcomes; from {module} import CASES\n"
-        f"print(json.dumps({{name: outcomes(CASES, name, {times}) for name in CASES}}))"
-    )
-    return dict(json.loads(found))
-
-
-def assert_agreement(module: str, cases: Mapping[str, tuple[Case, int]], name: str, times: int) -> None:
-    """Fails with the first seeds for which the kernels differ."""
-    mine, others = outcomes(cases, name, times), outcomes_of_other(module, times)[name]
-    assert len(set(mine)) > cases[name][1] // 3, "the case hardly depends on its seed"
-    assert [seed for seed, pair in enumerate(zip(mine, others, strict=True)) if len(set(pair)) > 1] == []

@@ -1,4 +1,4 @@
-from kseg.kernel.records.records cimport RecordTable
+from kseg.kernel.records.plain cimport PlainFrames
 
 cpdef enum:
     COUNT = 0
@@ -116,12 +116,7 @@ cdef void count_batch(
     const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers
 ) noexcept nogil
 cdef void count_plain(long long* tally, Py_ssize_t form, long long records, long long size) noexcept nogil
-cdef int count_message(
-    const unsigned char* p, Py_ssize_t at, long long size, int magic, long long* tally, long long* producers,
-    long long* keys
-) noexcept nogil
 cdef int count_frame(
-    const unsigned char* p, const long long* frames, Py_ssize_t row, bint v07, long long* tally, long long* producers,
-    long long* keys, RecordTable* table
+    PlainFrames* plain, Py_ssize_t row, bint v07, long long* tally, long long* producers, long long* keys
 ) noexcept nogil
 cdef void check_buffers(long long[::1] tally, long long[::1] distinct) except *

@@ -25,7 +25,6 @@ from cython.cimports.kseg.kernel.layout.headers import (
     V07_CODEC,
     V07_MAGIC,
     V07_MIN_BYTES,
-    V1_HEADER_BYTES,
     V1_TIMESTAMP,
     V2_BASE_TIMESTAMP,
     V2_COUNT,
@@ -67,15 +66,8 @@ from cython.cimports.kseg.kernel.layout.rows import (
     int64s_in,
     int64s_out,
 )
-from cython.cimports.kseg.kernel.records.plain import check_frames
-from cython.cimports.kseg.kernel.records.records import (
-    RecordCursor,
-    RecordsHeader,
-    RecordTable,
-    append_records,
-    begin_records,
-    read_records_header,
-)
+from cython.cimports.kseg.kernel.records.plain import PlainFrames, check_frames, open_frame
+from cython.cimports.kseg.kernel.records.records import COMPLETE
 
 # Distinct keys and producer ids are counted by their 64-bit hashes. ``distinct`` (int64) is exact as long as at most
 # CAP hashes were met; beyond, the 16384 registers of a HyperLogLog estimate (Flajolet and others, 2007; standard error
@@ -465,65 +457,26 @@ def count_plain(tally, form, records, size):
     count_size(tally, RECORD_COUNTS, records)
 
 
-def count_message(p, at, size, magic, tally, producers, keys):
-    """Counts an uncompressed v0 or v1 message. Returns DONE or NOT_PLAIN."""
-    key: cython.Py_ssize_t = V1_HEADER_BYTES if magic else V0_HEADER_BYTES
-    key_size: cython.longlong
-    value: cython.Py_ssize_t
-    value_size: cython.longlong
-    if p[at + LEGACY_FLAGS] & CODEC or size < key + 8:
-        return NOT_PLAIN
-    key_size = be32(p, at + key)
-    key += 4
-    if key_size > size - key - 4:
-        return NOT_PLAIN
-    value = key + (key_size if key_size > 0 else 0)
-    value_size = be32(p, at + value)
-    value += 4
-    if value_size > size - value:
-        return NOT_PLAIN
-    count_batch(p, at, size, magic, tally, producers)
-    count_offset(tally, be64(p, at))
-    if magic == 1:
-        count_timestamp(tally, be64(p, at + V1_TIMESTAMP))
-    count_record(p, tally, keys, at + key, key_size, value_size, 0, be64(p, at))
-    count_plain(tally, magic, 1, size)
-    return DONE
-
-
-def count_frame(p, frames, row, v07, tally, producers, keys, table):
-    """Counts a plain batch. Returns DONE or NOT_PLAIN. ``table``: buffers for the records of one batch."""
-    header = cython.declare(RecordsHeader)
-    cursor = cython.declare(RecordCursor)
-    at: cython.Py_ssize_t = frames[row + FRAME_POSITION]
-    size: cython.longlong = frames[row + FRAME_SIZE]
-    magic: cython.int = frames[row + FRAME_MAGIC]
-    if not frames[row + FRAME_STATE] & CRC_RIGHT:
-        return NOT_PLAIN
+def count_frame(plain, row, v07, tally, producers, keys):
+    """Counts the batch whose columns begin at ``row``. Returns DONE or NOT_PLAIN."""
+    p: cython.pointer[cython.const[cython.uchar]] = plain.p
+    at: cython.Py_ssize_t = plain.frames[row + FRAME_POSITION]
+    size: cython.longlong = plain.frames[row + FRAME_SIZE]
+    magic: cython.int = cython.cast(cython.int, plain.frames[row + FRAME_MAGIC])
+    is_control: cython.bint = magic == MAGIC_V2 and p[at + V2_FLAGS] & CONTROL_BIT
     if v07:
-        if magic and p[at + V07_ATTRIBUTES] & V07_CODEC:
+        if not plain.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
             return NOT_PLAIN
         count_batch(p, at, size, MAGIC_07, tally, producers)
         count_record(p, tally, keys, 0, -1, size - V07_MIN_BYTES - magic, 0, -1)
         count_plain(tally, FORM_07, 1, size)
         return DONE
-    if magic < MAGIC_V2:
-        return count_message(p, at, size, magic, tally, producers, keys)
-    if magic > MAGIC_V2 or p[at + V2_FLAGS] & CODEC or be32(p, at + V2_COUNT) > table.row_capacity:
-        return NOT_PLAIN
-    if size != V2_HEADER_BYTES and be32(p, at + V2_COUNT) == 0:
-        return NOT_PLAIN
-    read_records_header(p, at, cython.address(header))
-    begin_records(cython.address(cursor), at + V2_HEADER_BYTES, 0)
-    table.row_count = table.header_count = 0
-    if append_records(p, at + size, cython.address(cursor), cython.address(header), table):
+    plain.table.row_count = plain.table.header_count = 0
+    if open_frame(plain, row) != COMPLETE:
         return NOT_PLAIN
     count_batch(p, at, size, magic, tally, producers)
-    if header.count > 0:
-        count_rows(
-            p, table.rows, table.headers, table.row_count, tally, keys, p[at + V2_FLAGS] & CONTROL_BIT, True
-        )  # fmt: skip
-    count_plain(tally, 2, table.row_count, size - V2_HEADER_BYTES)
+    count_rows(p, plain.table.rows, plain.table.headers, plain.table.row_count, tally, keys, is_control, True)
+    count_plain(tally, magic, plain.table.row_count, size - V2_HEADER_BYTES if magic == MAGIC_V2 else size)
     return DONE
 
 
@@ -541,11 +494,11 @@ def add_frames(
 ) -> int:
     """Counts frames [first, stop) and their records. Returns the first frame that is not plain, or ``stop``.
 
-    A batch is not plain, and not counted, if it is compressed, its CRC is wrong, its records cannot be decoded or do
-    not fit into ``rows``, or its header counts no records and has bytes behind it.
+    A batch is not plain, and not counted, if `kseg.kernel.records.plain` says so or its records do not fit into
+    ``rows``.
     """
     i: cython.Py_ssize_t = first
-    table = cython.declare(RecordTable)
+    plain = cython.declare(PlainFrames)
     check_buffers(tally, producers)
     check_buffers(tally, keys)
     check_frames(len(buffer), frames, first, stop)
@@ -553,13 +506,13 @@ def add_frames(
         raise ValueError("a buffer is too short")
     if first >= stop:
         return stop
-    table.rows, table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
-    table.headers, table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
-    p = bytes_in(buffer)
-    frame, counted, seen, known = int64s_in(frames), int64s_out(tally), int64s_out(producers), int64s_out(keys)
+    plain.table.rows, plain.table.row_capacity = int64s_out(rows), len(rows) // ROW_WIDTH
+    plain.table.headers, plain.table.header_capacity = int64s_out(headers), len(headers) // HEADER_WIDTH
+    plain.p, plain.frames, plain.refused = bytes_in(buffer), int64s_in(frames), CODEC
+    counted, seen, known = int64s_out(tally), int64s_out(producers), int64s_out(keys)
     with cython.nogil:
         while i < stop:
-            if count_frame(p, frame, i * FRAME_WIDTH, v07, counted, seen, known, cython.address(table)) != DONE:
+            if count_frame(cython.address(plain), i * FRAME_WIDTH, v07, counted, seen, known) != DONE:
                 break
             i += 1
     return i

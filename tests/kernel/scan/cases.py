@@ -4,9 +4,7 @@ import struct
 from random import Random
 from zlib import crc32
 
-import pytest
-
-from kernel.both import assert_agreement, number, times, tried
+from kernel.both import number, tried
 from kernel.random_segments import segment
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import BATCH_WIDTH, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
@@ -175,9 +173,3 @@ def heads(chance: Random) -> object:
 
 
 CASES = {"scans": (scans, 60), "heads": (heads, 200)}
-
-
-@times
-@pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
-    assert_agreement(__name__, CASES, name, times)

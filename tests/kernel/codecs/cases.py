@@ -2,14 +2,12 @@
 
 from random import Random
 
-import pytest
-
-from kernel.both import assert_agreement, number, times, tried
+from kernel.both import number, tried
 from kernel.random_segments import area, changed, segment
 from kernel.rendering import batch, frames, int64s, message
 from kseg.kernel.codecs import recoding
+from kseg.kernel.codecs.recoding import UniformRun
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_STATE, FRAME_WIDTH
-from kseg.kernel.records.uniform_runs import UniformRun
 
 
 def alike(chance: Random) -> bytes:
@@ -102,9 +100,3 @@ def headers(chance: Random) -> object:
 
 
 CASES = {"runs": (runs, 250), "selections": (selections, 150), "headers": (headers, 100)}
-
-
-@times
-@pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
-    assert_agreement(__name__, CASES, name, times)

@@ -3,9 +3,7 @@
 import struct
 from random import Random
 
-import pytest
-
-from kernel.both import assert_agreement, number, times, tried
+from kernel.both import number, tried
 from kernel.random_segments import area, changed, pairs, segment, text
 from kernel.rendering import frames, int64s, message
 from kseg.kernel.layout.rows import FRAME_WIDTH, HEADER_WIDTH, INT32_MAX, ROW_WIDTH
@@ -313,9 +311,3 @@ CASES = {
     "areas": (areas, 200),
     "singles": (singles, 40),
 }
-
-
-@times
-@pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
-    assert_agreement(__name__, CASES, name, times)

@@ -3,10 +3,8 @@
 import struct
 from random import Random
 
-import pytest
-
 from kernel.batch_rows import batch_rows
-from kernel.both import assert_agreement, times, tried
+from kernel.both import tried
 from kernel.rendering import int64s
 from kseg.kernel.layout.rows import (
     BATCH_LAST_OFFSET,
@@ -321,9 +319,3 @@ CASES = {
     "packs": (packs, 20),
     "values": (values, 30),
 }
-
-
-@times
-@pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
-    assert_agreement(__name__, CASES, name, times)

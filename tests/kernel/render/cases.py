@@ -2,9 +2,7 @@
 
 from random import Random
 
-import pytest
-
-from kernel.both import assert_agreement, times, tried
+from kernel.both import tried
 from kernel.random_segments import segment
 from kernel.rendering import batch, frames, int64s, message, record, render, varint
 from kseg.kernel.layout.rows import FRAME_STATE, FRAME_WIDTH, HEADER_WIDTH, ROW_WIDTH
@@ -65,9 +63,3 @@ def refused(data: bytes, table: memoryview, flags: int, context: tuple[bytes, ..
 
 
 CASES = {"lines": (lines, 200)}
-
-
-@times
-@pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
-    assert_agreement(__name__, CASES, name, times)

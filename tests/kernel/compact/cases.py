@@ -2,9 +2,7 @@
 
 from random import Random
 
-import pytest
-
-from kernel.both import assert_agreement, times, tried
+from kernel.both import tried
 from kernel.random_segments import segment
 from kernel.rendering import frames, int64s
 from kseg.formats.codec_libraries import expansion_buffer
@@ -179,9 +177,3 @@ def sealed(chance: Random, data: bytes) -> object:
 
 
 CASES = {"maps": (maps, 120), "compactions": (compactions, 200)}
-
-
-@times
-@pytest.mark.parametrize("name", CASES)
-def test_both_kernels_agree(name: str, times: int) -> None:
-    assert_agreement(__name__, CASES, name, times)

@@ -16,7 +16,7 @@ LAYERS = (
     ("cli",),
     ("spark",),
     ("api",),
-    ("dump", "report", "symptoms"),
+    ("dump", "report", "symptoms", "carving"),
     ("output",),
     ("verification", "recovery", "cleaner", "retention", "conversion", "export"),
     ("options",),

@@ -48,6 +48,8 @@ class PlanTotals:
     gaps: list[tuple[str, int, int]] = field(default_factory=list)
     has_changed: bool = False
     damage_remains: bool = False
+    more: dict[str, object] = field(default_factory=dict)
+    """What a command adds to its summary in JSON."""
 
     @property
     def directories(self) -> int:

@@ -41,6 +41,10 @@ _IMPLY_SALVAGE = ("--from-replica", "--records", "--drop-undecodable", "--drop-b
 def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions) -> None:
     """Raises RequestError for options that contradict each other, or the kind of recovery."""
     given = given_in(options)
+    if options.carves:
+        _check_carving(paths, change, given)
+        return
+    refuse(("--like",), given, "is for --carve")
     if options.new_cluster and options.topic_id:
         raise RequestError("--for-cluster excludes --topic-id")
     if options.name is not None and not is_topic(options.name):
@@ -57,6 +61,16 @@ def _check(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOption
         raise RequestError("--link excludes --from-remote")
     if len(paths) > 1:
         raise RequestError("--from-remote takes one log directory")
+
+
+def _check_carving(paths: tuple[str, ...], change: ChangeOptions, given: set[str]) -> None:
+    refuse(sorted(given - {"--carve", "--like", "--jobs"}), given, "excludes --carve")
+    if not paths:
+        raise RequestError("Missing argument 'PATH...'.")
+    if change.output is None:
+        raise RequestError("--carve needs --output: an image is only read")
+    if change.links:
+        raise RequestError("--link excludes --carve")
 
 
 def _check_local(paths: tuple[str, ...], change: ChangeOptions, options: RecoverOptions) -> None:
@@ -179,6 +193,10 @@ def command(
         options = _with_mode(options)
         _check(paths, change, options)
     with use_spool(spool):
+        if options.carves:
+            from kseg.cli.carving import carve_images
+
+            return carve_images(paths, options.likes, options.jobs or usable_cores(), change, presentation)
         if options.from_remote is not None:
             return _recover_from_remote(paths, change, presentation, options)
         make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))

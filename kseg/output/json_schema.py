@@ -54,6 +54,9 @@ PARTS = {
         "megabytesPerSecond: number?"
     ),
     "removed": "position: int, length: int, reason: text, firstOffset: int?, lastOffset: int?, records: int?",
+    "carving": "name: text?, aside: flag, joined: {}int",
+    "range": "file: bytes, position: int, length: int",
+    "undecided": "one: bytes, two: bytes",
     "gap": "directory: bytes, firstOffset: int, lastOffset: int",
     "round": "dirtyFrom: int, dirtyTo: int, keys: int",
     "gone": "superseded: int, tombstones: int, aborted: int, markers: int, noKey: int",
@@ -224,7 +227,17 @@ _CHANGES = [
 ]
 
 RECOVER = [
-    *_CHANGES,
+    *_CHANGES[:-1],
+    (
+        _CHANGES[-1][0],
+        f"{_CHANGES[-1][1]}, batches?: int, duplicates?: int, torn?: int, mended?: int, undecided?: []undecided",
+    ),
+    (
+        "carved",
+        "directory: bytes, topic: bytes, partition: int, evidence: carving, batches: int, records: int, bytes: int, "
+        "firstOffset: int, lastOffset: int, gaps: int, firstTimestamp: int?, lastTimestamp: int?, producers: int, "
+        "ranges: []range",
+    ),
     (
         "rebuilt",
         "directory: bytes, topicId: text, logStartOffset: int, logEndOffset: int, lastLeaderEpoch: int, segments: int, "

@@ -64,7 +64,8 @@ class RecoverOptions:
     release of Kafka whose rules apply; ``interval_bytes``: index.interval.bytes; ``jobs``: threads that read a file.
     ``undeletes``: deleted segments and directories are restored; ``topics``: globs, of a log directory only such
     partitions; ``name``: the topic's new name; ``new_cluster``: a log directory of the cluster that will serve the
-    partitions; ``resets_epochs``: the leader epochs of all batches become 0.
+    partitions; ``resets_epochs``: the leader epochs of all batches become 0. ``carves``: the paths are images;
+    ``likes``: log directories that hold a part of the logs in them.
     """
 
     mode: str = option(
@@ -131,6 +132,20 @@ class RecoverOptions:
         BYTES,
         default=DEFAULT_MESSAGE_LIMIT_BYTES,
         shows_default=True,
+    )
+    carves: bool = option(
+        "--carve",
+        INPUT,
+        "Bring logs back out of raw bytes: PATHs are disk images, block devices or any files; needs --output.",
+        bool,
+    )
+    likes: tuple[str, ...] = option(
+        "--like",
+        INPUT,
+        "With --carve: name logs as this log directory does, which holds a part of them; may be repeated.",
+        PathKind(is_checked=True),
+        metavar="LOGDIR",
+        is_many=True,
     )
     from_remote: str | None = option(
         "--from-remote",

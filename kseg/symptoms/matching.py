@@ -210,6 +210,10 @@ PHRASES: dict[str, tuple[str, ...]] = {
     "disk-full": ("disk full", "disk space", "volume full", "space left"),
     "disk-error": ("disk error", "disk fail", "disk broken", "bad sector"),
     "stray": ("stray",),
+    "log-directory-lost": (
+        "rm rf", "directory deleted", "directory removed", "file system lost", "filesystem lost", "filesystem corrupt",
+        "mkfs", "formatted disk", "disk formatted", "carve",
+    ),
     "topic-deleted": ("topic delete", "partition delete", "undelete"),
     "retention-blocked": (
         "retention not", "retention stuck", "not shrink", "never shrink", "old segment not", "topic grow", "log grow",

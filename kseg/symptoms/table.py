@@ -80,6 +80,19 @@ RUNNING: tuple[Symptom, ...] = (
         ("future-timestamp",),
     ),
     Symptom(
+        "log-directory-lost",
+        "(no message) A log directory was deleted, or its file system is lost",
+        (),
+        "The batches are on the disk until other files overwrite them. Stop the machine, or unmount the file system, "
+        "at once, and take an image of the whole device, for example by ddrescue; work on the image.",
+        (
+            NextCommand("kseg recover --carve --dry-run --output OUT IMAGE", "shows the logs that an image holds"),
+            NextCommand("kseg recover --carve --output OUT IMAGE", "writes them to OUT, one directory each"),
+            NextCommand("kseg verify OUT", "checks the result, and names what is missing"),
+        ),
+        (),
+    ),
+    Symptom(
         "cleaner-offset-reset",
         "Resetting first dirty offset of orders-0 to log start offset X since the checkpointed offset Y is invalid.",
         (r"Resetting first dirty offset of (?P<partition>\S+)", r"The last checkpoint dirty offset for partition"),

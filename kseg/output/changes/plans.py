@@ -281,6 +281,37 @@ class TextPlans(PlanPrinter):
             self.notices.warning("nothing to change")
 
 
+_CARVED_COLUMNS = ("log", "batches", "records", "size", "offsets", "gaps", "named by")
+_CARVED_LEFT = {"log", "named by"}
+
+
+class CarvedTable(PlanPrinter):
+    """Prints a line for each log that was carved out of images; its steps say no more."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._lines: list[tuple[str, ...]] = [_CARVED_COLUMNS]
+
+    def _put_facts(self, plan: Plan) -> None:
+        for row in plan.facts:
+            name, counts = on_one_line(os.path.basename(plan.directory)), (str(row["batches"]), str(row["records"]))
+            offsets = f"{row['firstOffset']} to {row['lastOffset']}"
+            named_by = row["evidence"]["name"] or ""
+            self._lines.append((name, *counts, shown_bytes(row["bytes"]), offsets, str(row["gaps"]), named_by))
+
+    def _put_plan(self, plan: Plan) -> None:
+        pass
+
+    def _finish(self, status: int) -> None:
+        widths = [max(map(len, column)) for column in zip(*self._lines, strict=True)]
+        for line in self._lines if len(self._lines) > 1 else ():
+            cells = [
+                cell.ljust(width) if name in _CARVED_LEFT else cell.rjust(width)
+                for name, cell, width in zip(_CARVED_COLUMNS, line, widths, strict=True)
+            ]
+            self.sink.put("  ".join(cells).rstrip())
+
+
 class JsonPlans(PlanPrinter):
     """Prints one object per line; the last one is the summary."""
 
@@ -325,6 +356,7 @@ class JsonPlans(PlanPrinter):
                 "failed": [name_value(path) for path in totals.failed],
             }
             | ({} if left_alone is None else {"leftAlone": [name_value(path) for path in left_alone]})
+            | totals.more
         )
         self.sink.flush()
 

@@ -1,0 +1,512 @@
+"""Which pieces belong to one log: what proves it, what speaks for it, and what contradicts it.
+
+Proofs join at once: a batch cut between two pieces whose checksum is right, copies of a batch in both, two versions of
+a batch before and after compaction, a producer snapshot that names batches in both. Continuation is weighed in bits:
+how seldom another piece of the image would fit as well by chance. It joins two pieces only if the sum is high, and
+exceeds that of the next best choice by far.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice, pairwise
+from math import log2
+from operator import itemgetter
+
+from kseg.carving.image import Piece
+from kseg.decoders import FOR_TOPIC, decoder
+from kseg.formats.rows import Scratch
+from kseg.kernel.layout.headers import CONTROL, ENTRY_MAGIC, LEGACY_CRC, MAGIC_V2
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_COUNT,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+)
+from kseg.segment.batches import RecordBatch
+from kseg.sidefiles.producer_state import ProducerStateEntry
+
+CONFIDENCE_BITS = 7
+"""A continuation is taken if chance yields one in 128 such offers, or fewer."""
+
+MARGIN_BITS = 4
+"""Bits by which the best choice must exceed the next."""
+
+NEAR_PIECES = 3
+"""A piece is near another on the disk if it is one of the next three."""
+
+SAMPLE = 128
+"""Pieces of a similar offset whose times and sequence numbers are compared; more would not change the weights."""
+
+STRONG_BYTES = 64
+"""A smaller message without a timestamp can stand in two partitions alike."""
+
+MAX_VERSIONS = 16
+"""Different batches of equal offsets and producers that are compared: more are many partitions' alike, or hostile."""
+
+_SEQUENCES = 1 << 31
+EXPANDED_BYTES = 4 << 20
+"""Bytes that a batch may expand to, whose records are compared or sampled."""
+
+SAMPLED_RECORDS = 64
+
+KEY_FIELDS = {"__consumer_offsets": ("group", "groupId"), "__transaction_state": ("transactionalId",)}
+"""The fields of the keys by which coordinators choose a partition."""
+
+
+class LogPieces:
+    """Pieces that are taken for one log, in the order of offsets. ``evidence``: how often each kind joined two of them.
+
+    ``older``: pieces that are versions of batches before a compaction, of which the log has newer ones.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        self.pieces = [piece]
+        self.evidence: dict[str, int] = defaultdict(int)
+        self.like = piece.like
+        self.older: set[Piece] = set()
+        self.starts, self.ends = {piece.first_offset}, {piece.next_offset}
+        self._longest = piece.next_offset - piece.first_offset
+        self._last_batches = {
+            key: [(span.last_offset, span.last_sequence)]
+            for key, span in piece.producers.items()
+            if span.last_sequence >= 0
+        }
+
+    def overlapping(self, piece: Piece) -> Iterator[Piece]:
+        """Yields the pieces that may share offsets with another log's piece."""
+        low = bisect_left(self.pieces, piece.first_offset - self._longest, key=_first_offset)
+        high = bisect_left(self.pieces, piece.next_offset, lo=low, key=_first_offset)
+        return (mine for mine in self.pieces[low:high] if mine.next_offset > piece.first_offset)
+
+    def last_sequence(self, producer: tuple[int, int], offset: int) -> int | None:
+        """Returns the last sequence number of a producer epoch below the offset, None if there is none."""
+        batches = self._last_batches.get(producer, [])
+        i = bisect_left(batches, (offset,))
+        return batches[i - 1][1] if i else None
+
+    def take(self, other: "LogPieces") -> None:
+        """Adds all of another log."""
+        for piece in other.pieces:
+            insort(self.pieces, piece, key=_first_offset)
+        for producer, batches in other._last_batches.items():
+            mine = self._last_batches.setdefault(producer, [])
+            for batch in batches:
+                insort(mine, batch)
+        self.older |= other.older
+        self.starts |= other.starts
+        self.ends |= other.ends
+        self._longest = max(self._longest, other._longest)
+        self.like = self.like or other.like
+        for kind, count in other.evidence.items():
+            self.evidence[kind] += count
+
+
+def _first_offset(piece: Piece) -> int:
+    return piece.first_offset
+
+
+class Joining:
+    """Joins pieces into logs. ``undecided``: pairs of pieces that may belong together, by their numbers."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.pieces = pieces
+        self.logs: dict[Piece, LogPieces] = {piece: LogPieces(piece) for piece in pieces}
+        self.copies: dict[Piece, dict[int, tuple[Piece, int]]] = defaultdict(dict)
+        """The batches of a piece that another one has, too."""
+        self.copied: dict[Piece, set[int]] = defaultdict(set)
+        """The batches of a piece that others are copies of."""
+        self.undecided: list[tuple[Piece, Piece]] = []
+        self._internal: dict[Piece, str] = {}
+
+    def run(self, snapshots: Iterable[list[ProducerStateEntry]]) -> list[LogPieces]:
+        """Joins by all evidence but that of torn batches, which `join` has taken before."""
+        self._join_copies_and_versions()
+        self._join_snapshots(snapshots)
+        for _ in range(5):
+            if not self._join_continuations():
+                break
+        found = {id(log): log for log in self.logs.values()}
+        return list(found.values())
+
+    def join(self, one: Piece, two: Piece, why: str) -> bool:
+        """Takes the logs of two pieces for one, unless something contradicts it. Returns whether they are one now."""
+        mine, other = self.logs[one], self.logs[two]
+        if mine is other:
+            mine.evidence[why] += 1
+            return True
+        if mine.like and other.like and mine.like != other.like:
+            return False
+        if len(mine.pieces) < len(other.pieces):
+            mine, other = other, mine
+        if any(contradict(found, piece) for piece in other.pieces for found in mine.overlapping(piece)):
+            return False
+        mine.take(other)
+        mine.evidence[why] += 1
+        for piece in other.pieces:
+            self.logs[piece] = mine
+        return True
+
+    # Copies and versions
+
+    def _join_copies_and_versions(self) -> None:
+        seen: dict[tuple[int, ...], list[tuple[Piece, int]]] = {}
+        weak: dict[tuple[Piece, Piece], int] = defaultdict(int)
+        for piece, rows in _repeated(self.pieces):
+            for i, key in rows:
+                known = seen.setdefault(key, [])
+                data = piece.data(i) if known else b""
+                copy = next(((other, k) for other, k in known if other.data(k) == data), None)
+                if copy is None:
+                    self._compare_versions(piece, i, known)
+                    if len(known) < MAX_VERSIONS:
+                        known.append((piece, i))
+                    continue
+                self.copies[piece][i] = copy
+                self.copied[copy[0]].add(copy[1])
+                if copy[0] is piece:
+                    continue
+                if _is_strong(piece, i):
+                    self.join(piece, copy[0], "copies")
+                else:
+                    weak[copy[0], piece] += 1
+        for (one, two), count in weak.items():
+            if count >= 3 or count == min(len(one), len(two)):
+                self.join(one, two, "copies")
+
+    def _compare_versions(self, piece: Piece, i: int, known: list[tuple[Piece, int]]) -> None:
+        for other, k in known:
+            order = _version_order(piece, i, other, k)
+            if order is not None and self.join(piece, other, "versions"):
+                if order:
+                    self.logs[piece].older.add(piece if order > 0 else other)
+                return
+
+    # Producer snapshots
+
+    def _join_snapshots(self, snapshots: Iterable[list[ProducerStateEntry]]) -> None:
+        entries = [[entry for entry in snapshot if entry.has_batch] for snapshot in snapshots]
+        wanted = {(entry.producer_id, entry.last_offset) for snapshot in entries for entry in snapshot}
+        where: dict[tuple[int, int, int, int, int], list[Piece]] = defaultdict(list)
+        columns = (BATCH_PRODUCER_ID, BATCH_LAST_OFFSET, BATCH_PRODUCER_EPOCH, BATCH_BASE_SEQUENCE, BATCH_MAX_TIMESTAMP)
+        for piece in self.pieces if wanted else ():
+            producers, lasts = map(piece.column, columns[:2])
+            if not wanted.isdisjoint(zip(producers, lasts, strict=True)):
+                for row in zip(*map(piece.column, columns), strict=True):
+                    if row[:2] in wanted:
+                        where[row].append(piece)
+        for snapshot in entries:
+            named: list[Piece] = []
+            for entry in snapshot:
+                key = (
+                    entry.producer_id,
+                    entry.last_offset,
+                    entry.producer_epoch,
+                    entry.first_sequence,
+                    entry.timestamp,
+                )
+                found = where.get(key, [])
+                if found and len({id(self.logs[piece]) for piece in found}) == 1:
+                    named.append(found[0])
+            for one, two in pairwise(named):
+                self.join(one, two, "snapshot")
+
+    # Continuation
+
+    def _join_continuations(self) -> int:
+        """Joins pieces that continue each other by their offsets and more. Returns how many it joined."""
+        self._by_start = sorted((piece for piece in self.pieces if piece.first_offset > 0), key=_first_offset)
+        self._measure_order()
+        forward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
+        backward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
+        for piece in self.pieces:
+            offset, log = piece.next_offset, self.logs[piece]
+            if offset in log.starts:
+                continue
+            alike = None
+            for other in self._starting(offset, offset + 1):
+                if offset in self.logs[other].ends:
+                    continue
+                alike = alike or _Alike(self._starting(offset // 2, 2 * offset), offset)
+                bits = self._bits(piece, other, alike)
+                if bits is not None:
+                    forward[piece].append((bits, other))
+                    backward[other].append((bits, piece))
+        joined, self.undecided = 0, []
+        offers = [(bits, piece, other) for piece, found in forward.items() for bits, other in found]
+        for bits, piece, other in sorted(offers, key=itemgetter(0), reverse=True):
+            one, two = self.logs[piece], self.logs[other]
+            if one is two:
+                continue
+            rivals = [bits for bits, rival in forward[piece] if self.logs[rival] is not two]
+            rivals += [bits for bits, rival in backward[other] if self.logs[rival] is not one]
+            is_clear = bits >= CONFIDENCE_BITS and bits - max(rivals, default=0) >= MARGIN_BITS
+            if is_clear and self.join(piece, other, "continuation"):
+                joined += 1
+            else:
+                self.undecided.append((piece, other))
+        return joined
+
+    def _starting(self, low: int, high: int) -> list[Piece]:
+        """Returns the pieces whose first offset is in [low, high)."""
+        first = bisect_left(self._by_start, low, key=_first_offset)
+        return self._by_start[first : bisect_left(self._by_start, high, lo=first, key=_first_offset)]
+
+    def _measure_order(self) -> None:
+        """Counts how often a continuation that is proved stands near on the disk."""
+        near = proved = 0
+        for piece in self.pieces:
+            if piece.next_offset in self.logs[piece].starts:
+                following = self._starting(piece.next_offset, piece.next_offset + 1)
+                following = [other for other in following if self.logs[other] is self.logs[piece]]
+                proved += 1
+                near += any(_is_near(piece, other) for other in following)
+        self._nearness = (near + 0.5) / (proved + 1)
+
+    def _bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
+        """Returns the weight of ``other`` as the continuation of ``piece``; None if something contradicts it."""
+        if 0 <= other.first_epoch < piece.last_epoch or other.magic < piece.magic:
+            return None
+        if self._internal_topic(piece) != self._internal_topic(other):
+            return None
+        producers = self._producer_bits(piece, other, alike)
+        if producers is None:
+            return None
+        bits = alike.offset_bits + producers + alike.time_bits(piece, other)
+        if _is_near(piece, other):
+            bits += max(0.0, log2(self._nearness * len(self.pieces) / NEAR_PIECES))
+        if piece.codec != other.codec:
+            bits -= 2
+        if bool(piece.producers) != bool(other.producers):
+            bits -= 4
+        return bits
+
+    def _internal_topic(self, piece: Piece) -> str:
+        if piece not in self._internal:
+            self._internal[piece] = internal_topic([piece])[0]
+        return self._internal[piece]
+
+    def _producer_bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
+        bits, log, unknown, continued = 0.0, self.logs[piece], 0, 0
+        for producer, span in other.producers.items():
+            if span.first_sequence < 0:
+                continue
+            last = log.last_sequence(producer, other.first_offset)
+            if last is None:
+                unknown += span.first_sequence > 0
+            elif (last + 1) % _SEQUENCES != span.first_sequence:
+                return None
+            else:
+                continued += 1
+                bits += alike.sequence_bits(producer, span.first_sequence)
+        if not continued and piece.producers and other.producers:
+            bits -= 2
+        return bits - 2 * unknown
+
+
+class _Alike:
+    """The pieces that begin at offsets of the same size: how well others than the right one would fit by chance."""
+
+    def __init__(self, pieces: list[Piece], offset: int) -> None:
+        self._step = len(pieces) // SAMPLE + 1
+        self._pieces = pieces[:: self._step]
+        self.offset_bits = max(0.0, log2(1.5 * offset / len(pieces)))
+
+    @cached_property
+    def _times(self) -> list[int]:
+        return sorted(piece.first_timestamp for piece in self._pieces)
+
+    @cached_property
+    def _sequences(self) -> dict[tuple[int, int], list[int]]:
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for piece in self._pieces:
+            for producer, span in piece.producers.items():
+                found[producer].append(span.first_sequence)
+        return found
+
+    def time_bits(self, piece: Piece, other: Piece) -> float:
+        if other.first_timestamp <= 0 or piece.last_timestamp <= 0:
+            return 0.0
+        gap = abs(other.first_timestamp - piece.last_timestamp)
+        low = bisect_left(self._times, piece.last_timestamp - gap)
+        return log2(len(self._times) / max(1, bisect_right(self._times, piece.last_timestamp + gap) - low))
+
+    def sequence_bits(self, producer: tuple[int, int], sequence: int) -> float:
+        """The weight of a sequence number that continues: the more, the larger it is and the fewer begin with it."""
+        alike = self._sequences.get(producer, ())
+        near = self._step * sum(sequence // 2 <= other <= 2 * sequence for other in alike)
+        return max(0.0, log2((1.5 * sequence + 1) / max(1, near)))
+
+
+def _is_near(piece: Piece, other: Piece) -> bool:
+    return piece.source is other.source and 0 < other.number - piece.number <= NEAR_PIECES
+
+
+_KEY_COLUMNS = (
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_BASE_SEQUENCE,
+)
+
+
+def _keys(piece: Piece) -> Iterator[tuple[int, ...]]:
+    """Yields for each batch what copies and versions of it have in common: offsets and producer, or the time if it has
+    none. A message of v0 or v1 has only copies."""
+    columns = list(map(piece.column, _KEY_COLUMNS))
+    magics = piece.column(BATCH_MAGIC)
+    if min(magics) < MAGIC_V2:
+        buffer, positions = piece.source.buffer, piece.column(BATCH_POSITION)
+        checksums = [bytes(buffer[position + LEGACY_CRC : position + ENTRY_MAGIC]) for position in positions]
+        columns[0] = [
+            int.from_bytes(crc, "big") * (magic < MAGIC_V2) for crc, magic in zip(checksums, magics, strict=True)
+        ]
+    elif min(columns[3]) < 0:
+        times = piece.column(BATCH_MAX_TIMESTAMP)
+        columns[4] = [time if epoch < 0 else epoch for time, epoch in zip(times, columns[4], strict=True)]
+    return zip(*columns, strict=True)
+
+
+def _repeated(pieces: list[Piece]) -> Iterator[tuple[Piece, list[tuple[int, tuple[int, ...]]]]]:
+    """Yields each piece with its batches whose key occurs more than once, as (number, key)."""
+    seen: set[int] = set()
+    twice: set[int] = set()
+    for piece in pieces:
+        hashes = list(map(hash, _keys(piece)))
+        mine = set(hashes)
+        twice |= seen & mine
+        if len(mine) < len(hashes):
+            twice.update(value for value, count in Counter(hashes).items() if count > 1)
+        seen |= mine
+    for piece in pieces if twice else ():
+        rows = [(i, key) for i, key in enumerate(_keys(piece)) if hash(key) in twice]
+        if rows:
+            yield piece, rows
+
+
+def _is_strong(piece: Piece, i: int) -> bool:
+    """Whether a copy of batch i can hardly stand in another partition."""
+    at = i * BATCH_WIDTH
+    rows = piece.rows
+    if rows[at + BATCH_MAGIC] >= MAGIC_V2:
+        return (
+            not rows[at + BATCH_ATTRIBUTES] & CONTROL
+            and rows[at + BATCH_COUNT] > 0
+            and rows[at + BATCH_MAX_TIMESTAMP] > 0
+        )
+    return rows[at + BATCH_SIZE] >= STRONG_BYTES
+
+
+def contradict(one: Piece, two: Piece) -> bool:
+    """Whether two pieces cannot be of one log: batches of v2 that overlap without being versions of each other."""
+    if one.next_offset <= two.first_offset or two.next_offset <= one.first_offset:
+        return False
+    mine, other = _spans(one, two), _spans(two, one)
+    i = k = 0
+    while i < len(mine) and k < len(other):
+        if mine[i][1] < other[k][0]:
+            i += 1
+        elif other[k][1] < mine[i][0]:
+            k += 1
+        elif not _same_batch(mine[i], other[k]):
+            return True
+        else:
+            i += 1
+            k += 1
+    return False
+
+
+def _same_batch(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    """Whether two batches of one offset may be versions of each other, by the columns of `_spans`. With equally many
+    records they are copies: two logs that the same program wrote differ in the times of their markers."""
+    *mine, my_count, my_time, my_size = one
+    *other, count, time, size = two
+    return mine == other and (my_count != count or (my_time == time and (my_count != 1 or my_size == size)))
+
+
+def _spans(piece: Piece, other: Piece) -> list[tuple[int, ...]]:
+    """Returns offsets, producers, counts, times and sizes of the batches that may overlap the other piece."""
+    last_offset = piece.last_offset
+    low = bisect_left(range(len(piece)), other.first_offset, key=last_offset)
+    rows = piece.part(low, bisect_left(range(len(piece)), other.next_offset, lo=low, key=last_offset) + 1)
+    firsts, lasts = rows.column(BATCH_FIRST_OFFSET), rows.column(BATCH_LAST_OFFSET)
+    producer = (BATCH_LEADER_EPOCH, BATCH_PRODUCER_ID, BATCH_PRODUCER_EPOCH, BATCH_BASE_SEQUENCE)
+    columns = (*producer, BATCH_COUNT, BATCH_MAX_TIMESTAMP, BATCH_SIZE)
+    firsts = [first if first >= 0 else last for first, last in zip(firsts, lasts, strict=True)]
+    return list(zip(firsts, lasts, *map(rows.column, columns), strict=True))
+
+
+def _version_order(one: Piece, i: int, two: Piece, k: int) -> int | None:
+    """Compares two batches of equal offsets and producers: 1 if the first is older (has more records), -1 if the second
+    is, 0 if they have the same number; None if their records differ, or have nothing in common."""
+    if one.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
+        return None
+    if (one.rows[i * BATCH_WIDTH + BATCH_ATTRIBUTES] ^ two.rows[k * BATCH_WIDTH + BATCH_ATTRIBUTES]) & CONTROL:
+        return None
+    mine, other = _records(one, i), _records(two, k)
+    common = mine.keys() & other.keys()
+    if not common and mine and other:
+        return None
+    if any(mine[offset] != other[offset] for offset in common):
+        return None
+    if sum(len(key or b"") + len(value or b"") for key, value in map(mine.__getitem__, common)) < 8 and len(common) < 3:
+        return None
+    return (len(mine) > len(other)) - (len(mine) < len(other))
+
+
+def _records(piece: Piece, i: int) -> dict[int, tuple[bytes | None, bytes | None]]:
+    data = piece.data(i)
+    batch = RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES))
+    return {record.offset: (record.key, record.value) for record in batch}
+
+
+# Records
+
+
+def internal_topic(runs: list[Piece]) -> tuple[str, list[str]]:
+    """Returns the internal topic whose decoder reads all records of a sample, and the keys that choose a partition."""
+    sample = list(_sample(runs))
+    if not sample:
+        return "", []
+    for topic, name in FOR_TOPIC.items():
+        decode, keys = decoder(name).decode, []
+        for key, value in sample:
+            found = decode(key, value, 0)
+            if _failed(found.key) or _failed(found.value) or (found.key is None and found.value is None):
+                break
+            data = found.key["data"] if isinstance(found.key, dict) else {}
+            keys += [data[field] for field in KEY_FIELDS.get(topic, ()) if field in data]
+        else:
+            return topic, keys
+    return "", []
+
+
+def _failed(shown: object) -> bool:
+    return isinstance(shown, dict) and "error" in shown
+
+
+def _sample(runs: list[Piece]) -> Iterator[tuple[bytes | None, bytes | None]]:
+    return islice(records_of(runs), SAMPLED_RECORDS)
+
+
+def records_of(runs: list[Piece]) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Yields key and value of the data records of v2 batches."""
+    for run in runs:
+        for i in range(len(run)):
+            at = i * BATCH_WIDTH
+            if run.rows[at + BATCH_MAGIC] >= MAGIC_V2 and not run.rows[at + BATCH_ATTRIBUTES] & CONTROL:
+                data = run.data(i)
+                for record in RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES)):
+                    yield record.key, record.value

@@ -1,0 +1,520 @@
+"""Finds in raw bytes what files of logs have left: whole batches, joined to pieces, cut batches, and side files.
+
+Unlike `kseg.segment.reader`, which follows the frames of one segment, only a right checksum makes a batch here: a
+plausible header hides nothing behind it. Batches are v2 batches and messages of v0 and v1; 0.7 has no offsets to go by.
+A piece is what one file held: batches one behind the other that continue each other.
+"""
+
+import mmap
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, partial
+from itertools import chain, repeat
+from operator import add, le, lt, ne, or_
+from typing import Any, NamedTuple, Protocol
+
+from kseg.formats.message_set import MIN_BYTES
+from kseg.formats.record_batch import HEADER_BYTES
+from kseg.formats.rows import BytesLike, int64s
+from kseg.kernel.layout.headers import (
+    CODEC,
+    ENTRY_MAGIC,
+    ENTRY_OVERHEAD,
+    ENTRY_SIZE,
+    LEGACY_CRC,
+    MAGIC_V2,
+    V2_ATTRIBUTES,
+    V2_CRC,
+    V2_LAST_OFFSET_DELTA,
+    V2_LEADER_EPOCH,
+)
+from kseg.kernel.layout.rows import (
+    BATCH_ATTRIBUTES,
+    BATCH_BASE_SEQUENCE,
+    BATCH_FIRST_OFFSET,
+    BATCH_LAST_OFFSET,
+    BATCH_LEADER_EPOCH,
+    BATCH_MAGIC,
+    BATCH_MAX_TIMESTAMP,
+    BATCH_POSITION,
+    BATCH_PRODUCER_EPOCH,
+    BATCH_PRODUCER_ID,
+    BATCH_SIZE,
+    BATCH_WIDTH,
+    FRAME_MAGIC,
+    FRAME_POSITION,
+    FRAME_SIZE,
+    FRAME_STATE,
+    FRAME_WIDTH,
+    be32,
+    be64,
+)
+from kseg.kernel.scan import frames, headers
+from kseg.kernel.scan.checksums import crc32, crc32c
+from kseg.kernel.scan.frame_scan import IRREGULAR, FrameScan
+from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
+from kseg.runtime.threads import Pipeline
+from kseg.sidefiles.checkpoints import read_offset_checkpoint
+from kseg.sidefiles.problems import entries_of, problems_of
+from kseg.sidefiles.producer_state import CRC_START as SNAPSHOT_CRC_START
+from kseg.sidefiles.producer_state import ENTRY as SNAPSHOT_ENTRY
+from kseg.sidefiles.producer_state import HEADER_BYTES as SNAPSHOT_HEADER_BYTES
+from kseg.sidefiles.producer_state import SNAPSHOT_VERSION, ProducerSnapshot, ProducerStateEntry
+from kseg.stores.archives.spool import current_spool
+from kseg.stores.extent import NEAR_BYTES, next_data
+from kseg.stores.source import Source
+
+HELD_BYTES = 256 << 20
+"""ImageBytes of tables of batches that are held in memory: two million batches."""
+
+LARGEST_OFFSET = 1 << 56
+"""A larger offset is that of a batch whose first bytes are foreign: checksums leave out the offset and the length."""
+
+SMALLEST_BLOCK_BYTES = 512
+"""Files begin at multiples of this."""
+
+SLICE_BYTES = 256 << 20
+"""ImageBytes that one thread searches at a time. A slice of a small image is smaller, so that each core has some."""
+
+BLOCK_BYTES = 4096
+"""The block of nearly every file system: files begin at multiples of it, and cuts between extents are there."""
+
+LEAST_SLICE_BYTES = 8 << 20
+
+REACH_BYTES = 64 << 20
+"""How far behind its slice a batch may end. A header that claims more is none: prefix checksums of that range are all
+that keeps hostile headers linear, and no broker's limit of messages comes near it."""
+
+_LEADING_ZEROS = 64
+"""More zeros than a batch may begin with."""
+
+
+def slices(size: int, jobs: int) -> list[tuple[int, int]]:
+    """Divides ``size`` bytes among ``jobs`` threads, as (start, end)."""
+    step = max(LEAST_SLICE_BYTES, min(SLICE_BYTES, size // jobs // BLOCK_BYTES * BLOCK_BYTES))
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def batch_rows(source: Source, jobs: int, advance: Callable[[int], None]) -> Iterator[memoryview]:
+    """Yields tables of batches (BATCH_*, see `kseg.kernel.layout.rows`) in order of position; none overlap.
+
+    ``advance`` is called with numbers of bytes that were read.
+    """
+    end = 0
+    with Pipeline(jobs) as pipeline:
+        parts = slices(source.size, jobs)
+        tasks = (partial(_rows_in, source, start, stop) for start, stop in parts)
+        for (start, stop), tables in zip(parts, pipeline.each(tasks), strict=True):
+            for table in tables:
+                # A batch that reaches into this slice hides what seems to begin inside it.
+                first = 0
+                while first < len(table) and not _may_begin(table[first + BATCH_POSITION], end):
+                    first += BATCH_WIDTH
+                if first < len(table):
+                    yield table[first:]
+                    end = table[-BATCH_WIDTH + BATCH_POSITION] + table[-BATCH_WIDTH + BATCH_SIZE]
+            advance(stop - start)
+
+
+def _rows_in(source: Source, start: int, stop: int) -> list[memoryview]:
+    """Returns tables of the batches that begin in [start, stop)."""
+    buffer, found = source.buffer, []
+    end = min(source.size, stop + REACH_BYTES)
+    follower, searcher = FrameScan(), FrameScan()
+    rows = int64s(FRAMES_PER_CALL * FRAME_WIDTH)
+    position, searched = start, start - REACH_BYTES
+    while position < stop:
+        follower.position = position
+        status = frames.scan(follower, buffer, end, rows)
+        count = follower.count
+        while count and rows[(count - 1) * FRAME_WIDTH + FRAME_POSITION] >= stop:
+            count -= 1
+        if count:
+            table = int64s(count * BATCH_WIDTH)
+            headers.read(buffer, rows, count, False, 0, table)
+            found.append(table)
+        if follower.position >= stop:
+            break
+        before, position = position, follower.position
+        if status == IRREGULAR:
+            block = position - position % BLOCK_BYTES
+            if before < block < position and _begins(follower, source, block, end):
+                # By chance the first bytes of another file can be right for the end of a cut batch.
+                position = block
+                continue
+            if position - searched >= REACH_BYTES:  # what lies between needs no prefix checksums
+                searcher.use_prefixes(position, end - position)
+            position = searched = _next_batch(source, searcher, position + 1, stop, end)
+    return found
+
+
+def _begins(follower: FrameScan, source: Source, position: int, end: int) -> bool:
+    """Whether a whole batch begins at the position."""
+    follower.position = position
+    frames.scan(follower, source.buffer, end, int64s(FRAME_WIDTH))
+    return follower.count > 0
+
+
+def _may_begin(position: int, end: int) -> bool:
+    """Whether a batch may begin here, where the one before ends at ``end``."""
+    return position >= end or (position % BLOCK_BYTES == 0 and end - position < BLOCK_BYTES)
+
+
+def _next_batch(source: Source, searcher: FrameScan, start: int, stop: int, end: int) -> int:
+    """Returns the position of the next whole batch, ``stop`` if none begins before it."""
+    while start < stop:
+        data = next_data(source.extent, start, stop)
+        if data - start > NEAR_BYTES:
+            # Nothing begins in a hole but a batch whose first bytes are zeros.
+            start = data - _LEADING_ZEROS
+            searcher.use_prefixes(start, end - start)
+        part = min(start + SEARCH_BYTES, stop)
+        found = frames.find(searcher, source.buffer, start, part, end)
+        if found >= 0:
+            return found
+        start = max(part, searcher.position)
+    return stop
+
+
+# Pieces
+
+_SEQUENCES = 1 << 31
+
+
+class ProducerSpan(NamedTuple):
+    """What a piece has of one producer epoch: its first and last sequence number, -1 if it has only markers, and its
+    last offset."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+
+
+class ImageBytes(Protocol):
+    """What a piece needs of a `Source`."""
+
+    path: str
+    size: int
+
+    @property
+    def buffer(self) -> Any:
+        """Its bytes, to be sliced."""
+
+
+class Piece:
+    """Adjacent batches of ``source`` in ``rows`` (BATCH_*), whose offsets rise.
+
+    ``number`` counts pieces in the order of their positions. ``like``: the partition of --like that holds it; None for
+    a piece of an image.
+    """
+
+    def __init__(self, source: ImageBytes, rows: memoryview, number: int = -1, like: str | None = None) -> None:
+        self.source = source
+        self.rows = rows
+        self.number = number
+        self.like = like
+
+    def column(self, column: int) -> list[int]:
+        return self.rows[column::BATCH_WIDTH].tolist()
+
+    def __len__(self) -> int:
+        return len(self.rows) // BATCH_WIDTH
+
+    def part(self, first: int, stop: int) -> "Piece":
+        """Returns the batches ``first`` to ``stop`` (exclusive)."""
+        return Piece(self.source, self.rows[first * BATCH_WIDTH : stop * BATCH_WIDTH], self.number, self.like)
+
+    def last_offset(self, i: int) -> int:
+        return self.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+
+    def data(self, i: int) -> bytes:
+        """Returns the bytes of batch i."""
+        position = self.rows[i * BATCH_WIDTH + BATCH_POSITION]
+        return bytes(self.source.buffer[position : position + self.rows[i * BATCH_WIDTH + BATCH_SIZE]])
+
+    @property
+    def position(self) -> int:
+        return self.rows[BATCH_POSITION]
+
+    @property
+    def end(self) -> int:
+        """The position behind the last batch."""
+        return self.rows[-BATCH_WIDTH + BATCH_POSITION] + self.rows[-BATCH_WIDTH + BATCH_SIZE]
+
+    @cached_property
+    def first_offset(self) -> int:
+        """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
+        first = self.rows[BATCH_FIRST_OFFSET]
+        return first if first >= 0 else self.rows[BATCH_LAST_OFFSET]
+
+    @cached_property
+    def next_offset(self) -> int:
+        return self.rows[-BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+
+    @property
+    def first_epoch(self) -> int:
+        return self.rows[BATCH_LEADER_EPOCH]
+
+    @property
+    def last_epoch(self) -> int:
+        return self.rows[-BATCH_WIDTH + BATCH_LEADER_EPOCH]
+
+    @property
+    def magic(self) -> int:
+        return self.rows[BATCH_MAGIC]
+
+    @property
+    def codec(self) -> int:
+        return self.rows[BATCH_ATTRIBUTES] & CODEC
+
+    @cached_property
+    def last_timestamp(self) -> int:
+        return max(self.column(BATCH_MAX_TIMESTAMP))
+
+    @cached_property
+    def first_timestamp(self) -> int:
+        known = [time for time in self.column(BATCH_MAX_TIMESTAMP) if time > 0]
+        return min(known) if known else -1
+
+    @cached_property
+    def producers(self) -> dict[tuple[int, int], ProducerSpan]:
+        """By producer id and epoch, without batches that have none."""
+        ids, epochs = self.column(BATCH_PRODUCER_ID), self.column(BATCH_PRODUCER_EPOCH)
+        producers = list(zip(ids, epochs, strict=True))
+        backwards = producers[::-1]
+        found = {}
+        for producer in set(producers):
+            if producer[0] >= 0:
+                first, last = producers.index(producer), len(self) - 1 - backwards.index(producer)
+                found[producer] = self._span(producers, producer, first, last)
+        return found
+
+    def _span(self, producers: list[tuple[int, int]], producer: tuple[int, int], first: int, last: int) -> ProducerSpan:
+        """Returns what batches ``first`` to ``last`` have of a producer; markers at either end have no sequence."""
+        last_offset = self.last_offset(last)
+        while first <= last and (producers[first] != producer or self._sequence(first) < 0):
+            first += 1
+        while first <= last and (producers[last] != producer or self._sequence(last) < 0):
+            last -= 1
+        if first > last:
+            return ProducerSpan(-1, -1, last_offset)
+        delta = self.last_offset(last) - self.rows[last * BATCH_WIDTH + BATCH_FIRST_OFFSET]
+        return ProducerSpan(self._sequence(first), (self._sequence(last) + delta) % _SEQUENCES, last_offset)
+
+    def _sequence(self, i: int) -> int:
+        return self.rows[i * BATCH_WIDTH + BATCH_BASE_SEQUENCE]
+
+
+def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None = None) -> list[Piece]:
+    """Divides tables of batches, in order of position, into pieces. Many tables are moved to the spool."""
+    starts, held = [0], bytearray()
+    divided = _divided(tables, starts)
+    rows: memoryview | None = None
+    for table in divided:
+        held += table
+        if len(held) > HELD_BYTES:
+            extent = current_spool().add(chain([bytes(held)], divided))
+            mapped = mmap.mmap(extent.descriptor, extent.size or 0, access=mmap.ACCESS_READ, offset=extent.start)
+            extent.close()
+            rows = memoryview(mapped).cast("q")
+            break
+    rows = memoryview(held).cast("q") if rows is None else rows
+    stops = [*starts[1:], len(rows) // BATCH_WIDTH]
+    spans = zip(starts, stops, strict=True)
+    pieces = [Piece(source, rows[i * BATCH_WIDTH : k * BATCH_WIDTH], like=like) for i, k in spans if k > i]
+    return [piece for piece in pieces if piece.first_offset <= LARGEST_OFFSET]
+
+
+def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[bytes]:
+    """Yields the bytes of the tables, and adds the numbers of batches that begin a piece to ``starts``."""
+    last, count = b"", 0
+    for table in tables:
+        data = table.tobytes()
+        before = count - (1 if last else 0)
+        starts += [before + i for i in _breaks(memoryview(last + data).cast("q"))]
+        last, count = data[-BATCH_WIDTH * table.itemsize :], count + len(table) // BATCH_WIDTH
+        yield data
+
+
+def _breaks(rows: memoryview) -> list[int]:
+    """Returns the numbers of batches that do not continue the one before. Whole columns at a time: see `Piece`."""
+    positions, sizes, firsts, lasts, epochs = (
+        rows[column::BATCH_WIDTH].tolist()
+        for column in (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_LEADER_EPOCH)
+    )
+    if min(firsts) < 0:  # compressed v0 and v1 messages
+        firsts = [first if first >= 0 else last for first, last in zip(firsts, lasts, strict=True)]
+    apart = map(ne, positions[1:], map(add, positions, sizes))
+    falling = map(or_, map(le, firsts[1:], lasts), map(lt, epochs[1:], epochs))
+    found = [i for i, is_new in enumerate(map(or_, apart, falling), 1) if is_new]
+    # Within a block only one file is written: at the start of one, a missing offset is more likely another file.
+    for i, is_missing in enumerate(map(ne, firsts[1:], map(add, lasts, repeat(1))), 1):
+        if is_missing and positions[i] % SMALLEST_BLOCK_BYTES == 0 and rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET] >= 0:
+            found.append(i)
+    return sorted(set(found))
+
+
+# Cut batches, and side files
+
+
+_EFFORT = 8
+"""The checksums that are tried for cut batches, and side files, may read so many times the image."""
+
+_CHECKPOINT_VERSION, _LINE_FEED = b"0\n"
+_MAX_CHECKPOINT_BYTES = 4 << 20
+
+
+class Mended:
+    """The bytes of a batch that stood in two ``places``, as (path, start, end): what `Piece` needs of a source."""
+
+    def __init__(self, source: ImageBytes, *places: tuple[int, int]) -> None:
+        self.buffer: Any = b"".join(bytes(source.buffer[start:end]) for start, end in places)
+        self.path, self.size = source.path, len(self.buffer)
+        self.places = [(source.path, start, end) for start, end in places]
+
+
+class TornBatches:
+    """The headers behind pieces whose batch is not whole there, and those whose rest was found elsewhere.
+
+    ``count`` of batches whose rest was not found.
+    """
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self.count = 0
+        self._pieces = pieces
+        self._shift = _block_shift(pieces)
+        self._by_alignment: dict[int, list[Piece]] = defaultdict(list)
+        for piece in pieces:
+            self._by_alignment[piece.position % BLOCK_BYTES].append(piece)
+        self._effort = _EFFORT * max((piece.source.size for piece in pieces), default=0)
+
+    def mended(self) -> Iterator[tuple[Piece, Piece, Piece]]:
+        """Yields the piece before, the batch whose rest was found, and the piece behind that rest."""
+        for piece in self._pieces:
+            claim = _claim(piece)
+            if claim is None:
+                continue
+            found = self._rest(piece, claim)
+            if found is None:
+                self.count += 1
+            else:
+                yield piece, *found
+
+    def _rest(self, piece: Piece, claim: "_Claim") -> tuple[Piece, Piece] | None:
+        """Returns the whole batch and the piece behind its rest. Blocks are multiples of BLOCK_BYTES, so few pieces
+        come into question: those that begin where the batch would end in a block."""
+        end = piece.end + claim.size
+        for following in self._by_alignment[end % BLOCK_BYTES]:
+            if following.source is piece.source and 0 <= following.first_offset - claim.next_offset < 1 << 31:
+                batch = self._joined(piece, following, claim)
+                if batch is not None:
+                    return batch, following
+        return None
+
+    def _joined(self, piece: Piece, following: Piece, claim: "_Claim") -> Piece | None:
+        buffer, start, size = piece.source.buffer, piece.end, claim.size
+        first_cut = start + claim.header_bytes + (self._shift - start - claim.header_bytes) % BLOCK_BYTES
+        head, at = 0, start + claim.checked_from
+        for cut in range(first_cut, start + size, BLOCK_BYTES):
+            rest = size - (cut - start)
+            self._effort -= rest + cut - at
+            if self._effort < 0:
+                return None
+            head, at = claim.checksum(buffer[at:cut], head), cut
+            place = following.position - rest
+            if place >= 0 and claim.checksum(buffer[place : following.position], head) == claim.stored:
+                batch = Mended(piece.source, (start, cut), (place, following.position))
+                return Piece(batch, _row(batch.buffer))
+        return None
+
+
+class _Claim(NamedTuple):
+    """What a header says of its batch. ``checked_from``: where the bytes of its checksum begin, in the batch."""
+
+    size: int
+    next_offset: int
+    header_bytes: int
+    checked_from: int
+    stored: int
+    checksum: Callable[[BytesLike, int], int]
+
+
+def _block_shift(pieces: list[Piece]) -> int:
+    """Returns where blocks begin in an image, modulo their size: where most files begin."""
+    positions = [piece.position % BLOCK_BYTES for piece in pieces if piece.position % SMALLEST_BLOCK_BYTES == 0]
+    common = Counter(positions).most_common(1)
+    return common[0][0] if common else 0
+
+
+def _claim(piece: Piece) -> _Claim | None:
+    """Returns what a header behind the piece claims; None if there is none that continues it."""
+    start = piece.end
+    head = bytes(piece.source.buffer[start : start + HEADER_BYTES])
+    if len(head) < MIN_BYTES or not piece.magic <= head[ENTRY_MAGIC] <= MAGIC_V2:
+        return None
+    size, first = be32(head, ENTRY_SIZE) + ENTRY_OVERHEAD, be64(head, 0)
+    if not 0 <= first - piece.next_offset < 1 << 31:
+        return None
+    if head[ENTRY_MAGIC] < MAGIC_V2:
+        stored = int.from_bytes(head[LEGACY_CRC:ENTRY_MAGIC], "big")
+        return _Claim(size, first + 1, MIN_BYTES, ENTRY_MAGIC, stored, crc32) if size >= MIN_BYTES else None
+    if min(size, len(head)) < HEADER_BYTES:
+        return None
+    delta = be32(head, V2_LAST_OFFSET_DELTA)
+    if delta < 0 or be32(head, V2_LEADER_EPOCH) < piece.last_epoch:
+        return None
+    stored = int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
+    return _Claim(size, first + delta + 1, HEADER_BYTES, V2_ATTRIBUTES, stored, crc32c)
+
+
+def _row(data: bytes) -> memoryview:
+    frame, row = int64s(FRAME_WIDTH), int64s(BATCH_WIDTH)
+    frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = len(data), data[ENTRY_MAGIC], 1
+    headers.read(data, frame, 1, False, 0, row)
+    return row
+
+
+class SideFiles:
+    """What side files at the starts of blocks tell.
+
+    ``snapshots``: the entries of each producer snapshot that is whole by its checksum; ``ends``: the offsets that
+    checkpoints of a log directory name for each partition.
+    """
+
+    def __init__(self) -> None:
+        self.snapshots: list[list[ProducerStateEntry]] = []
+        self.ends: dict[tuple[str, int], set[int]] = defaultdict(set)
+
+    def find(self, source: Source, pieces: list[Piece]) -> None:
+        """Adds those of an image."""
+        buffer, effort = source.buffer, _EFFORT * source.size
+        for at in range(_block_shift(pieces), source.size - SNAPSHOT_HEADER_BYTES, BLOCK_BYTES):
+            first = buffer[at]
+            if first == 0 and buffer[at + 1] == SNAPSHOT_VERSION:
+                effort -= self._snapshot(source, at, effort)
+            elif first == _CHECKPOINT_VERSION and buffer[at + 1] == _LINE_FEED:
+                effort -= self._checkpoint(source, at, effort)
+
+    def _snapshot(self, source: Source, at: int, most: int) -> int:
+        """Returns the number of bytes that were looked at."""
+        head = bytes(source.buffer[at : at + SNAPSHOT_HEADER_BYTES])
+        end = at + SNAPSHOT_HEADER_BYTES + be32(head, SNAPSHOT_CRC_START) * SNAPSHOT_ENTRY.size
+        if not 0 < end - at <= most or end > source.size:
+            return 0
+        snapshot = ProducerSnapshot(source.buffer[at:end])
+        if snapshot.crc == snapshot.computed_crc():
+            self.snapshots.append(list(snapshot))
+        return end - at
+
+    def _checkpoint(self, source: Source, at: int, most: int) -> int:
+        size, text = BLOCK_BYTES, b""
+        while size <= min(most, _MAX_CHECKPOINT_BYTES):
+            text = bytes(source.buffer[at : at + size])
+            if 0 in text:
+                break
+            size *= 2
+        items = list(read_offset_checkpoint(text[: text.find(0)] if 0 in text else text))
+        if not problems_of(items):
+            for entry in entries_of(items):
+                self.ends[entry.topic, entry.partition].add(entry.offset)
+        return 2 * len(text)

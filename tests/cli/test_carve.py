@@ -1,0 +1,254 @@
+"""``kseg recover --carve``: batches of real brokers come back out of images of disks."""
+
+import json
+import os
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from carving.images import (
+    BLOCK,
+    CLEAN,
+    HAS_EXT4,
+    KILLED,
+    Truth,
+    batches_in,
+    ext4,
+    files_one_by_one,
+    padded,
+    plausible_header,
+    segments,
+    shuffled,
+    truth_of,
+)
+from cli.command import TESTDATA, Kseg, Outcome
+
+LEGACY = TESTDATA / "kafka-0.10.2.2" / "codecs"
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    return tmp_path / "disk.img"
+
+
+def carve(kseg: Kseg, image: Path, *words: object) -> Outcome:
+    return kseg("recover", "--carve", "--format", "json", "--output", image.parent / "out", *words, image)
+
+
+def carved_batches(output: Path) -> dict[str, list[bytes]]:
+    return {
+        directory.name: [batch for log in sorted(directory.glob("*.log")) for batch in batches_in(log.read_bytes())]
+        for directory in sorted(output.iterdir())
+        if directory.is_dir()
+    }
+
+
+def check(found: dict[str, list[bytes]], truth: Truth, content: bytes, mended: bool = False) -> None:
+    """Every whole batch is there once, none is made up, and none is beside a batch of another partition."""
+    whole = {batch for batch in truth if batch in content}
+    seen = [batch for batches in found.values() for batch in batches]
+    assert whole <= set(seen)
+    assert all(seen.count(batch) <= len(truth[batch]) for batch in set(seen))
+    assert set(seen) <= whole or mended
+    assert set(seen) <= set(truth)
+    for name, batches in found.items():
+        assert set.intersection(*(truth[batch] for batch in batches)), name
+
+
+def errors(kseg: Kseg, directory: Path) -> set[str]:
+    rows = kseg("verify", "--format", "json", directory).of_type("finding")
+    codes = {row["code"] for row in rows if row["severity"] == "error" and not row["code"].startswith("gap")}
+    return codes - {"meta-properties-missing", "topic-id-missing"}
+
+
+@pytest.mark.parametrize("logs", [CLEAN, KILLED], ids=["clean", "killed"])
+def test_logs_of_a_disk_in_order_come_back_whole_and_named(kseg: Kseg, image: Path, logs: Path) -> None:
+    content, truth = files_one_by_one(logs), truth_of(logs)
+    image.write_bytes(content)
+    done = carve(kseg, image)
+    assert done.status == 0
+    found = carved_batches(image.parent / "out")
+    check(found, truth, content)
+    partitions = {name for names in truth.values() for name in names} - {""}
+    assert len(found) <= 2 * len(partitions)
+    assert set(found) >= {name for name in partitions if name.startswith("__")}
+    for name in set(found) & partitions:
+        assert all(name in truth[batch] for batch in found[name])
+    rows = done.of_type("carved")
+    assert {os.path.basename(row["directory"]) for row in rows} == set(found)
+    for row in rows:
+        batches = found[os.path.basename(row["directory"])]
+        assert row["batches"] == len(batches)
+        assert row["bytes"] == sum(map(len, batches)) == sum(part["length"] for part in row["ranges"])
+        assert {part["file"] for part in row["ranges"]} == {str(image)}
+    assert image.read_bytes() == content
+    assert errors(kseg, image.parent / "out") == set()
+
+
+@pytest.mark.parametrize("logs", [CLEAN, KILLED], ids=["clean", "killed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_log_mixes_partitions_in_any_order_of_blocks(kseg: Kseg, image: Path, seed: int, logs: Path) -> None:
+    content = shuffled(logs, seed)
+    image.write_bytes(content)
+    assert carve(kseg, image).status == 0
+    check(carved_batches(image.parent / "out"), truth_of(logs), content, mended=True)
+
+
+def test_a_batch_cut_between_two_extents_is_put_together_by_its_checksum(kseg: Kseg, image: Path) -> None:
+    name, file = max(segments(CLEAN), key=lambda part: part[1].stat().st_size)
+    data = file.read_bytes()
+    cut = 2 * BLOCK
+    assert len(data) > cut
+    image.write_bytes(padded(data[cut:]) + bytes(BLOCK) + data[:cut])
+    done = carve(kseg, image)
+    assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))], name
+    assert done.objects[-1]["mended"] == 1
+    assert done.objects[-1]["torn"] == 0
+
+
+def test_messages_of_old_formats_come_back_and_cut_ones_too(kseg: Kseg, image: Path) -> None:
+    truth = truth_of(LEGACY)
+    content = files_one_by_one(LEGACY, with_side_files=False)
+    image.write_bytes(content)
+    assert carve(kseg, image).status == 0
+    check(carved_batches(image.parent / "out"), truth, content)
+    assert errors(kseg, image.parent / "out") == set()
+
+
+@pytest.mark.parametrize("name", ["rec-uncompressed-0", "rec-snappy-0"])
+def test_cut_messages_of_old_formats_are_put_together_too(kseg: Kseg, image: Path, name: str) -> None:
+    data = next((LEGACY / name).glob("*.log")).read_bytes()
+    starts, at = [], 0
+    for message in batches_in(data):
+        starts.append(at)
+        at += len(message)
+    cut = next(cut for cut in range(BLOCK, at, BLOCK) if all(abs(cut - start) > 64 for start in starts))
+    image.write_bytes(padded(data[cut:]) + data[:cut])
+    assert carve(kseg, image).objects[-1]["mended"] == 1
+    assert list(carved_batches(image.parent / "out").values()) == [list(batches_in(data))]
+
+
+def test_a_log_directory_that_holds_a_part_names_the_logs(kseg: Kseg, image: Path) -> None:
+    like, names = image.parent / "like", set()
+    for name, file in segments(CLEAN):
+        if name not in names and file.suffix == ".log" and file.stat().st_size:
+            names.add(name)
+            (like / name).mkdir(parents=True)
+            shutil.copy(file, like / name)
+            shutil.copy(CLEAN / name / "partition.metadata", like / name)
+    image.write_bytes(files_one_by_one(CLEAN))
+    done = carve(kseg, image, "--like", like)
+    truth, found = truth_of(CLEAN), carved_batches(image.parent / "out")
+    check(found, truth, image.read_bytes())
+    for name in names:
+        first = {
+            batch for batch in batches_in(next((like / name).glob("*.log")).read_bytes()) if truth[batch] == {name}
+        }
+        assert {directory for directory, batches in found.items() if first & set(batches)} <= {name}
+        metadata = (image.parent / "out" / name / "partition.metadata").read_bytes()
+        assert metadata == (CLEAN / name / "partition.metadata").read_bytes()
+    named = {row["topic"] for row in done.of_type("carved") if row["evidence"]["name"] == "like"}
+    assert named >= {name.rpartition("-")[0] for name in names}
+
+
+def test_copies_are_left_out_and_versions_before_a_compaction_kept_apart(kseg: Kseg, image: Path) -> None:
+    before, after = (TESTDATA / "compaction" / "4.3.1" / name for name in ("before", "after"))
+    one = next(path for path in sorted(after.iterdir()) if path.is_dir() and (before / path.name).is_dir())
+    old = [file for file in sorted((before / one.name).glob("*.log")) if file.stat().st_size]
+    new = [file for file in sorted(one.glob("*.log")) if file.stat().st_size]
+    image.write_bytes(b"".join(padded(file.read_bytes()) for file in [*old, *new, *new]))
+    done = carve(kseg, image)
+    kept = [batch for file in new for batch in batches_in(file.read_bytes())]
+    found = carved_batches(image.parent / "out")
+    assert done.objects[-1]["duplicates"] >= len(kept)
+    whole = {batch for file in [*old, *new] for batch in batches_in(file.read_bytes())}
+    assert {batch for batches in found.values() for batch in batches} == whole
+    assert sum(map(len, found.values())) == len(whole)
+
+
+def test_a_dry_run_says_what_was_found_and_writes_nothing(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    done = carve(kseg, image, "--dry-run")
+    assert done.status == 1
+    assert not (image.parent / "out").exists()
+    assert done.objects[-1]["dryRun"] is True
+    shown = kseg("recover", "--carve", "--dry-run", "--output", image.parent / "out", image)
+    names = {line.split()[0] for line in shown.lines[1:]}
+    assert names == {os.path.basename(row["directory"]) for row in done.of_type("carved")}
+    assert carve(kseg, image).of_type("carved") == done.of_type("carved")
+
+
+def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path) -> None:
+    content = files_one_by_one(CLEAN)
+    half = len(content) // 2 // BLOCK * BLOCK
+    other = image.parent / "other.img"
+    other.write_bytes(content[half:])
+    image.write_bytes(content[:half])
+    assert carve(kseg, image, other).status == 0
+    truth = truth_of(CLEAN)
+    parts = {batch for batch in truth if batch in content[:half] or batch in content[half:]}
+    assert parts <= {batch for batches in carved_batches(image.parent / "out").values() for batch in batches}
+
+
+def test_bytes_without_batches_end_with_status_1(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(b"lorem ipsum " * 20000 + bytes(BLOCK))
+    done = kseg("recover", "--carve", "--output", image.parent / "out", image)
+    assert done.status == 1
+    assert "found no batches" in done.err
+    assert not (image.parent / "out").exists()
+
+
+def test_plausible_headers_hide_nothing_and_cost_little(kseg: Kseg, image: Path) -> None:
+    import random
+
+    rng = random.Random(5)
+    headers = b"".join(plausible_header(rng) for _ in range(20000))
+    claims = b"".join(struct.pack(">qiib", 5, 1 << 26, 0, 2) + bytes(44) for _ in range(20000))
+    _, file = next(part for part in segments(CLEAN) if part[1].stat().st_size)
+    image.write_bytes(headers + claims + b"x" + file.read_bytes() + claims)
+    assert carve(kseg, image).status == 0
+    (found,) = carved_batches(image.parent / "out").values()
+    assert found == list(batches_in(file.read_bytes()))
+
+
+def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path) -> None:
+    snapshot = struct.pack(">hIi", 1, 0, (1 << 31) - 1)
+    checkpoint = b"0\n2147483647\n../../etc 0 5\n/etc/passwd 1 7\n"
+    _, file = next(part for part in segments(CLEAN) if part[1].stat().st_size)
+    last = list(batches_in(file.read_bytes()))
+    ending = struct.unpack_from(">q", last[-1])[0] + struct.unpack_from(">i", last[-1], 23)[0] + 1
+    named = f"0\n1\n../../../tmp/evil 0 {ending}\n".encode()
+    image.write_bytes(b"".join(map(padded, [snapshot, checkpoint, named, file.read_bytes()])))
+    done = carve(kseg, image)
+    assert done.status == 0
+    assert all("/" not in row["topic"] and ".." not in row["topic"] for row in done.of_type("carved"))
+    assert sorted(path.name for path in image.parent.iterdir()) == ["disk.img", "out"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--carve", "disk.img"], "needs --output"),
+        (["--like", "logs", "disk.img"], "--like is for --carve"),
+        (["--carve", "--output", "out", "--mode", "salvage", "disk.img"], "--mode excludes --carve"),
+        (["--carve", "--output", "out"], "Missing argument 'PATH...'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(kseg: Kseg, words: list[str], text: str) -> None:
+    done = kseg("recover", *words)
+    assert done.status == 2
+    assert text in done.err
+
+
+@pytest.mark.skipif(not HAS_EXT4, reason="no mke2fs and debugfs (e2fsprogs)")
+def test_deleted_files_of_a_real_file_system_come_back(kseg: Kseg, image: Path) -> None:
+    ext4(image.parent, CLEAN, image)
+    assert carve(kseg, image).status == 0
+    truth = truth_of(CLEAN)
+    found = carved_batches(image.parent / "out")
+    check(found, truth, image.read_bytes())
+    assert len(found) <= 2 * len({name for names in truth.values() for name in names})
+    assert json.dumps(sorted(found))
+    assert errors(kseg, image.parent / "out") == set()

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from enum import Enum
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.findings.table import WARNING
@@ -360,23 +360,12 @@ class Gaps:
                 text = f"{text}; not by the cleaner: offset {reach} has no key, or that of an earlier record"
             elif code == UNEXPLAINED and cause is GapCause.UNKNOWN and not self._is_active(gap):
                 severity, text = WARNING, f"{text}, lost or removed by the cleaner; the files do not show which"
-            details = {
-                "firstMissing": gap.first,
-                "lastMissing": gap.last,
-                "missing": gap.missing,
-                "class": _CLASSES[code],
-            }
+            details = _details(code, gap.first, gap.last, gap.missing)
             report.add(code, gap.file, text, gap.position, offset=gap.first, severity=severity, details=details)
         for (file, code), gaps in explained.items():
             missing = sum(gap.missing for gap in gaps)
             text = f"gaps: {len(gaps)}, offsets missing in them: {missing}"
-            details = {
-                "firstMissing": gaps[0].first,
-                "lastMissing": gaps[-1].last,
-                "missing": missing,
-                "gaps": len(gaps),
-                "class": _CLASSES[code],
-            }
+            details = _details(code, gaps[0].first, gaps[-1].last, missing, gaps=len(gaps))
             report.add(code, file, text, gaps[0].position, offset=gaps[0].first, details=details)
         if self._uncounted and cause is not GapCause.CLEANER:
             report.more(UNEXPLAINED, self._partition.name, self._uncounted)
@@ -423,6 +412,10 @@ class Gaps:
                 one.number for one in self._further if known.missing_in(max(one.first, start), one.last) == one.missing
             )
         return found
+
+
+def _details(code: str, first: int, last: int, missing: int, **more: int) -> dict[str, Any]:
+    return {"firstMissing": first, "lastMissing": last, "missing": missing, **more, "class": _CLASSES[code]}
 
 
 def _is_among(ranges: list[tuple[int, int]], gap: Gap) -> bool:

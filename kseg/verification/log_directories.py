@@ -36,7 +36,7 @@ from kseg.sidefiles.meta_properties import META_PROPERTIES, MetaProperties, miss
 from kseg.sidefiles.partition_metadata import PARTITION_METADATA
 from kseg.sidefiles.text_files import integer
 from kseg.stores import trees
-from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_topic_id
+from kseg.verification.metadata import LogExtent, is_newest, judge_commits, judge_snapshot, judge_topic_id
 from kseg.verification.partition import CheckSettings
 from kseg.verification.report import Finding, NodeStart, Report, effect_of
 
@@ -85,13 +85,11 @@ def _own_files(directory: LogDirectory, report: Report, level: int) -> None:
     if META_PROPERTIES not in directory.files and _needs_meta_properties(directory) and not _is_output(directory):
         text = f"no {META_PROPERTIES}: a node of KRaft does not start without it, one of ZooKeeper makes a new one"
         report.add("bad-meta-properties", directory.path, text)
-    if METADATA_PARTITION in directory.directories and META_PROPERTIES not in directory.problems and directory.meta:
+    if directory.holds_metadata and META_PROPERTIES not in directory.problems and directory.meta:
         if missing := missing_in_kraft(directory.meta):
             text = f"{missing}: a node of KRaft does not start with it"
             report.add("bad-meta-properties", os.path.join(directory.path, META_PROPERTIES), text)
     if BOOTSTRAP in directory.files:
-        from kseg.verification.metadata import judge_snapshot
-
         judge_snapshot(os.path.join(directory.path, BOOTSTRAP), report, level)
     _pending(directory, report)
     unknown = sorted(

@@ -65,9 +65,8 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
                         "bad-metadata-snapshot", path, problems[0].message, item.position, item.size, item.base_offset
                     )
                     return False
-                totals.records += (
-                    0 if item.is_control else item.header.record_count if isinstance(item, RecordBatch) else 1
-                )
+                if not item.is_control:
+                    totals.records += item.header.record_count if isinstance(item, RecordBatch) else 1
                 records = list(item) if item.is_control else []
                 if first is None and records:
                     first = records[0]
@@ -78,12 +77,8 @@ def judge_snapshot(path: str, report: Report, level: int) -> bool:
         return False
     for record, wanted, name in ((first, SNAPSHOT_HEADER, "header"), (last, SNAPSHOT_FOOTER, "footer")):
         if record is None or parse_control(record.key, record.value).type_id != wanted:
-            report.add(
-                "bad-metadata-snapshot",
-                path,
-                f"no {name}: it is not complete",
-                size if wanted == SNAPSHOT_FOOTER else 0,
-            )
+            position = size if wanted == SNAPSHOT_FOOTER else 0
+            report.add("bad-metadata-snapshot", path, f"no {name}: it is not complete", position)
             return False
     return True
 
@@ -194,11 +189,8 @@ class TopicIdRule(Rule):
             return
         if PARTITION_METADATA not in partition.names:
             if partition.broker.is_kraft and any(segment.size for segment in partition.segments):
-                self.report.add(
-                    "no-partition-metadata",
-                    partition.name,
-                    f"the log holds records, but there is no {PARTITION_METADATA}",
-                )
+                text = f"the log holds records, but there is no {PARTITION_METADATA}"
+                self.report.add("no-partition-metadata", partition.name, text)
             return
         path = os.path.join(partition.directory, PARTITION_METADATA)
         found: PartitionMetadata | SideFileProblem | None = None
@@ -241,7 +233,6 @@ class MetadataLogRule(Rule):
         partition = self.partition
         if partition.topic != METADATA_TOPIC or not partition.is_whole:
             return
-
         self._quorum_state()
         files = segments_among(partition.name, partition.names)
         snapshots = [

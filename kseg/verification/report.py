@@ -42,7 +42,7 @@ class Totals:
     """Counts of checked files, bytes, batches and records, and of findings by severity, without ignored ones.
 
     ``not_judged``: files and directories that may be Kafka's and were not read; ``partitions``: the objects of
-    `kseg.verification.census`, if they were asked for.
+    `Census`, if they were asked for.
     """
 
     files: int = 0

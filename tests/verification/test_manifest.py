@@ -16,9 +16,7 @@ from kseg.formats.rows import int64s
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.segment.survey import FULL
 from kseg.verification import manifest as manifest_check
-from kseg.verification import manifest_file
-from kseg.verification.manifest import check_manifest, write_manifest
-from kseg.verification.manifest_file import Block
+from kseg.verification.manifest import Block, check_manifest, write_manifest
 from kseg.verification.partition import CheckSettings
 from verification.partitions import PLAIN, TESTDATA, Found, changed, copied, spans
 
@@ -33,9 +31,9 @@ def test_a_block_ends_where_it_is_full(sizes: list[int], start: int, max_bytes: 
         rows[at * BATCH_WIDTH + BATCH_POSITION], rows[at * BATCH_WIDTH + BATCH_SIZE] = ends[at], size
     full = [count for count, end in enumerate(ends) if count and (end - start >= max_bytes or count == max_batches)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_file, "BLOCK_BYTES", max_bytes)
-        patch.setattr(manifest_file, "BLOCK_BATCHES", max_batches)
-        assert manifest_file._full_block(rows, start) == (full[0] if full else 0)
+        patch.setattr(manifest_check, "BLOCK_BYTES", max_bytes)
+        patch.setattr(manifest_check, "BLOCK_BATCHES", max_batches)
+        assert manifest_check._full_block(rows, start) == (full[0] if full else 0)
 
 
 LAST = "00000000000000000116.log"
@@ -242,8 +240,8 @@ def test_more_than_can_be_aligned_is_told_in_one(
 
 
 def test_blocks_are_the_same_on_any_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_file, "BLOCK_BYTES", 4000)
-    monkeypatch.setattr(manifest_file, "BLOCK_BATCHES", 5)
+    monkeypatch.setattr(manifest_check, "BLOCK_BYTES", 4000)
+    monkeypatch.setattr(manifest_check, "BLOCK_BATCHES", 5)
     folder = str(TESTDATA / "kafka-0.11.0.3/txn")
     lines = []
     for jobs in (1, 3):

@@ -9,7 +9,7 @@ from kernel.rendering import batch, frames, int64s, record
 from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH
 from kseg.kernel.scan import headers
 from kseg.kernel.state import fingerprints
-from kseg.verification.manifest_file import Block
+from kseg.verification.manifest import Block
 
 
 def packed(data, origin=0):

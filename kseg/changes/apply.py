@@ -8,6 +8,9 @@
    (`kseg.changes.delta`) is written now, so that only one such file needs space beside its old version.
 4. The manifest is marked as done.
 
+Several partitions go through these steps together. What they have written is synced at the end of each step, and many
+files are staged and renamed by several processes.
+
 If a file differs both from the state in the plan and from the result of a step, another program has changed it: then
 nothing is touched.
 """

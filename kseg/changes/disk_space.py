@@ -1,4 +1,4 @@
-"""Computes the disk space that a plan needs in the file system of its directory, at its peak and permanently."""
+"""Computes the disk space that plans need in the file system of their directory, at the peak and permanently."""
 
 import os
 from collections import Counter

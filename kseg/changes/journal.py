@@ -1,5 +1,5 @@
 """The journal of one command's change of a log directory: the file `.kseg-change-N.jsonl` in its root, ignored by
-brokers.
+brokers; and the files in that root that commands change.
 
 Each line is one record: the root's files before the command; the start; each finished partition; renames of partition
 directories and the new contents of the root's files; the end. Lines are appended and synced; an incomplete last line is

@@ -1,4 +1,4 @@
-"""Undoes one command's change of a log directory: partitions first, then checkpoints, the marker last."""
+"""Completes or undoes one command's change of a log directory: partitions first, then checkpoints, the marker last."""
 
 import os
 from dataclasses import dataclass

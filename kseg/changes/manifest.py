@@ -1,4 +1,6 @@
-"""One change of a partition and its manifest: the steps, the ranges that they remove, and where those are kept."""
+"""One change of a partition and its manifest: the steps, the ranges that they remove and where those are kept, and the
+states that files may have meanwhile.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Undoes the last change of partitions and log directories, or completes an interrupted one."""
+"""Undoes the last change of partitions and log directories, completes an interrupted one, lists all."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The members of an archive as a tree of names; nothing is ever written under them."""
+"""The members of tar and zip files as a tree of names; nothing is ever written under them."""
 
 import bz2
 import lzma

@@ -22,6 +22,7 @@ from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, SNAPSHOT
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2, V2_COUNT, V2_LEADER_EPOCH
 from kseg.kernel.layout.rows import be32
+from kseg.logdir.coordinators import topic_id_at
 from kseg.recovery.broker.segments import LARGEST_POSITION
 from kseg.recovery.options import BrokerStart
 from kseg.recovery.salvage.header_repair import fingerprint, first_bytes
@@ -41,10 +42,8 @@ from kseg.recovery.workspace import leading_offset
 from kseg.segment.files import SegmentFile, list_segments, parse_partition_name, segment_stem
 from kseg.segment.items import Record
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS
-from kseg.sidefiles.partition_metadata import PARTITION_METADATA, topic_id_in
 from kseg.stores import trees
 from kseg.stores.buffers import common_prefix
-from kseg.stores.regular_files import open_regular
 from kseg.stores.source import Source, open_source
 from kseg.stores.stored_object import shown
 
@@ -500,21 +499,13 @@ def _replica_files(directory: str, replica_directory: str) -> list[SegmentFile]:
     names = [parse_partition_name(os.path.basename(os.path.abspath(path))) for path in (directory, replica_directory)]
     if None not in names and names[0] != names[1]:
         raise KsegError(f"{replica_directory}: its name is that of another partition than {directory}")
-    ids = [_topic_id(path) for path in (directory, replica_directory)]
+    ids = [topic_id_at(path) for path in (directory, replica_directory)]
     if None not in ids and ids[0] != ids[1]:
         raise KsegError(f"{replica_directory}: belongs to topic id {ids[1]}, {directory} to {ids[0]}")
     files = [file for file in list_segments(replica_directory) if file.kind == LOG and file.base_offset is not None]
     if not files:
         raise PathError(f"{replica_directory}: holds no segment")
     return files
-
-
-def _topic_id(directory: str) -> str | None:
-    try:
-        with open_regular(os.path.join(directory, PARTITION_METADATA)) as file:
-            return topic_id_in(file.read(1 << 16))
-    except OSError:
-        return None  # a replica need not have one, and errors of ours are handled elsewhere
 
 
 class ReplicaFilling(Filling):

@@ -59,6 +59,17 @@ def at_offset(batch: bytes, offset: int) -> bytes:
     return offset.to_bytes(8, "big", signed=True) + batch[8:]
 
 
+def sealed(batch: bytes, at: int, new: bytes) -> bytes:
+    """The batch with other bytes at a position behind the checksum, and the right checksum."""
+    changed = batch[:at] + new + batch[at + len(new) :]
+    return changed[:17] + crc32c(changed[21:]).to_bytes(4, "big") + changed[21:]
+
+
+def up_to(batch: bytes, last: int) -> bytes:
+    """The batch with another last offset in its header."""
+    return sealed(batch, 23, (last - int.from_bytes(batch[:8], "big")).to_bytes(4, "big"))
+
+
 def last_offset(batch: bytes) -> int:
     return int.from_bytes(batch[:8], "big") + int.from_bytes(batch[23:27], "big")
 

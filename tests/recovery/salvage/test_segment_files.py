@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kseg.changes.apply import Keeping, apply
 from kseg.kernel.scan.checksums import crc32c
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
-from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, last_offset, make, real_batches
+from recovery.partitions import START, TESTDATA, TRANSACTIONS, copy_of, last_offset, make, real_batches, sealed, up_to
 from recovery.salvage.test_salvage import errors_of
 
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
@@ -220,8 +220,7 @@ def test_a_copy_fills_what_is_damaged(partition: Path) -> None:
 def test_the_choice_that_keeps_most_records(tmp_path: Path) -> None:
     """A batch of 1010 offsets and few records lies over many batches of another file."""
     one, two = real_batches(0), real_batches(46)
-    liar = one[-1][:23] + (1010).to_bytes(4, "big") + one[-1][27:]
-    liar = liar[:17] + crc32c(liar[21:]).to_bytes(4, "big") + liar[21:]
+    liar = up_to(one[-1], first_offset(one[-1]) + 1010)
     partition = make(tmp_path / "a-0", {0: [*one[:-1], liar], 46: two})
     found = salvage(partition)
     assert log_of(partition) == [*one[:-1], *two]
@@ -235,9 +234,7 @@ def test_a_batch_that_claims_one_offset_of_the_next(partition: Path) -> None:
     whole, path = log_of(partition), segment(partition, 0)
     batches = list(batches_in(path.read_bytes()))
     for i, batch in enumerate(batches[:-1]):
-        wide = batch[:23] + (last_offset(batch) + 1 - first_offset(batch)).to_bytes(4, "big") + batch[27:]
-        wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
-        path.write_bytes(b"".join([*batches[:i], wide, *batches[i + 1 :]]))
+        path.write_bytes(b"".join([*batches[:i], up_to(batch, last_offset(batch) + 1), *batches[i + 1 :]]))
         found = salvage(partition)
         assert log_of(partition) == [*whole[:i], *whole[i + 1 :]]
         assert len(found.cuts) == 1
@@ -249,9 +246,7 @@ def test_the_last_batch_of_a_segment_claims_an_offset_of_the_next(partition: Pat
     for path, behind in pairwise(paths):
         data, batches = path.read_bytes(), list(batches_in(path.read_bytes()))
         batch = batches[-1]
-        wide = batch[:23] + (int(behind.stem) - first_offset(batch)).to_bytes(4, "big") + batch[27:]
-        wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
-        path.write_bytes(b"".join([*batches[:-1], wide]))
+        path.write_bytes(b"".join([*batches[:-1], up_to(batch, int(behind.stem))]))
         found = salvage(partition)
         assert log_of(partition) == [one for one in whole if one != batch]
         assert len(found.cuts) == 1
@@ -361,9 +356,7 @@ def test_a_batch_yields_to_more_records_in_another_file(partition: Path) -> None
     """It has one record, and the offsets of three batches."""
     whole, path = log_of(partition), segment(partition, 0)
     batches = list(batches_in(path.read_bytes()))
-    wide = batches[2][:23] + (last_offset(batches[4]) - first_offset(batches[2])).to_bytes(4, "big") + batches[2][27:]
-    wide = wide[:57] + b"\0\0\0\1" + wide[61:]
-    wide = wide[:17] + crc32c(wide[21:]).to_bytes(4, "big") + wide[21:]
+    wide = sealed(up_to(batches[2], last_offset(batches[4])), 57, b"\0\0\0\1")
     (partition / "copy.log").write_bytes(path.read_bytes())
     path.write_bytes(b"".join([*batches[:2], wide, *batches[5:]]))
     salvage(partition)

@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from kseg.changes.apply import Keeping, apply
 from kseg.dump.unproven_records import UnprovenRecords
 from kseg.formats.rows import Scratch
-from kseg.kernel.scan.checksums import crc32c
 from kseg.output.sink import open_sink
 from kseg.recovery.salvage.salvage import Salvage, plan_salvage
 from kseg.recovery.salvage.segment_sources import Dropping, broken_batches, files_of, remove_broker_leftovers
 from kseg.recovery.workspace import Workspace
 from kseg.sidefiles.producer_state import ProducerStateEntry, build_producer_snapshot
 from recovery.damages import Damage, read, write
-from recovery.partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches
+from recovery.partitions import NOW_MS, START, TESTDATA, TRANSACTIONS, copy_of, make, real_batches, sealed
 from recovery.salvage.test_salvage import DAMAGES, PARTITIONS, copied, errors_of
 
 # Whatever was done to a partition, what is dug out of it are records in broken batches, and lines of JSON.
@@ -87,12 +86,6 @@ def test_leftovers_are_removed_and_indexes_of_segments_stay(tmp_path: Path) -> N
 PLAIN = TESTDATA / "log-directories/4.3.1/logs/dplain-0"
 _ATTRIBUTES_AT, _COUNT_AT, _RECORDS_AT = 21, 57, 61
 _TRANSACTIONAL, _CONTROL = 16, 32
-
-
-def sealed(batch: bytes, at: int, new: bytes) -> bytes:
-    """The batch with other bytes, under a right checksum."""
-    changed = batch[:at] + new + batch[at + len(new) :]
-    return changed[:17] + crc32c(changed[21:]).to_bytes(4, "big") + changed[21:]
 
 
 def is_control(batch: bytes) -> bool:

@@ -1,7 +1,7 @@
 """``kseg recover``: repairs logs as a broker's start after a crash does, or keeps every intact batch."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -14,19 +14,22 @@ from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Failures
 from kseg.changes.resumable_output import resumable_output, resumable_store_output
-from kseg.cli.changing import changing_options, run_change
+from kseg.cli.changing import changing_options, open_plans, run_change
 from kseg.cli.help import Command
 from kseg.cli.options import filled, paths_argument, spool_options, usage_errors
 from kseg.errors import RequestError
 from kseg.kernel.files.system import keep_freed_memory
 from kseg.options.declaration import given_in, refuse
+from kseg.output.changes.plans import plan_printer
 from kseg.output.changes.rebuilds import RebuildPrinter
-from kseg.output.notices import Presentation
+from kseg.output.notices import Presentation, on_one_line
 from kseg.output.sink import open_report
+from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
 from kseg.recovery.remote import Output, Rebuild, Rebuilt, RebuiltPartition, RemoteRequest, UnusedSegment
 from kseg.runtime.threads import usable_cores
+from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.no_follow import resolved
 from kseg.stores.remote.keys import private_keys
@@ -35,6 +38,8 @@ from kseg.stores.remote.storage import open_storage
 from kseg.stores.stored_object import is_url, shown
 from kseg.verification.repairs import recovery_checks
 
+MAX_PAIRS = 5
+"""Pairs of logs that messages name; JSON has all."""
 _IMPLY_SALVAGE = ("--from-replica", "--records", "--drop-undecodable", "--drop-batch")
 
 
@@ -194,9 +199,7 @@ def command(
         _check(paths, change, options)
     with use_spool(spool):
         if options.carves:
-            from kseg.cli.carving import carve_images
-
-            return carve_images(paths, options.likes, options.jobs or usable_cores(), change, presentation)
+            return _carve(paths, options.likes, options.jobs or usable_cores(), change, presentation)
         if options.from_remote is not None:
             return _recover_from_remote(paths, change, presentation, options)
         make_planner = partial(RecoveryPlanner, options, make_checks=partial(recovery_checks, options.server))
@@ -223,3 +226,42 @@ def _with_mode(options: RecoverOptions) -> RecoverOptions:
         from_replica=resolved(options.from_replica) if options.from_replica else None,
         drop_batches=frozenset(options.drop_batches),
     )
+
+
+def _carve(
+    images: Sequence[str], likes: Sequence[str], jobs: int, change: ChangeOptions, presentation: Presentation
+) -> int:
+    """Carves the images to ``change.output``, and prints what was found. Returns the exit status: 1 if nothing was."""
+    from kseg.carving.logs import CarveRequest, carve  # few recoveries carve
+    from kseg.output.changes.plans import CarvedTable
+    from kseg.output.progress import Progress
+
+    notices, output = presentation.notices(), str(change.output)
+    with open_plans(presentation, change.is_dry, notices.error) as sink:
+        if presentation.is_json:
+            printer = plan_printer(presentation, sink, notices, change.is_dry, keeps=False)
+        else:
+            printer = CarvedTable(sink, notices, change.is_dry, keeps=False, is_quiet=presentation.quiet)
+        with Progress(sum(map(trees.getsize, images)), presentation.quiet) as progress:
+            notices.before = progress.erase
+            carved = carve(
+                CarveRequest(images, output, likes, change.is_dry, change.takes_lock, jobs, progress.advance)
+            )
+        printer.begin(1, len(carved.plans))
+        printer.totals.more = carved.summary()
+        for plan in carved.plans:
+            printer.plan(plan)
+        printer.applied()
+        printer.finish()
+    found = f"found {plural(carved.batches, 'batch', 'batches')} of {plural(len(carved.plans), 'log', 'logs')}"
+    more = [f"{plural(carved.duplicates, 'copy', 'copies')} left out"] if carved.duplicates else []
+    more += [f"{plural(carved.mended, 'cut batch', 'cut batches')} put together"] if carved.mended else []
+    more += [f"{plural(carved.torn, 'batch', 'batches')} cut off"] if carved.torn else []
+    notices.warning("; ".join([found if carved.plans else "found no batches", *more]))
+    for one, two in carved.undecided[:MAX_PAIRS]:
+        notices.warning(f"{on_one_line(one)} and {on_one_line(two)} may be parts of one log: nothing decides it")
+    if len(carved.undecided) > MAX_PAIRS:
+        notices.warning(f"so may {len(carved.undecided) - MAX_PAIRS} more pairs of logs: --format json names them")
+    if carved.plans and not change.is_dry:
+        notices.warning("look at the result with:", f"kseg verify {change.output}")
+    return int(not carved.plans or change.is_dry)

@@ -39,6 +39,12 @@ from kseg.sidefiles.producer_state import ProducerStateEntry
 CONFIDENCE_BITS = 7
 """A continuation is taken if chance yields one in 128 such offers, or fewer."""
 
+FEW_OFFERS = 16
+"""With more offers, more must speak for each: errors do not become more than with so few."""
+
+PRESENCE_BITS = 3
+"""That most pieces have a continuation counts only if at least seven of eight have one."""
+
 MARGIN_BITS = 4
 """Bits by which the best choice must exceed the next."""
 
@@ -230,12 +236,12 @@ class Joining:
         forward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
         backward: dict[Piece, list[tuple[float, Piece]]] = defaultdict(list)
         for piece in self.pieces:
-            offset, log = piece.next_offset, self.logs[piece]
-            if offset in log.starts:
+            offset, log = piece.continues_at, self.logs[piece]
+            if offset < 0 or offset in log.starts:
                 continue
             alike = None
             for other in self._starting(offset, offset + 1):
-                if offset in self.logs[other].ends:
+                if other.is_cut_before != piece.is_cut_after or offset in self.logs[other].ends:
                     continue
                 alike = alike or _Alike(self._starting(offset // 2, 2 * offset), offset)
                 bits = self._bits(piece, other, alike)
@@ -244,13 +250,14 @@ class Joining:
                     backward[other].append((bits, piece))
         joined, self.undecided = 0, []
         offers = [(bits, piece, other) for piece, found in forward.items() for bits, other in found]
+        enough = CONFIDENCE_BITS + max(0.0, log2((len(offers) + 1) / FEW_OFFERS))
         for bits, piece, other in sorted(offers, key=itemgetter(0), reverse=True):
             one, two = self.logs[piece], self.logs[other]
             if one is two:
                 continue
             rivals = [bits for bits, rival in forward[piece] if self.logs[rival] is not two]
             rivals += [bits for bits, rival in backward[other] if self.logs[rival] is not one]
-            is_clear = bits >= CONFIDENCE_BITS and bits - max(rivals, default=0) >= MARGIN_BITS
+            is_clear = bits >= enough and bits - max(rivals, default=0) >= MARGIN_BITS
             if is_clear and self.join(piece, other, "continuation"):
                 joined += 1
             else:
@@ -263,7 +270,8 @@ class Joining:
         return self._by_start[first : bisect_left(self._by_start, high, lo=first, key=_first_offset)]
 
     def _measure_order(self) -> None:
-        """Counts how often a continuation that is proved stands near on the disk."""
+        """Counts how often a continuation that is proved stands near on the disk, and how often there is any: where no
+        piece lacks one, the only one that fits is hardly a stranger's."""
         near = proved = 0
         for piece in self.pieces:
             if piece.next_offset in self.logs[piece].starts:
@@ -272,6 +280,10 @@ class Joining:
                 proved += 1
                 near += any(_is_near(piece, other) for other in following)
         self._nearness = (near + 0.5) / (proved + 1)
+        starts = {piece.first_offset for piece in self.pieces}
+        without = sum(piece.next_offset not in starts for piece in self.pieces)
+        bits = log2((len(self.pieces) + 1) / (without + 1))
+        self._presence_bits = bits if bits >= PRESENCE_BITS else 0.0
 
     def _bits(self, piece: Piece, other: Piece, alike: "_Alike") -> float | None:
         """Returns the weight of ``other`` as the continuation of ``piece``; None if something contradicts it."""
@@ -282,7 +294,7 @@ class Joining:
         producers = self._producer_bits(piece, other, alike)
         if producers is None:
             return None
-        bits = alike.offset_bits + producers + alike.time_bits(piece, other)
+        bits = alike.offset_bits + producers + alike.time_bits(piece, other) + self._presence_bits
         if _is_near(piece, other):
             bits += max(0.0, log2(self._nearness * len(self.pieces) / NEAR_PIECES))
         if piece.codec != other.codec:

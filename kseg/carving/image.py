@@ -205,7 +205,8 @@ class Piece:
     """Adjacent batches of ``source`` in ``rows`` (BATCH_*), whose offsets rise.
 
     ``number`` counts pieces in the order of their positions. ``like``: the partition of --like that holds it; None for
-    a piece of an image.
+    a piece of an image. ``is_cut_after``: behind it is a part of a batch, which ends below ``continues_at``, -1 if that
+    is unknown; ``is_cut_before``: before it is the end of a batch whose start is elsewhere.
     """
 
     def __init__(self, source: ImageBytes, rows: memoryview, number: int = -1, like: str | None = None) -> None:
@@ -213,6 +214,8 @@ class Piece:
         self.rows = rows
         self.number = number
         self.like = like
+        self.continues_at = self.rows[-BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+        self.is_cut_after = self.is_cut_before = False
 
     def column(self, column: int) -> list[int]:
         return self.rows[column::BATCH_WIDTH].tolist()
@@ -391,14 +394,25 @@ class TornBatches:
     def mended(self) -> Iterator[tuple[Piece, Piece, Piece]]:
         """Yields the piece before, the batch whose rest was found, and the piece behind that rest."""
         for piece in self._pieces:
+            self._see_cuts(piece)
             claim = _claim(piece)
             if claim is None:
                 continue
             found = self._rest(piece, claim)
             if found is None:
                 self.count += 1
+                piece.continues_at = claim.next_offset
             else:
                 yield piece, *found
+
+    def _see_cuts(self, piece: Piece) -> None:
+        """Sees by its place in blocks whether a piece begins or ends inside a file: files begin at blocks, and zeros
+        fill their last one."""
+        piece.is_cut_before = (piece.position - self._shift) % SMALLEST_BLOCK_BYTES != 0
+        tail = -(piece.end - self._shift) % BLOCK_BYTES
+        piece.is_cut_after = any(bytes(piece.source.buffer[piece.end : piece.end + tail]))
+        if piece.is_cut_after:
+            piece.continues_at = -1
 
     def _rest(self, piece: Piece, claim: "_Claim") -> tuple[Piece, Piece] | None:
         """Returns the whole batch and the piece behind its rest. Blocks are multiples of BLOCK_BYTES, so few pieces

@@ -1,4 +1,5 @@
-"""Deleted topics and segments that come back, and a partition under another name, served by the same broker."""
+"""Deleted topics and segments that come back, a partition under another name, and one out of an image, served by the
+same broker."""
 
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from broker.client import Client, Served
 from broker.nodes import KraftNode
 from broker.scenes import wait_until
+from carving.images import padded
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -50,22 +52,35 @@ class TakenBack:
         node.start()  # the topic is gone: the directory is set aside
         self._create("deleted", *SMALL_SEGMENTS)
         self._create("copy", *SMALL_SEGMENTS)
+        self._create("raw", *SMALL_SEGMENTS)
         wait_until(lambda: any((node.logs / "aged-0").glob("*.log.deleted")))
         wait_until(lambda: self.client.consume(node.address, "aged", 0)[0]["offset"] > 0)
         node.stop()
         self._recover("--undelete", node.logs)
         output = self.folder / "output"
         self._recover("--as", "copy-0", "--for-cluster", node.logs, "--output", output, node.logs / "kept-0")
-        (node.logs / "copy-0").rename(self.folder / "empty")
-        (output / "copy-0").rename(node.logs / "copy-0")
+        carved = self._carved(node.logs / "kept-0")
+        self._recover("--as", "raw-0", "--for-cluster", node.logs, "--output", output, carved)
+        for name in ("copy-0", "raw-0"):
+            (node.logs / name).rename(self.folder / f"empty-{name}")
+            (output / name).rename(node.logs / name)
         node.retention_bytes = -1
         for _ in range(2):
             node.start()
-            for topic in ("deleted", "aged", "copy"):
+            for topic in ("deleted", "aged", "copy", "raw"):
                 self.after[topic] = self.client.consume(node.address, topic, 0)
                 self.client.ask("produce", node.address, topic, "none", 0, 5)
                 self.ends[topic] = self.client.consume(node.address, topic, 0)[-1]["offset"]
             node.stop()
+
+    def _carved(self, partition: Path) -> Path:
+        """The directory that comes out of an image with the files of a partition, the last segment first."""
+        image, output = self.folder / "disk.img", self.folder / "carved"
+        files = sorted((path for path in partition.iterdir() if path.is_file()), reverse=True)
+        image.write_bytes(b"".join(padded(path.read_bytes()) for path in files))
+        self._recover("--carve", "--output", output, image)
+        (found,) = output.iterdir()
+        return found
 
     def _create(self, topic: str, *settings: str) -> None:
         self.client.ask("create", self.node.address, topic, 1, *settings)
@@ -88,13 +103,15 @@ def taken_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TakenBack]:
             node.kill()
 
 
-@pytest.mark.parametrize(("topic", "source"), [("deleted", "deleted"), ("aged", "aged"), ("copy", "kept")])
+@pytest.mark.parametrize(
+    ("topic", "source"), [("deleted", "deleted"), ("aged", "aged"), ("copy", "kept"), ("raw", "kept")]
+)
 def test_all_records_are_served_again(taken_back: TakenBack, topic: str, source: str) -> None:
     assert len(taken_back.before[source]) == RECORDS
     assert taken_back.after[topic][:RECORDS] == taken_back.before[source]
 
 
-@pytest.mark.parametrize("topic", ["deleted", "aged", "copy"])
+@pytest.mark.parametrize("topic", ["deleted", "aged", "copy", "raw"])
 def test_producers_go_on_at_the_end(taken_back: TakenBack, topic: str) -> None:
     assert taken_back.ends[topic] == RECORDS + 9
 

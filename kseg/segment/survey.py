@@ -37,12 +37,12 @@ from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem
-from kseg.segment.reader import SegmentReader, open_segment
+from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
 from kseg.stores.buffers import Buffers, RowPool
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source
-from kseg.stores.unreadable import is_disk_error
+from kseg.stores.unreadable import is_disk_error, unreadable_error
 from kseg.stores.windows import WINDOW_BYTES, ProvenBatches, Unproven, Windows
 
 # Facts about a batch that only its records give, collected in one walk.
@@ -368,11 +368,14 @@ def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batc
 def record_count(path: str, buffers: Buffers | None = None) -> int | None:
     """Returns the number of records of a .log, including markers, by its headers; None if they do not give it.
 
-    They do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file cannot be read.
+    They do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file, or a part of it,
+    cannot be read.
     """
     total = 0
     with open_survey(path, QUICK, buffers) as survey:
         for item in survey:
+            if isinstance(item, Damage) and item.code == UNREADABLE:
+                raise unreadable_error(path, survey.source.unreadable)
             if not isinstance(item, HeaderRows):
                 return None
             counts = item.rows[BATCH_COUNT : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()

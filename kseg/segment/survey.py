@@ -368,8 +368,8 @@ def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batc
 def record_count(path: str, buffers: Buffers | None = None) -> int | None:
     """Returns the number of records of a .log, including markers, by its headers; None if they do not give it.
 
-    They do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file, or a part of it,
-    cannot be read.
+    They do not give it for compressed v0 and v1 messages, and for damage. Raises PathError if the file, or a part of
+    it, cannot be read.
     """
     total = 0
     with open_survey(path, QUICK, buffers) as survey:

@@ -252,3 +252,51 @@ def test_deleted_files_of_a_real_file_system_come_back(kseg: Kseg, image: Path) 
     assert len(found) <= 2 * len({name for names in truth.values() for name in names})
     assert json.dumps(sorted(found))
     assert errors(kseg, image.parent / "out") == set()
+
+
+def test_many_batches_are_moved_to_the_spool(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    expected = carve(kseg, image, "--dry-run").of_type("carved")
+    monkeypatch.setattr("kseg.carving.image.HELD_BYTES", 4096)
+    assert carve(kseg, image, "--dry-run", "--spool-dir", image.parent).of_type("carved") == expected
+    refused = carve(kseg, image, "--dry-run", "--spool-bytes", "8K")
+    assert refused.status == 3
+    assert "--spool-bytes" in refused.err
+
+
+def test_slices_of_several_threads_find_what_one_finds(
+    kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    expected = carve(kseg, image, "--dry-run", "--jobs", "1").of_type("carved")
+    monkeypatch.setattr("kseg.carving.image.LEAST_SLICE_BYTES", 3 * BLOCK)
+    monkeypatch.setattr("kseg.carving.image.SLICE_BYTES", 3 * BLOCK)
+    assert carve(kseg, image, "--dry-run", "--jobs", "3").of_type("carved") == expected
+
+
+def test_an_output_that_fails_leaves_nothing(kseg: Kseg, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    image.write_bytes(files_one_by_one(CLEAN))
+    monkeypatch.setattr("kseg.carving.logs.make_side_files", fail)
+    assert carve(kseg, image).status == 3
+    assert os.listdir(image.parent) == ["disk.img"]
+
+
+def test_a_page_shows_the_logs_of_a_dry_run(kseg: Kseg, image: Path) -> None:
+    image.write_bytes(files_one_by_one(CLEAN))
+    page = image.parent / "page.html"
+    words = ["recover", "--carve", "--dry-run", "--format", "html", "--report", page, "--output", image.parent / "out"]
+    assert kseg(*words, image).status == 1
+    assert "__cluster_metadata-0" in page.read_text()
+
+
+def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> None:
+    name, file = max(segments(CLEAN), key=lambda part: part[1].stat().st_size)
+    image.write_bytes(file.read_bytes())
+    assert carve(kseg, image).status == 0
+    named = image.parent / "named"
+    done = kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0")
+    assert done.status == 0
+    assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}

@@ -62,6 +62,7 @@ from kseg.sidefiles.producer_state import HEADER_BYTES as SNAPSHOT_HEADER_BYTES
 from kseg.sidefiles.producer_state import SNAPSHOT_VERSION, ProducerSnapshot, ProducerStateEntry
 from kseg.stores.archives.spool import current_spool
 from kseg.stores.extent import NEAR_BYTES, next_data
+from kseg.stores.remote.recognition import is_topic
 from kseg.stores.source import Source
 
 HELD_BYTES = 256 << 20
@@ -530,5 +531,6 @@ class SideFiles:
         items = list(read_offset_checkpoint(text[: text.find(0)] if 0 in text else text))
         if not problems_of(items):
             for entry in entries_of(items):
-                self.ends[entry.topic, entry.partition].add(entry.offset)
+                if is_topic(entry.topic) and entry.partition >= 0:  # a name from an image becomes a directory's
+                    self.ends[entry.topic, entry.partition].add(entry.offset)
         return 2 * len(text)

@@ -60,6 +60,9 @@ _TELLING = 8
 """A partition is named by the offset at its end if the chance that another ends there is at most one in so many."""
 
 _MAX_METADATA_BYTES = 64 << 20
+TRANSACTION_STATE = "__transaction_state"
+
+Partition = tuple[str, int]
 
 
 @dataclass
@@ -83,6 +86,10 @@ class CarvedLog:
     @property
     def directory(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+    @property
+    def next_offset(self) -> int:
+        return self.runs[-1].next_offset
 
     @property
     def size(self) -> int:
@@ -203,9 +210,12 @@ def name_logs(logs: list[CarvedLog], ends: Mapping[tuple[str, int], set[int]]) -
     taken: set[str] = set()
     found = [(log, *_name(log)) for log in logs]
     _number_coordinators([item for item in found if item[1] in KEY_FIELDS and item[3] == "records"])
-    by_checkpoints = _named_by_checkpoints(
-        [log for log, topic, _, _ in found if not topic and not log.stands_aside], ends
-    )
+    written: dict[int, set[Partition]] = defaultdict(set)
+    for log in (log for log, topic, _, _ in found if topic == TRANSACTION_STATE):
+        for producer, partitions in _written_partitions(log).items():
+            written[producer] |= partitions
+    nameless = [log for log, topic, _, _ in found if not topic and not log.stands_aside]
+    by_checkpoints = _named_by_checkpoints(nameless, ends, written)
     found.sort(key=lambda item: (item[0].stands_aside, item[3] != "like", -item[0].size))
     number = 0
     for log, topic, partition, why in found:
@@ -222,25 +232,36 @@ def name_logs(logs: list[CarvedLog], ends: Mapping[tuple[str, int], set[int]]) -
         taken.add(log.directory)
 
 
+def _written_partitions(log: CarvedLog) -> dict[int, set[Partition]]:
+    """Returns the partitions that each transactional producer has written to, by a log of the coordinator."""
+    found: dict[int, set[Partition]] = defaultdict(set)
+    decode = decoder(FOR_TOPIC[TRANSACTION_STATE]).decode
+    for key, value in records_of(log.runs) if log.size <= _MAX_METADATA_BYTES else ():
+        shown = decode(key, value, 0).value
+        told = shown.get("data", {}) if isinstance(shown, dict) else {}
+        for written in told.get("transactionPartitions") or ():
+            found[told["producerId"]].update((written["topic"], number) for number in written["partitionIds"])
+    return found
+
+
 def _named_by_checkpoints(
-    logs: list[CarvedLog], ends: Mapping[tuple[str, int], set[int]]
-) -> dict[int, tuple[str, int]]:
-    """Returns names by the id of a log: of the only partition whose checkpoints name the offset at which that log, and
-    no other, ends. An offset at which many partitions end by chance names none."""
-    partitions: dict[int, set[tuple[str, int]]] = defaultdict(set)
-    for partition, offsets in ends.items():
-        for offset in offsets:
+    logs: list[CarvedLog], ends: Mapping[Partition, set[int]], written: Mapping[int, set[Partition]]
+) -> dict[int, Partition]:
+    """Returns names by the id of a log: of the only partition whose checkpoints name the offset at which this log, and
+    no other, ends. Partitions that its transactional producers have not ``written`` to do not count, and an offset at
+    which many partitions end by chance names none."""
+    partitions: dict[int, set[Partition]] = defaultdict(set)
+    for partition, found in ends.items():
+        for offset in found:
             partitions[offset].add(partition)
-    known = sorted(partitions)
-    ending: dict[int, list[CarvedLog]] = defaultdict(list)
+    known, ending, named = sorted(partitions), Counter(log.next_offset for log in logs), {}
     for log in logs:
-        ending[log.runs[-1].next_offset].append(log)
-    named = {}
-    for offset, mine in ending.items():
+        offset, candidates = log.next_offset, set(partitions.get(log.next_offset, ()))
+        for producer in {producer for run in log.runs for producer in run.column(BATCH_PRODUCER_ID)} & written.keys():
+            candidates &= written[producer]
         alike = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
-        is_telling = _TELLING * alike <= 1.5 * offset
-        if len(mine) == 1 and len(partitions.get(offset, ())) == 1 and is_telling:
-            (named[id(mine[0])],) = partitions[offset]
+        if len(candidates) == 1 == ending[offset] and _TELLING * alike <= 1.5 * offset:
+            named[id(log)] = candidates.pop()
     counts = Counter(named.values())
     return {log: partition for log, partition in named.items() if counts[partition] == 1}
 

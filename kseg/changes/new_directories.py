@@ -139,12 +139,13 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
     try:
         with ExitStack() as held:
             lock, was_completed, place = None, False, os.path.dirname(output)
-            if trees.isdir(output):
+            # Asked in this order, because another run may make it meanwhile.
+            if trees.lexists(output):
+                if not trees.isdir(output):
+                    raise PathError(f"{output}: is no directory")
                 lock, place = held.enter_context(locked(output, takes_lock, is_shared=True)), output
                 with lock.alone():
                     was_completed = _complete(output, disk)
-            elif trees.lexists(output):
-                raise PathError(f"{output}: is no directory")
             name = os.path.basename(output) if lock is None else _INSIDE
             staged = re.compile(rf"\.kseg-{re.escape(name)}(\.[0-9a-f]{{32}})?\.new")
             _remove_dead(place, _folders(place, staged), disk)

@@ -213,17 +213,19 @@ def test_plausible_headers_hide_nothing_and_cost_little(kseg: Kseg, image: Path)
     assert found == list(batches_in(file.read_bytes()))
 
 
-def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path) -> None:
+@pytest.mark.parametrize("topic", ["../../../tmp/evil", "/etc", "a/b", "..", "honest"])
+def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path, topic: str) -> None:
     snapshot = struct.pack(">hIi", 1, 0, (1 << 31) - 1)
-    checkpoint = b"0\n2147483647\n../../etc 0 5\n/etc/passwd 1 7\n"
-    _, file = next(part for part in segments(CLEAN) if part[1].stat().st_size)
-    last = list(batches_in(file.read_bytes()))
-    ending = struct.unpack_from(">q", last[-1])[0] + struct.unpack_from(">i", last[-1], 23)[0] + 1
-    named = f"0\n1\n../../../tmp/evil 0 {ending}\n".encode()
-    image.write_bytes(b"".join(map(padded, [snapshot, checkpoint, named, file.read_bytes()])))
+    claims = b"0\n2147483647\n../../etc 0 5\n/etc/passwd 1 7\n"
+    _, file = max(segments(CLEAN), key=lambda part: part[1].stat().st_size)
+    last = list(batches_in(file.read_bytes()))[-1]
+    ending = struct.unpack_from(">q", last)[0] + struct.unpack_from(">i", last, 23)[0] + 1
+    named = f"0\n1\n{topic} 0 {ending}\n".encode()
+    image.write_bytes(b"".join(map(padded, [snapshot, claims, named, file.read_bytes()])))
     done = carve(kseg, image)
     assert done.status == 0
-    assert all("/" not in row["topic"] and ".." not in row["topic"] for row in done.of_type("carved"))
+    (row,) = done.of_type("carved")
+    assert row["topic"] == (topic if topic == "honest" else "carved-0001")
     assert sorted(path.name for path in image.parent.iterdir()) == ["disk.img", "out"]
 
 
@@ -300,3 +302,22 @@ def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> N
     done = kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0")
     assert done.status == 0
     assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}
+
+
+@pytest.mark.parametrize("with_transactions", [True, False])
+def test_transactions_tell_which_of_two_partitions_with_one_end_it_is(
+    kseg: Kseg, image: Path, with_transactions: bool
+) -> None:
+    logs = [file for name, file in segments(CLEAN) if name == "txn-5"]
+    last = [batch for file in logs for batch in batches_in(file.read_bytes())][-1]
+    end = struct.unpack_from(">q", last)[0] + struct.unpack_from(">i", last, 23)[0] + 1
+    states = TESTDATA / "verify" / "4.3.1-transactional-ids" / "__transaction_state-0" / f"{0:020}.log"
+    parts = [f"0\n2\nidem 0 {end}\ntxn 5 {end}\n".encode(), *(file.read_bytes() for file in logs)]
+    image.write_bytes(b"".join(map(padded, [*parts, *([states.read_bytes()] * with_transactions)])))
+    names = {
+        os.path.basename(row["directory"]): row["evidence"]["name"] for row in carve(kseg, image).of_type("carved")
+    }
+    if with_transactions:
+        assert names == {"__transaction_state-0": "records", "txn-5": "checkpoint"}
+    else:
+        assert names == {"carved-0001-0": None}

@@ -74,9 +74,9 @@ class TakenBack:
             node.stop()
 
     def _carved(self, partition: Path) -> Path:
-        """The directory that comes out of an image with the files of a partition, the last segment first."""
+        """The directory that comes out of an image with the files of a partition."""
         image, output = self.folder / "disk.img", self.folder / "carved"
-        files = sorted((path for path in partition.iterdir() if path.is_file()), reverse=True)
+        files = sorted(path for path in partition.iterdir() if path.is_file())
         image.write_bytes(b"".join(padded(path.read_bytes()) for path in files))
         self._recover("--carve", "--output", output, image)
         (found,) = output.iterdir()

@@ -79,7 +79,7 @@ class TakenBack:
         files = sorted(path for path in partition.iterdir() if path.is_file())
         image.write_bytes(b"".join(padded(path.read_bytes()) for path in files))
         self._recover("--carve", "--output", output, image)
-        (found,) = output.iterdir()
+        (found,) = output.glob("carved-*")
         return found
 
     def _create(self, topic: str, *settings: str) -> None:

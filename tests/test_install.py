@@ -139,3 +139,14 @@ def test_a_small_dump_needs_little(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-P", "-c", code, segment], capture_output=True, text=True, check=True)
     assert "| offset: " in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_verify_of_one_partition_needs_no_processes() -> None:
+    code = (
+        "import sys\nimport click\nfrom kseg.cli.main import main\n"
+        "main(['verify', sys.argv[1]], standalone_mode=False)\n"
+        "print(sorted(set(sys.modules) & {'multiprocessing', 'tempfile', 'shutil', 'hashlib', 'logging'}))"
+    )
+    partition = (ROOT / SEGMENT).parent
+    done = subprocess.run([sys.executable, "-P", "-c", code, partition], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -16,7 +16,6 @@ import stat
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from kseg.changes.disk import Disk, is_temporary, open_to_read, open_to_write
@@ -303,6 +302,8 @@ def root_state(directory: str) -> str:
                 status = entry.stat(follow_symlinks=False)
                 is_file = stat.S_ISREG(status.st_mode)
                 found.append((os.fsencode(entry.name), *((status.st_size, status.st_mtime_ns) if is_file else ())))
+    from hashlib import sha256  # OpenSSL's: commands that only look for journals do without
+
     return sha256(repr(sorted(found)).encode()).hexdigest()
 
 

@@ -6,7 +6,6 @@ finished partitions; it is removed at the end. The directory must be new, empty,
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
@@ -67,6 +66,8 @@ class ResumableStoreOutput:
     @contextmanager
     def partition(self, name: str) -> Iterator[str]:
         """Yields an empty local folder, whose files become the partition at `finish_partition`."""
+        import tempfile  # only a store as the output needs one
+
         with tempfile.TemporaryDirectory(prefix="kseg-", dir=self.work_directory) as folder:
             yield folder
 

@@ -9,7 +9,6 @@ A segment of which only some offsets are live has no side files, and its log has
 """
 
 import errno
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -374,7 +373,10 @@ class LocalPartition:
         ]
 
 
-_log = logging.getLogger("kseg")
+def _warn(message: str, *values: object) -> None:
+    import logging  # few commands read remote storage
+
+    logging.getLogger("kseg").warning(message, *values)
 
 
 class LiveSegment(NamedTuple):
@@ -459,7 +461,7 @@ class RemoteTree:
             if self._partitions is None:
                 chosen, older = newest_partitions(storage_in(self._store, self.keys).partitions)
                 for found in older:
-                    _log.warning("%s: left out: of an earlier topic with this name", self._store.path(found.folder))
+                    _warn("%s: left out: of an earlier topic with this name", self._store.path(found.folder))
                 self._partitions = {found.name: found for found in chosen}
             return self._partitions
 
@@ -481,9 +483,9 @@ class RemoteTree:
 
     def _add_partition(self, name: str, found: LivePartition) -> None:
         for segment, reason in found.unusable:
-            _log.warning("%s: left out: %s", segment.path(), reason)
+            _warn("%s: left out: %s", segment.path(), reason)
         for hole in found.holes:
-            _log.warning("%s: no segment has offsets %s to %s", self._store.path(name), hole.first, hole.last)
+            _warn("%s: no segment has offsets %s to %s", self._store.path(name), hole.first, hole.last)
         for piece in found.pieces:
             segment, base = piece.candidate.segment, max(piece.first, piece.candidate.start_offset)
             chunk_bytes = segment.chunks.original_chunk_bytes

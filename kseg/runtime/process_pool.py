@@ -1,9 +1,7 @@
 """Worker processes of multiprocessing, each with a pipe of its own, and numbers that they share."""
 
-import multiprocessing
 import sys
 from collections.abc import Callable
-from multiprocessing import connection
 from typing import Any
 
 from kseg.signals import ENDING_SIGNALS, mask, restore_defaults
@@ -12,12 +10,18 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 """Linux's libraries survive a fork, which is the faster start."""
 
 
+def _context() -> Any:
+    import multiprocessing  # 10 ms, and few commands start processes
+
+    return multiprocessing.get_context(START_METHOD)
+
+
 class Tickets:
     """The numbers below ``count``. Each is taken once, by whichever process asks first."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._taken: Any = multiprocessing.get_context(START_METHOD).Value("q", 0)
+        self._taken: Any = _context().Value("q", 0)
 
     def take(self) -> int | None:
         """Returns the next number, None once all are taken."""
@@ -35,7 +39,7 @@ class Child:
     """
 
     def __init__(self, work: Callable[[Callable[[Any], None]], None], before: "list[Child]") -> None:
-        context: Any = multiprocessing.get_context(START_METHOD)
+        context = _context()
         self._receiver, sender = context.Pipe(duplex=False)
         is_forked = START_METHOD == "fork"
         inherited = [self._receiver, *(child._receiver for child in before)] if is_forked else []
@@ -74,13 +78,15 @@ class Child:
 
 def wait_for_any(children: list[Child], seconds: float) -> list[Child]:
     """Returns the children that sent something or ended; none if that takes longer."""
+    from multiprocessing import connection
+
     wait: Any = connection.wait  # documented for any object with fileno(), typed for less
     return list(wait(children, seconds))
 
 
 def shared_numbers(count: int) -> Any:
     """``count`` int64 that processes started later share with this one."""
-    return multiprocessing.get_context(START_METHOD).RawArray("q", count)
+    return _context().RawArray("q", count)
 
 
 def _run(work: Callable[[Callable[[Any], None]], None], sender: Any, inherited: list[Any]) -> None:

@@ -6,7 +6,6 @@ segment and of the files beside it open both under the paths that they have in L
 
 import errno
 import os
-import tempfile
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -73,6 +72,8 @@ class VirtualSideFile(VirtualFile):
         return Node(FILE, len(self._bytes))
 
     def open(self, inner: str) -> Extent:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             file.write(self._bytes)
             file.flush()

@@ -7,7 +7,6 @@ failing disk.
 
 import errno
 import os
-import tempfile
 from functools import partial
 
 from kseg.errors import PathError
@@ -55,6 +54,8 @@ class RemoteSource(Source):
     def _spool_file(self) -> Extent:
         if self._extent.descriptor < 0:
             try:
+                import tempfile
+
                 with tempfile.TemporaryFile() as spool:
                     spool.truncate(self.size)
                     self._extent = Extent(os.dup(spool.fileno()))

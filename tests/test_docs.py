@@ -209,6 +209,16 @@ def test_files_that_the_documents_name_are_there() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+def test_tests_that_ci_names_are_there() -> None:
+    """pytest runs nothing at all if one of its paths is missing."""
+    named = set()
+    for script in (ROOT / ".ci").iterdir():
+        for before, choices, after in re.findall(r"\b(tests/[\w/]*)(?:\{([\w,]+)\})?([\w/.]*)", script.read_text("utf-8")):
+            named |= {before + choice + after for choice in choices.split(",")}
+    assert len(named) > 10
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 @pytest.mark.skipif(shutil.which("mandoc") is None, reason="no mandoc: apt-get install mandoc")
 @pytest.mark.parametrize("page", MANUALS)
 def test_mandoc_has_nothing_to_say_about_a_page(page: str) -> None:

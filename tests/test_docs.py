@@ -213,7 +213,9 @@ def test_tests_that_ci_names_are_there() -> None:
     """pytest runs nothing at all if one of its paths is missing."""
     named = set()
     for script in (ROOT / ".ci").iterdir():
-        for before, choices, after in re.findall(r"\b(tests/[\w/]*)(?:\{([\w,]+)\})?([\w/.]*)", script.read_text("utf-8")):
+        for before, choices, after in re.findall(
+            r"(?<![\w-])(tests/[\w/]*)(?:\{([\w,]+)\})?([\w/.]*)", script.read_text("utf-8")
+        ):
             named |= {before + choice + after for choice in choices.split(",")}
     assert len(named) > 10
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

@@ -23,5 +23,12 @@ def _seek_and_write(descriptor: int, data: memoryview, position: int) -> int:
 read_at = getattr(os, "pread", _seek_and_read)
 """Takes a descriptor, a length and a position. Returns fewer bytes at the end of the file. Raises OSError."""
 
-write_at = getattr(os, "pwrite", _seek_and_write)
-"""Takes a descriptor, a view of bytes and a position. Returns the number of bytes written. Raises OSError."""
+_write_at = getattr(os, "pwrite", _seek_and_write)
+
+
+def write_all(descriptor: int, data: "bytes | memoryview", position: int) -> None:
+    """Writes all bytes at a position. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        count = _write_at(descriptor, view, position)
+        view, position = view[count:], position + count

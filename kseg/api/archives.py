@@ -11,10 +11,10 @@ from kseg.segment.paths import places_of
 from kseg.stores import trees
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.stores.objects import open_objects
+from kseg.stores.object_urls import open_objects
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.remote.recognition import is_mounted_storage
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.remote.recognition import is_remote_storage
+from kseg.stores.stored_object import is_url, shown, store_root
 
 _lock = Lock()
 _readers: dict[str, int] = {}
@@ -49,7 +49,6 @@ def readable(
         for path in paths:
             expanded = [path]
             if is_url(path):
-                from kseg.stores.object_urls import store_root
                 from kseg.stores.objects import expand_url, has_glob
 
                 take(store_root(path))  # blocks of several objects share the store
@@ -70,7 +69,7 @@ def readable(
 @contextmanager
 def _remote_storage_at(path: str) -> Iterator[None]:
     keys = _keys[path] = PrivateKeys()
-    if not is_mounted_storage(path):
+    if not is_remote_storage(path):
         yield
         return
     from kseg.logdir.remote_partitions import RemoteTree  # few read remote storage

@@ -40,8 +40,8 @@ from kseg.stores.remote.segment import EPOCHS, ChunkError, RemoteSegment, Segmen
 from kseg.stores.remote.source import RemoteSource, files_of, side_file_of
 from kseg.stores.remote.storage import RemotePartition, storage_in
 from kseg.stores.source import Source
-from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node, Tree
-from kseg.stores.virtual_files import VirtualFile, VirtualSideFile
+from kseg.stores.trees import DIRECTORY, FILE, Node, Tree
+from kseg.stores.virtual_files import VirtualSideFile
 
 # Selects the live remote segments of a partition, and the offsets to take from each.
 #
@@ -394,17 +394,14 @@ class LiveSegment(NamedTuple):
     chunk_bytes: int
 
 
-class RemoteTree:
+class RemoteTree(Tree):
     """The tree of the storage in ``store``. Partitions are listed, and their manifests read, on first use.
 
     Its methods raise KeyMissingError, PathError and UnsupportedError besides OSError.
     """
 
-    is_archive = is_shared = False
-
     def __init__(self, store: Objects, keys: PrivateKeys) -> None:
-        self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
-        self.problems: list[ArchiveProblem] = []
+        super().__init__()
         self.keys = keys
         self._store = store
         self._lock = RLock()
@@ -512,7 +509,7 @@ def live_segment_at(path: str) -> LiveSegment | None:
     return place.tree.live(place.inner) if place is not None and isinstance(place.tree, RemoteTree) else None
 
 
-class _CutLog(VirtualFile):
+class _CutLog(Tree):
     """A log without the batches outside its live offsets. Damage in it is kept."""
 
     def __init__(self, segment: RemoteSegment, live: LiveSegment) -> None:
@@ -527,9 +524,6 @@ class _CutLog(VirtualFile):
         if self._extent is None:
             self._extent = current_spool().add(self._kept())
         return Extent(os.dup(self._extent.descriptor), self._extent.start, self._extent.size)
-
-    def source(self, inner: str, path: str) -> None:
-        return None
 
     def close(self) -> None:
         if self._extent is not None:

@@ -18,10 +18,10 @@ from kseg.spark.storage import HDFS_SCHEMES, Storage, scheme_of
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, use_spool
 from kseg.stores.http_requests import ATTEMPTS, REQUEST_SECONDS
-from kseg.stores.object_urls import Folder, FolderObjects, UrlObjects, check_credentials, open_url, store_root
-from kseg.stores.objects import LocalObjects, Objects, expand_url
-from kseg.stores.remote.recognition import is_mounted_storage
-from kseg.stores.stored_object import StoredObject, is_url, local_path, shown
+from kseg.stores.object_urls import UrlObjects, check_credentials, open_url
+from kseg.stores.objects import Folder, LocalObjects, Objects, expand_url
+from kseg.stores.remote.recognition import is_remote_storage
+from kseg.stores.stored_object import StoredObject, is_url, local_path, shown, store_root
 from kseg.stores.url_tree import UrlTree
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def remote_storage_at(options: Options) -> Iterator[None]:
     made: list[str] = []
     try:
         for path in expanded_paths(options.paths):
-            if trees.isdir(path) and is_mounted_storage(path):
+            if trees.isdir(path) and is_remote_storage(path):
                 _mount(path, options)
                 made.append(path)
         yield
@@ -201,7 +201,7 @@ def can_rename(system: "FileSystem") -> bool:
     return bool(system.type_name == "py::fsspec+webhdfs")
 
 
-class ArrowObjects(FolderObjects):
+class ArrowObjects(Objects):
     """The objects of a bucket or container in a file system of pyarrow, as `UrlObjects`."""
 
     def __init__(self, root: str, system: "FileSystem", path: str) -> None:

@@ -5,14 +5,14 @@ Credentials are found by the library that fsspec uses for the scheme. `shown` re
 
 import os
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from kseg.errors import KsegError, PathError, text_of
 from kseg.stores.http_requests import SCHEMES, HttpRequests, take_attempts_and_seconds, timeout_options
-from kseg.stores.stored_object import StoredObject, credentials_of, shown, without_credentials
+from kseg.stores.objects import Folder, LocalObjects, Objects
+from kseg.stores.stored_object import StoredObject, credentials_of, is_url, shown, without_credentials
 
 REQUEST_BYTES = 8 << 20
 """Most bytes of one request; larger ranges are read with several."""
@@ -25,23 +25,6 @@ _NO_LIBHDFS = (
 )
 _ELSEWHERE = "give them in the environment or the configuration file of the store's library"
 
-Folder = tuple[list[StoredObject], list[str]]
-"""Objects, and names of folders."""
-
-Pending = list[str | StoredObject]
-Inside = list[tuple[str, str | StoredObject]]
-
-
-def store_root(url: str) -> str:
-    """Returns the URL of the store that an object is in: of a bucket, container or host.
-
-    A URL with a query is that of a single object.
-    """
-    user = credentials_of(url)
-    scheme, _, rest = url.partition("://")
-    parts = urlsplit(f"{scheme}://{rest.removeprefix(f'{user}@')}")
-    return url if parts.query else f"{scheme}://{user}{'@' if user else ''}{parts.netloc}"
-
 
 def check_credentials(url: str) -> None:
     """Raises KsegError for a user or password in the URL of a bucket or container, where no library reads them."""
@@ -49,57 +32,7 @@ def check_credentials(url: str) -> None:
         raise KsegError(f"{shown(url)}: its URL has a user or password, which are not read from there: {_ELSEWHERE}")
 
 
-class FolderObjects(ABC):
-    """The objects of a store that lists one folder at a time. ``root``: its URL."""
-
-    root: str
-
-    @abstractmethod
-    def folder(self, name: str) -> Folder:
-        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted.
-
-        Raises FileNotFoundError if there is no such folder, PathError for any other error.
-        """
-
-    @abstractmethod
-    def info(self, name: str) -> StoredObject | None:
-        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
-
-    def path(self, name: str) -> str:
-        return f"{self.root}/{name}" if name else self.root
-
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        yield from self._below(os.path.dirname(prefix), prefix)
-
-    def _below(self, folder: str, prefix: str) -> Iterator[StoredObject]:
-        """Yields the objects below a folder by name; folders that cannot contain the prefix are not listed."""
-        pending: Pending = [folder]
-        while pending:
-            at = pending.pop()
-            if isinstance(at, StoredObject):
-                yield at
-                continue
-            try:
-                files, folders = self.folder(at)
-            except FileNotFoundError:
-                continue
-            inside: Inside = [(file.name, file) for file in files if file.name.startswith(prefix)]
-            for name in (f"{at}/{folder}" if at else folder for folder in folders):
-                if f"{name}/".startswith(prefix) or prefix.startswith(f"{name}/"):
-                    inside.append((f"{name}/", name))
-            pending.extend(item for _, item in sorted(inside, key=lambda found: found[0], reverse=True))
-
-    def size(self, name: str) -> int:
-        try:
-            found = self.info(name)
-        except FileNotFoundError:
-            found = None
-        if found is None:
-            raise PathError(f"{self.path(name)}: no such object")
-        return found.size
-
-
-class UrlObjects(FolderObjects):
+class UrlObjects(Objects):
     """The objects at a URL. ``settings``: parameters of its file system, or ``max_attempts`` and ``request_timeout``
     of plain http and WebHDFS. A URL with ``name_nodes`` is read by WebHDFS. ``pause`` waits for a number of seconds
     between two requests to a busy server.
@@ -209,6 +142,15 @@ class UrlObjects(FolderObjects):
     def _failed(self, name: str, text: str) -> PathError:
         """Returns the error for a text that may repeat the URL. A traceback must not show the library's error."""
         return PathError(f"{self.path(name)}: {without_credentials(text, self._url)}")
+
+
+def open_objects(path: str) -> Objects:
+    """Returns the store at a path or URL. Raises PathError if there is none, KsegError for an unknown kind of URL."""
+    if is_url(path):
+        return UrlObjects(path)
+    if not os.path.isdir(path):
+        raise PathError(f"{path}: no such directory")
+    return LocalObjects(path)
 
 
 def open_url(url: str, settings: Mapping[str, Any], pause: Callable[[float], object] = time.sleep) -> tuple[Any, str]:

@@ -1,4 +1,4 @@
-"""Objects of a store: names, sizes and ranges of bytes. All readers use the protocol `Objects`.
+"""Objects of a store: names, sizes and ranges of bytes. All readers use `Objects`.
 
 A name is a path relative to the store's root with "/" between its parts, as object stores have keys.
 """
@@ -6,15 +6,15 @@ A name is a path relative to the store's root with "/" between its parts, as obj
 import fnmatch
 import os
 import posixpath
+import stat
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
 
 from kseg.errors import PathError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.object_urls import store_root
 from kseg.stores.regular_files import open_descriptor
-from kseg.stores.stored_object import StoredObject, is_url, shown
+from kseg.stores.stored_object import StoredObject, shown, store_root
 from kseg.stores.unreadable import read_all
 
 # Globs in URLs of mounted stores: ``s3://bucket/logs/*-0``.
@@ -74,66 +74,86 @@ def _names(directory: str, pattern: str) -> list[str]:
         raise PathError(f"{directory}: {error.strerror}") from error
 
 
-class Objects(Protocol):
-    """A store that can be read. All methods raise PathError if the store cannot do it; threads may share a store."""
+Folder = tuple[list[StoredObject], list[str]]
+"""Objects, and names of folders."""
+Pending = list[str | StoredObject]
+"""Names of folders, and objects."""
 
-    @property
-    def root(self) -> str:
-        """The path or URL of the store, for messages."""
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Yields the objects whose names begin with ``prefix``, sorted by name."""
+class Objects(ABC):
+    """A store that lists one folder at a time. ``root``: its path or URL.
 
-    def size(self, name: str) -> int:
-        """Returns the size of an object in bytes."""
+    Methods raise PathError if the store cannot do it; threads may share a store.
+    """
 
+    root: str
+
+    @abstractmethod
+    def folder(self, name: str) -> Folder:
+        """Returns the objects directly in a folder ("" for the root), and the names of its folders, sorted.
+
+        Raises FileNotFoundError if there is no such folder, PathError for any other error.
+        """
+
+    @abstractmethod
+    def info(self, name: str) -> StoredObject | None:
+        """Returns an object, None if it is a folder. Raises FileNotFoundError if there is neither, PathError."""
+
+    @abstractmethod
     def read(self, name: str, start: int, length: int) -> bytes:
         """Returns bytes of an object, fewer only at its end."""
 
     def path(self, name: str) -> str:
         """Returns the path or URL of an object, for messages."""
-
-
-class LocalObjects:
-    """The files below a local directory. Links below it are neither listed nor followed."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
+        return f"{self.root}/{name}" if name else self.root
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        folder = prefix.rpartition("/")[0]
-        for found in self._below(folder):
-            if found.name.startswith(prefix):
-                yield found
+        """Yields the objects whose names begin with ``prefix``, sorted by name.
 
-    def _below(self, folder: str) -> Iterator[StoredObject]:
-        """Yields the files below a folder; folders are read one after another, without recursion."""
-        pending: list[str | StoredObject] = [folder]
+        Folders are read one after another, without recursion; those that cannot contain the prefix are not.
+        """
+        pending: Pending = [os.path.dirname(prefix)]
         while pending:
             at = pending.pop()
             if isinstance(at, StoredObject):
                 yield at
                 continue
-            inside: list[tuple[str, str | StoredObject]] = []
             try:
-                with os.scandir(self.path(at)) as entries:
-                    for entry in entries:
-                        name = f"{at}/{entry.name}" if at else entry.name
-                        if entry.is_dir(follow_symlinks=False):
-                            inside.append((name + "/", name))
-                        elif entry.is_file(follow_symlinks=False):
-                            inside.append((name, StoredObject(name, entry.stat(follow_symlinks=False).st_size)))
+                files, folders = self.folder(at)
             except FileNotFoundError:
                 continue  # a store has no empty folders
-            except OSError as error:
-                raise PathError(f"{self.path(at)}: {error.strerror}") from error
-            pending.extend(item for _, item in sorted(inside, key=lambda found: found[0], reverse=True))
+            inside: dict[str, str | StoredObject] = {file.name: file for file in files if file.name.startswith(prefix)}
+            for name in (f"{at}/{folder}" if at else folder for folder in folders):
+                if f"{name}/".startswith(prefix) or prefix.startswith(f"{name}/"):
+                    inside[f"{name}/"] = name
+            pending.extend(inside[key] for key in sorted(inside, reverse=True))
 
-    def size(self, name: str) -> int:
+
+class LocalObjects(Objects):
+    """The files below a local directory. Links below it are neither listed nor followed."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def folder(self, name: str) -> Folder:
+        files, folders = list[StoredObject](), list[str]()
         try:
-            return os.stat(self.path(name), follow_symlinks=False).st_size
+            with os.scandir(self.path(name)) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.name)
+                    elif entry.is_file(follow_symlinks=False):
+                        inner = f"{name}/{entry.name}" if name else entry.name
+                        files.append(StoredObject(inner, entry.stat(follow_symlinks=False).st_size))
+        except FileNotFoundError:
+            raise
         except OSError as error:
             raise PathError(f"{self.path(name)}: {error.strerror}") from error
+        return sorted(files), sorted(folders)
+
+    def info(self, name: str) -> StoredObject | None:
+        status = os.stat(self.path(name), follow_symlinks=False)
+        return None if stat.S_ISDIR(status.st_mode) else StoredObject(name, status.st_size)
 
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
@@ -148,14 +168,3 @@ class LocalObjects:
 
     def path(self, name: str) -> str:
         return os.path.join(self.root, *name.split("/")) if name else self.root
-
-
-def open_objects(path: str) -> Objects:
-    """Returns the store at a path or URL. Raises PathError if there is none, KsegError for an unknown kind of URL."""
-    if is_url(path):
-        from kseg.stores.object_urls import UrlObjects  # few have URLs
-
-        return UrlObjects(path)
-    if not os.path.isdir(path):
-        raise PathError(f"{path}: no such directory")
-    return LocalObjects(path)

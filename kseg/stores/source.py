@@ -226,6 +226,90 @@ class Source:
         self.close()
 
 
+class FetchedSource(Source):
+    """A file whose blocks are fetched to a temporary file, when they are needed (`need`) or all at once."""
+
+    largest_step = sys.maxsize
+    """Most blocks that `reach_further` fetches."""
+
+    def __init__(self, path: str, size: int, block_bytes: int, is_in_place: bool = True) -> None:
+        super().__init__(Extent(-1), path, size)
+        self.is_in_place = is_in_place
+        self._block_bytes = block_bytes
+        self._is_fetched = bytearray(-(-size // block_bytes))
+        self._further = 1
+
+    def _new_file(self) -> int:
+        """Returns the descriptor of a temporary file of ``size`` bytes. Raises KsegError."""
+        raise NotImplementedError
+
+    def _fetch(self, first: int, stop: int, descriptor: int) -> None:
+        """Writes blocks ``first`` to ``stop`` (exclusive) to the file. Raises KsegError."""
+        raise NotImplementedError
+
+    def _opened(self) -> memoryview | FileBytes | bytes:
+        if not self.is_in_place or self.size <= SMALL_BYTES:
+            self.need(0, self.size)
+        extent = self._file()
+        opened = super()._opened()
+        return _FetchedBytes(self, extent) if self.is_in_place and isinstance(opened, FileBytes) else opened
+
+    @property
+    def extent(self) -> Extent:
+        self.need(0, self.size)
+        return self._file()
+
+    def _file(self) -> Extent:
+        if self._extent.descriptor < 0:
+            self._extent = Extent(self._new_file(), 0, self.size)
+        return self._extent
+
+    def need(self, start: int, end: int) -> None:
+        first, stop = max(start, 0) // self._block_bytes, -(-min(end, self.size) // self._block_bytes)
+        while (first := self._is_fetched.find(0, first, stop)) >= 0:
+            behind = self._is_fetched.find(1, first, stop)
+            behind = stop if behind < 0 else behind
+            self._fetch(first, behind, self._file().descriptor)
+            self._is_fetched[first:behind] = b"\1" * (behind - first)
+            first = behind
+
+    def reach(self, position: int, end: int) -> int:
+        self.need(position, position + 1)
+        missing = self._is_fetched.find(0, position // self._block_bytes)
+        return end if missing < 0 else min(end, missing * self._block_bytes)
+
+    def reach_further(self, position: int, end: int) -> None:
+        reached = self.reach(position, end)
+        self.need(reached, min(reached + self._further * self._block_bytes, end))
+        self._further = min(2 * self._further, self.largest_step)
+
+    def current_size(self) -> int:
+        return self.size
+
+    def close(self) -> None:
+        """Closes the temporary file. The next pass fetches anew."""
+        super().close()
+        self._buffer = None
+        self._is_fetched = bytearray(len(self._is_fetched))
+
+
+class _FetchedBytes(FileBytes):
+    """The bytes of a source that is read in place and cannot be mapped: its windows have only fetched bytes."""
+
+    def __init__(self, source: FetchedSource, extent: Extent) -> None:
+        super().__init__(extent, source.size)
+        self._source = source
+
+    def _read(self, start: int, stop: int) -> bytes:
+        at = start - self._window_start
+        if at < 0 or stop - self._window_start > len(self._window):
+            if stop > start:
+                self._source.need(start, stop)
+            end = max(stop, self._source.reach(start, min(start + FIRST_WINDOW_BYTES, self._size)))
+            self._window, self._window_start, at = self._pread(start, end - start), start, 0
+        return self._window[at : at + stop - start]
+
+
 def _map(extent: Extent, size: int) -> tuple[mmap.mmap, memoryview] | None:
     """Returns a guarded mapping, and the extent's bytes in it, which may begin behind its start.
 

@@ -49,6 +49,17 @@ def shown(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
 
 
+def store_root(url: str) -> str:
+    """Returns the URL of the store that an object is in: of a bucket, container or host.
+
+    A URL with a query is that of a single object.
+    """
+    user = credentials_of(url)
+    scheme, _, rest = url.partition("://")
+    parts = urlsplit(f"{scheme}://{rest.removeprefix(f'{user}@')}")
+    return url if parts.query else f"{scheme}://{user}{'@' if user else ''}{parts.netloc}"
+
+
 def without_credentials(text: str, url: str) -> str:
     """Returns the text of an error without the user, password and query of a URL, which libraries repeat."""
     user = credentials_of(url)

@@ -10,7 +10,7 @@ import stat as modes
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kseg.errors import KsegError
 from kseg.stores.extent import Extent
@@ -39,28 +39,37 @@ class ArchiveProblem(NamedTuple):
     is_unread: bool = False
 
 
-class Tree(Protocol):
-    """Files by path relative to the root, "" for the root itself. Methods raise OSError."""
+class Tree:
+    """Files by path relative to the root, "" for the root itself. Methods raise OSError.
 
-    owner: int
-    """User id of files that are written from the tree."""
-    is_archive: bool
+    ``owner``: user id of files that are written from the tree; by default this user's.
+    """
+
+    is_archive = False
     """Whether it is one file, which is searched to a greater depth than directories."""
-    is_shared: bool
+    is_shared = False
     """Whether forked processes can read it."""
-    problems: list[ArchiveProblem]
+
+    def __init__(self, owner: int | None = None, problems: list[ArchiveProblem] | None = None) -> None:
+        this_user = os.geteuid() if hasattr(os, "geteuid") else 0
+        self.owner = this_user if owner is None else owner
+        self.problems = [] if problems is None else problems
 
     def node(self, inner: str) -> Node | None:
         """Returns None if the path does not exist."""
+        raise NotImplementedError
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
         """Returns the names and nodes in a directory."""
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), inner)
 
     def open(self, inner: str) -> Extent:
         """Opens a file."""
+        raise NotImplementedError
 
     def source(self, inner: str, path: str) -> Any:
         """Returns a `Source` for a file that is fetched in parts; None for a file that `open` opens."""
+        return None
 
     def close(self) -> None:
         """Closes the files of the tree; may be called again."""

@@ -4,16 +4,14 @@ import errno
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from kseg.errors import KsegError, PathError, text_of
-from kseg.positioned import write_at
+from kseg.positioned import write_all
 from kseg.stores.archives.spool import Spool
 from kseg.stores.extent import Extent
-from kseg.stores.object_urls import Folder
-from kseg.stores.source import FileBytes, Source
-from kseg.stores.stored_object import StoredObject
-from kseg.stores.trees import DIRECTORY, FILE, ArchiveProblem, Node
+from kseg.stores.objects import Objects
+from kseg.stores.source import FetchedSource
+from kseg.stores.trees import DIRECTORY, FILE, Node, Tree
 
 BLOCK_BYTES = 256 << 10
 """Least size of a request; mostly it has all bytes between two entries of an index."""
@@ -25,26 +23,11 @@ _KEPT_BYTES = 16 << 20
 """Objects of at most this size are fetched once and kept in the spool: side files are opened again and again."""
 
 
-class ListedObjects(Protocol):
-    """What a tree needs of a store, such as `UrlObjects`. Names are relative to its root, "" is the root."""
-
-    def path(self, name: str) -> str: ...
-
-    def folder(self, name: str) -> Folder: ...
-
-    def info(self, name: str) -> StoredObject | None: ...
-
-    def read(self, name: str, start: int, length: int) -> bytes: ...
-
-
-class UrlTree:
+class UrlTree(Tree):
     """The objects of a store."""
 
-    is_archive = is_shared = False
-
-    def __init__(self, objects: ListedObjects, spool: Spool) -> None:
-        self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
-        self.problems: list[ArchiveProblem] = []
+    def __init__(self, objects: Objects, spool: Spool) -> None:
+        super().__init__()
         self._objects, self._spool = objects, spool
         self._folders: dict[str, dict[str, Node]] = {}
         self._infos: dict[str, Node | None] = {}
@@ -100,7 +83,7 @@ class UrlTree:
             with ObjectSource(self, inner, self._objects.path(inner), size) as source:
                 return Extent(os.dup(source.extent.descriptor), 0, size)
         try:
-            made = self._spool.add(self.read(inner, [(0, size)]))
+            made = self._spool.add(self.read(inner, 0, size))
         except PathError as error:
             raise OSError(errno.EIO, str(error)) from error
         self._kept[inner] = made
@@ -117,15 +100,11 @@ class UrlTree:
         """Returns the descriptor of a temporary file for an object of this size. Raises KsegError."""
         return self._spool.new_file(size)
 
-    def read(self, inner: str, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-        """Yields the bytes of ranges (start and end), requested at the same time. Raises PathError."""
+    def read(self, inner: str, first: int, stop: int) -> Iterator[bytes]:
+        """Yields the bytes of a range, whose parts are requested at the same time. Raises PathError."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(REQUESTS)
-        parts = [
-            (start, min(start + REQUEST_BYTES, end))
-            for first, end in ranges
-            for start in range(first, end, REQUEST_BYTES)
-        ]
+        parts = [(start, min(start + REQUEST_BYTES, stop)) for start in range(first, stop, REQUEST_BYTES)]
         for at in range(0, len(parts), REQUESTS):
             some = parts[at : at + REQUESTS]
             data = self._threads.map(lambda part: self._objects.read(inner, part[0], part[1] - part[0]), some)
@@ -146,68 +125,23 @@ def _node(name: str, size: int) -> Node:
     return Node(FILE, size, number=hash(name))
 
 
-class ObjectSource(Source):
-    """An object in a store: ranges are fetched to a temporary file when they are needed (`Source.need`)."""
+class ObjectSource(FetchedSource):
+    """An object in a store, read in place."""
 
-    is_in_place = True
+    largest_step = REQUESTS * REQUEST_BYTES // BLOCK_BYTES
 
     def __init__(self, tree: UrlTree, inner: str, path: str, size: int) -> None:
-        super().__init__(Extent(-1), path, size)
+        super().__init__(path, size, BLOCK_BYTES)
         self._tree, self._inner = tree, inner
-        self._is_fetched = bytearray(-(-size // BLOCK_BYTES))
-        self._further = 1
 
-    @property
-    def extent(self) -> Extent:
-        self.need(0, self.size)
-        return self._file()
+    def _new_file(self) -> int:
+        return self._tree.new_file(self.size)
 
-    def _file(self) -> Extent:
-        if self._extent.descriptor < 0:
-            self._extent = Extent(self._tree.new_file(self.size), 0, self.size)
-        return self._extent
-
-    def _opened(self) -> memoryview | FileBytes | bytes:
-        self._file()
-        return super()._opened()
-
-    def _small(self) -> bytes:
-        self.need(0, self.size)
-        return super()._small()
-
-    def need(self, start: int, end: int) -> None:
-        first, stop = max(start, 0) // BLOCK_BYTES, -(-min(end, self.size) // BLOCK_BYTES)
-        ranges = []
-        while (first := self._is_fetched.find(0, first, stop)) >= 0:
-            last = self._is_fetched.find(1, first, stop)
-            last = stop if last < 0 else last
-            ranges.append((first * BLOCK_BYTES, min(last * BLOCK_BYTES, self.size)))
-            first = last
-        for begin, behind in ranges:
-            self._fetch(begin, behind)
-
-    def _fetch(self, start: int, end: int) -> None:
-        position, descriptor = start, self._file().descriptor
-        for piece in self._tree.read(self._inner, [(start, end)]):
-            view = memoryview(piece)
+    def _fetch(self, first: int, stop: int, descriptor: int) -> None:
+        position, end = first * BLOCK_BYTES, min(stop * BLOCK_BYTES, self.size)
+        for piece in self._tree.read(self._inner, position, end):
             try:
-                while view:
-                    count = write_at(descriptor, view, position)
-                    view, position = view[count:], position + count
+                write_all(descriptor, piece, position)
             except OSError as error:
                 raise KsegError(f"{self.path}: cannot be spooled: {text_of(error)}") from error
-        first, stop = start // BLOCK_BYTES, -(-end // BLOCK_BYTES)
-        self._is_fetched[first:stop] = b"\1" * (stop - first)
-
-    def reach(self, position: int, end: int) -> int:
-        self.need(position, position + 1)
-        missing = self._is_fetched.find(0, position // BLOCK_BYTES)
-        return end if missing < 0 else min(end, missing * BLOCK_BYTES)
-
-    def reach_further(self, position: int, end: int) -> None:
-        reached = self.reach(position, end)
-        self.need(reached, min(reached + self._further * BLOCK_BYTES, end))
-        self._further = min(2 * self._further, REQUESTS * REQUEST_BYTES // BLOCK_BYTES)
-
-    def current_size(self) -> int:
-        return self.size
+            position += len(piece)

@@ -6,35 +6,19 @@ segment and of the files beside it open both under the paths that they have in L
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kseg.errors import PathError
 from kseg.stores.extent import Extent
-from kseg.stores.trees import FILE, ArchiveProblem, Node
+from kseg.stores.trees import FILE, Node, Tree
 
 if TYPE_CHECKING:
     from kseg.stores.source import Source
 
 
-class VirtualFile:
-    """Base of all virtual files."""
-
-    is_archive = is_shared = False
-
-    def __init__(self) -> None:
-        self.owner = os.geteuid() if hasattr(os, "geteuid") else 0
-        self.problems: list[ArchiveProblem] = []
-
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), inner)
-
-    def close(self) -> None:
-        """Does nothing: callers close the files that they open."""
-
-
-class VirtualLog(VirtualFile):
+class VirtualLog(Tree):
     """A log, which is only opened as a source.
 
     ``size`` returns its size in bytes, ``make`` opens it; both may raise PathError.
@@ -57,7 +41,7 @@ class VirtualLog(VirtualFile):
         return self._make()
 
 
-class VirtualSideFile(VirtualFile):
+class VirtualSideFile(Tree):
     """A small file. ``content`` returns its bytes, or raises OSError; it is called once."""
 
     def __init__(self, content: Callable[[], bytes]) -> None:
@@ -78,6 +62,3 @@ class VirtualSideFile(VirtualFile):
             file.write(self._bytes)
             file.flush()
             return Extent(os.dup(file.fileno()))
-
-    def source(self, inner: str, path: str) -> None:
-        return None

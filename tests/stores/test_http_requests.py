@@ -10,8 +10,8 @@ pytest.importorskip("aiohttp", reason="aiohttp is not installed")
 from http_server import DROPPED, HALF, SLOW, Server, http_server
 from kseg.errors import KsegError, PathError
 from kseg.stores.http_requests import ATTEMPTS
-from kseg.stores.object_urls import UrlObjects
-from kseg.stores.objects import open_objects
+from kseg.stores.object_urls import UrlObjects, open_objects
+from kseg.stores.stored_object import StoredObject
 
 CONTENT = bytes(range(256)) * 40
 GROWING = [0.5, 1, 2, 4, 8]
@@ -63,7 +63,7 @@ def test_dropped_connections_are_made_again(http: Server, pauses: list[float]) -
 def test_a_busy_server_is_asked_for_the_size_again(http: Server, pauses: list[float], failure: int) -> None:
     objects = UrlObjects(http.root, pause=pauses.append)
     http.failures = [failure] * 4
-    assert objects.size("a") == len(CONTENT)
+    assert objects.info("a") == StoredObject("a", len(CONTENT))
     assert http.failures == []
     assert pauses
 
@@ -86,7 +86,7 @@ def test_a_server_that_never_answers_is_named(http: Server, pauses: list[float])
 def test_attempts_are_limited(http: Server, pauses: list[float], attempts: int | None) -> None:
     settings = {} if attempts is None else {"max_attempts": str(attempts)}
     objects = UrlObjects(f"{http.root}/?key=secret", settings, pauses.append)
-    for call in (lambda: objects.read("", 0, 10), lambda: objects.size(""), lambda: objects.folder("")):
+    for call in (lambda: objects.read("", 0, 10), lambda: objects.info(""), lambda: objects.folder("")):
         http.failures = [503] * 100
         pauses.clear()
         with pytest.raises(PathError, match=rf"^{http.root}: the server answered 503 Service Unavailable$"):
@@ -100,8 +100,8 @@ def test_other_answers_are_final(http: Server, pauses: list[float], status: int)
     http.failures = [status]
     with pytest.raises(PathError, match=rf"^{http.root}/a: "):
         objects.read("a", 0, 10)
-    with pytest.raises(PathError, match="/b: no such object"):
-        objects.size("b")
+    with pytest.raises(FileNotFoundError):
+        objects.info("b")
     assert pauses == []
 
 

@@ -10,9 +10,11 @@ pytest.importorskip("fsspec", reason="fsspec is not installed")
 import fsspec
 
 from kseg.errors import KsegError, PathError
-from kseg.stores.object_urls import UrlObjects
-from kseg.stores.objects import open_objects
-from kseg.stores.stored_object import is_url, shown
+from kseg.kernel.files import system
+from kseg.stores.archives.spool import Spool
+from kseg.stores.object_urls import UrlObjects, open_objects
+from kseg.stores.stored_object import StoredObject, is_url, shown
+from kseg.stores.url_tree import BLOCK_BYTES, UrlTree
 
 CONTENTS = {"a-0/1.log": b"0123456789", "a-0/1.index": b"", "a-0/deep/x": b"x", "b-0/2.log": b"22", "meta": b"m"}
 
@@ -44,18 +46,30 @@ def test_one_folder(objects: UrlObjects) -> None:
 
 
 def test_ranges_end_with_the_object(objects: UrlObjects) -> None:
-    assert objects.size("a-0/1.log") == 10
+    assert objects.info("a-0/1.log") == StoredObject("a-0/1.log", 10)
     assert objects.read("a-0/1.log", 3, 4) == b"3456"
     assert objects.read("a-0/1.log", 8, 100) == b"89"
     assert objects.read("a-0/1.log", 10, 1) == b""
-    for call in (lambda: objects.size("no"), lambda: objects.read("no", 0, 1)):
-        with pytest.raises(PathError, match="memory://bucket/no: no such object"):
-            call()
+    with pytest.raises(PathError, match="memory://bucket/no: no such object"):
+        objects.read("no", 0, 1)
 
 
 def test_large_ranges_take_several_requests(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kseg.stores.object_urls.REQUEST_BYTES", 3)
     assert objects.read("a-0/1.log", 1, 8) == b"12345678"
+
+
+def test_windows_of_an_object_hold_only_fetched_bytes(objects: UrlObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without mappings a window is kept for the next bytes."""
+    monkeypatch.setattr(system, "CAN_GUARD", False)
+    content = b"0123456789" * BLOCK_BYTES
+    objects.write("large", content)
+    tree = UrlTree(objects, Spool())
+    with tree.source("large", "large") as source:
+        for start in (BLOCK_BYTES - 50, BLOCK_BYTES):
+            source.need(start, start + 20)
+            assert bytes(source.buffer[start : start + 20]) == content[start : start + 20]
+    tree.close()
 
 
 def test_urls_are_told_from_paths() -> None:
@@ -102,7 +116,7 @@ def test_errors_do_not_repeat_credentials(url: str, kind: type[Exception], monke
     objects = UrlObjects(url)
     monkeypatch.setattr(objects._system, "info", fail)
     with pytest.raises(PathError, match="no answer of") as caught:
-        objects.size("a")
+        objects.info("a")
     printed = "".join(traceback.format_exception(caught.value))
     assert [word for word in ("sec ret", "sec%20ret") if word in printed] == []
 

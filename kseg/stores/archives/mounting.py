@@ -16,7 +16,7 @@ from kseg.stores.archives.spool import Spool, current_spool, use_spool
 from kseg.stores.extent import Extent
 from kseg.stores.regular_files import open_extent
 from kseg.stores.source import STANDARD_INPUT, seekable_descriptor
-from kseg.stores.stored_object import is_url, shown
+from kseg.stores.stored_object import is_url, shown, store_root
 from kseg.stores.trees import DIRECTORY, FILE, Tree
 from kseg.stores.unreadable import is_disk_error
 
@@ -62,7 +62,7 @@ def _mounted_urls(url: str, spool: Spool, made: list[str]) -> list[str]:
     found = [path]
     with _failures_of(path):
         if trees.find(path) is None:
-            from kseg.stores.object_urls import UrlObjects, store_root  # imports fsspec
+            from kseg.stores.object_urls import UrlObjects  # imports fsspec
             from kseg.stores.url_tree import UrlTree
 
             root = store_root(url)

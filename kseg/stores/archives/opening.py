@@ -306,7 +306,7 @@ class ProvenSource(Source):
 _PIECE_BYTES = 256 << 10
 
 
-class _Archive:
+class _Archive(Tree):
     """Base of the trees of all kinds of archives."""
 
     is_archive = is_shared = True
@@ -315,8 +315,7 @@ class _Archive:
         self, extent: Extent, owner: int, problems: list[ArchiveProblem], omitted: Omitted | None = None
     ) -> None:
         """``omitted``: what ``extent`` lacks of an unpacked file."""
-        self.owner = owner
-        self.problems = problems
+        super().__init__(owner, problems)
         self._extent = extent
         self._omitted = omitted
 
@@ -334,9 +333,6 @@ class _Archive:
         extent = self._extent
         part = Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
         return ProvenSource(part, path, proven, self._omitted.restore)
-
-    def source(self, inner: str, path: str) -> Source | None:
-        return None
 
     def close(self) -> None:
         self._extent.close()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from kseg.errors import KsegError, text_of
-from kseg.positioned import write_at
+from kseg.positioned import write_all
 from kseg.stores.extent import Extent
 
 _PAGE_BYTES = 4096
@@ -112,11 +112,8 @@ class Spool:
         counters[slot] += len(data)
         if sum(counters) > (self._max_bytes or 0):
             raise self._full()
-        view = memoryview(data)
         try:
-            while view:
-                count = write_at(self._file if descriptor is None else descriptor, view, position)
-                view, position = view[count:], position + count
+            write_all(self._file if descriptor is None else descriptor, data, position)
         except OSError as error:
             raise self._failure(error) from error
 

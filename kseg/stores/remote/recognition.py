@@ -12,17 +12,11 @@ Every check of a path asks this first, and most paths hold none: so it imports n
 
 import os
 import re
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import PathError
 from kseg.stores import trees
-from kseg.stores.objects import LocalObjects
 from kseg.stores.stored_object import is_url, shown
-
-if TYPE_CHECKING:
-    from kseg.stores.object_urls import UrlObjects
 
 LOCAL, AIVEN = "LocalTieredStorage", "Aiven"
 MANIFEST, INDEXES = ".rsm-manifest", ".indexes"
@@ -95,31 +89,15 @@ def may_hold_segments(folder: str) -> bool:
 
 
 def is_remote_storage(path: str) -> bool:
-    """Whether a directory or URL holds remote storage, and no log directory; reads as few folders as it can."""
-    if not is_url(path):
-        return _holds_segments(partial(_local_names, LocalObjects(path)), _MAX_FOLDERS)
-    from kseg.stores.object_urls import UrlObjects  # few have URLs
+    """Whether a directory or a URL of a mounted store holds remote storage, and no log directory.
 
-    try:
-        return _holds_segments(partial(_stored_names, UrlObjects(path)), _MAX_REQUESTS)
-    except KsegError:
-        return False  # a file, or nothing that can be listed
-
-
-def is_mounted_storage(path: str) -> bool:
-    """As `is_remote_storage`, but a URL is of a mounted store, which keeps the listings for its readers."""
-    if not is_url(path):
-        return is_remote_storage(path)
-    return _holds_segments(partial(_mounted_names, shown(path)), _MAX_REQUESTS)
-
-
-def _holds_segments(names_in: Callable[[str], tuple[list[str], list[str]]], most: int) -> bool:
-    """Lists at most ``most`` folders. ``names_in`` returns names of objects and folders, or raises OSError."""
-    pending, seen = [""], 0
+    Lists as few folders as it can.
+    """
+    pending, most, seen = [""], _MAX_REQUESTS if is_url(path) else _MAX_FOLDERS, 0
     while pending and seen < most:
         folder, seen = pending.pop(), seen + 1
         try:
-            objects, folders = names_in(folder)
+            objects, folders = _names_in(os.path.join(shown(path), folder) if folder else shown(path), is_url(path))
         except (OSError, PathError):
             continue
         if not _LOG_DIRECTORY_FILES.isdisjoint(objects):
@@ -133,27 +111,15 @@ def _holds_segments(names_in: Callable[[str], tuple[list[str], list[str]]], most
     return False
 
 
-def _local_names(store: LocalObjects, folder: str) -> tuple[list[str], list[str]]:
+def _names_in(path: str, is_in_store: bool) -> tuple[list[str], list[str]]:
+    """Returns the names of the objects and of the folders. Raises OSError."""
     objects, folders = list[str](), list[str]()
-    with os.scandir(store.path(folder)) as entries:
+    with trees.scandir(path) if is_in_store else os.scandir(path) as entries:
         for entry in entries:
             (folders if entry.is_dir(follow_symlinks=False) else objects).append(entry.name)
+    if is_in_store:  # a request for each partition of a log directory would take too long
+        folders = [name for name in folders if may_hold_segments(name) or not is_partition_name(name)]
     return objects, folders
-
-
-def _mounted_names(url: str, folder: str) -> tuple[list[str], list[str]]:
-    with trees.scandir(f"{url}/{folder}".rstrip("/")) as entries:
-        found = [(entry.name, entry.is_dir()) for entry in entries]
-    # A request for each partition of a log directory would take too long.
-    folders = [
-        name for name, is_folder in found if is_folder and (may_hold_segments(name) or not is_partition_name(name))
-    ]
-    return [name for name, is_folder in found if not is_folder], folders
-
-
-def _stored_names(store: "UrlObjects", folder: str) -> tuple[list[str], list[str]]:
-    objects, folders = store.folder(folder)
-    return [os.path.basename(item.name) for item in objects], folders
 
 
 def _is_segment_object(path: str) -> bool:

@@ -6,13 +6,13 @@ tests/test_docs.py fails if the page differs.
 import re
 from pathlib import Path
 
-from kseg.findings.table import KINDS
+from kseg.findings.table import KINDS, texts_of
 from kseg.output.findings.text import needs_of
 
 PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-findings.7"
 
 HEAD = """\
-.\\" Written by tests/findings_page.py from kseg/findings/table.py: change that table, not this page.
+.\\" Written by tests/findings_page.py from kseg/findings: change the table there, not this page.
 .Dd November 21, 2026
 .Dt KSEG-FINDINGS 7
 .Os
@@ -63,7 +63,7 @@ def page() -> str:
     """Returns the whole page."""
     parts = [HEAD]
     for code, kind in KINDS.items():
-        parts.append(f".It Ql {code} Pq {kind.severity}\n{sentences(kind.sentence)}{sentences(kind.means)}")
+        parts.append(f".It Ql {code} Pq {kind.severity}\n{''.join(map(sentences, texts_of(code)))}")
         if kind.repair:
             parts.append(f"To repair:\n.Dl {kind.repair}\n")
         if kind.needs:

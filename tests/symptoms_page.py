@@ -6,8 +6,7 @@ tests/test_docs.py fails where the page is not what this would write.
 from pathlib import Path
 
 from findings_page import sentences, unbroken
-from kseg.symptoms.loading import SPEAKERS
-from kseg.symptoms.table import SYMPTOMS
+from kseg.symptoms.matching import SPEAKERS, SYMPTOMS
 
 PAGE = Path(__file__).resolve().parent.parent / "man" / "kseg-symptoms.7"
 HEADINGS = {"broker": "A BROKER SAYS", "client": "A CONSUMER OR PRODUCER SAYS", "tool": "A TOOL SAYS"}

@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kseg.errors import KsegError
-from kseg.findings.table import ERROR, INFO, KINDS, WARNING
+from kseg.findings.table import ERROR, INFO, WARNING, texts_of
 from kseg.formats.json_values import name_value
 from kseg.formats.suffixes import INDEX, TRANSACTION_INDEX
 from kseg.kernel.layout.headers import (
@@ -223,7 +223,7 @@ class FindingsPage(FindingsPrinter):
             "findings": self._findings,
             "findingsLeftOut": self._left_out,
             "comparisons": self._comparisons,
-            "codes": {code: {"sentence": KINDS[code].sentence, "means": KINDS[code].means} for code in shown},
+            "codes": {code: texts_of(code)._asdict() for code in shown},
             "omitted": [[name_value(file), code, count] for file, code, count in self.unshown(report)],
         }
         verdict, tone = _verdict(report, self._counts)

@@ -1,12 +1,15 @@
-"""Finds the symptoms in a message, in a whole log or in a short description, and prints them with their commands."""
+"""Finds entries of the table of symptoms in a message, in a whole log or in a short description, and prints them with
+their commands."""
 
 import os
 import re
 import shutil
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 from kseg.output.notices import COPIED_INDENT, on_one_line
@@ -14,8 +17,57 @@ from kseg.output.sink import Sink
 from kseg.output.terminal import Paint, clipped
 from kseg.quantities import plural, shell_line
 from kseg.segment.files import SIDE_NAMES, parse_partition_name
-from kseg.symptoms.loading import Symptom
-from kseg.symptoms.table import SYMPTOMS
+
+BROKER, CLIENT, TOOL = "broker", "client", "tool"
+SPEAKERS = (BROKER, CLIENT, TOOL)
+
+PLACEHOLDERS = ("{partition}", "{logdir}", "{file}", "{positions}", "{offset}")
+"""``{positions}`` is a range of bytes from the position that a message names."""
+
+
+class NextCommand(NamedTuple):
+    """A command and its purpose. Words of ``command`` may hold one of PLACEHOLDERS, or a word in capitals: a choice."""
+
+    command: str
+    purpose: str
+
+
+class Symptom(NamedTuple):
+    """An entry of the table. ``patterns`` are regular expressions of a message. Their groups ``partition``, ``logdir``,
+    ``file``, ``offset`` and ``position`` are such values; ``topic`` and ``number`` together are a partition.
+
+    ``message`` is the message as people know it, for the manual page. ``findings`` are codes that kseg verify reports
+    in this case. ``is_consequence``: the message follows from another one, which names the cause. ``phrases``: short
+    descriptions of it, see `symptoms_of_description`.
+    """
+
+    name: str
+    message: str
+    cause: str
+    steps: tuple[NextCommand, ...]
+    patterns: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    is_consequence: bool = False
+    speaker: str = BROKER
+
+
+def _read_table() -> tuple[Symptom, ...]:
+    """Returns the entries in the order in which they are tried: consequences come last, because the same line often has
+    the text of their cause. A long pattern is a list of its parts."""
+    texts = [(files("kseg.symptoms") / name).read_text("utf-8") for name in ("brokers.toml", "clients.toml")]
+    table = tomllib.loads("\n".join(texts))
+    shared = table.pop("commands")
+    entries = []
+    for name, fields in table.items():
+        steps = [NextCommand(*(shared[step] if isinstance(step, str) else step)) for step in fields.pop("steps")]
+        patterns = tuple(map("".join, fields.pop("patterns", ())))
+        phrases = tuple(filter(None, fields.pop("phrases", "").split(", ")))
+        entries.append(Symptom(name, steps=tuple(steps), patterns=patterns, phrases=phrases, **fields))
+    return tuple(sorted(entries, key=lambda entry: entry.is_consequence))
+
+
+SYMPTOMS = _read_table()
 
 # The files, partitions and log directories that a message names.
 
@@ -198,47 +250,6 @@ def commands_of(found: Found) -> Iterator[tuple[list[str], str]]:
 MAX_WORDS = 10
 """Words of a description; a longer text is a message."""
 
-PHRASES: dict[str, tuple[str, ...]] = {
-    "cleaner-stopped": (
-        "compact stuck", "compact stop", "compact not", "cleaner stuck", "cleaner dead", "cleaner stop", "cleaner not",
-        "consumer_offsets grow", "consumer_offsets large", "consumer_offsets huge", "consumer_offsets size",
-    ),
-    "hanging-transaction": (
-        "lso", "last stable offset", "transaction hang", "transaction open", "transaction stuck",
-        "read_committed stuck",
-    ),
-    "disk-full": ("disk full", "disk space", "volume full", "space left"),
-    "disk-error": ("disk error", "disk fail", "disk broken", "bad sector"),
-    "stray": ("stray",),
-    "log-directory-lost": (
-        "rm rf", "directory deleted", "directory removed", "file system lost", "filesystem lost", "filesystem corrupt",
-        "mkfs", "formatted disk", "disk formatted", "carve",
-    ),
-    "topic-deleted": ("topic delete", "partition delete", "undelete"),
-    "retention-blocked": (
-        "retention not", "retention stuck", "not shrink", "never shrink", "old segment not", "topic grow", "log grow",
-    ),
-    "timestamp-out-of-range": ("timestamp future", "timestamp wrong", "timestamp microseconds"),
-    "consumer-corrupt-record": ("consumer stuck", "consumer stop", "consumer hang", "crc", "checksum"),
-    "dump-non-consecutive": ("offset gap", "gaps", "offset missing", "offset skip"),
-    "offset-out-of-range": ("offset range",),
-    "out-of-order-sequence": ("sequence order", "producer snapshot", "unknown producer"),
-    "replication-failed": ("offset order", "offset monotonic", "follower stuck", "replica stuck"),
-    "corrupt-index": ("index corrupt", "index broken", "index damage"),
-    "slow-recovery": ("start slow", "start hours", "recover slow", "recover hours", "unclean shutdown"),
-    "logs-loading": ("not start", "won't start", "cannot start", "start fail", "broker crash"),
-    "metadata-log": ("metadata corrupt", "metadata damage", "cluster_metadata"),
-    "no-meta-properties": ("meta.properties",),
-    "bad-partition-metadata": ("partition.metadata",),
-    "topic-id-mismatch": ("topic id",),
-    "bad-leader-epochs": ("leader-epoch-checkpoint", "leader epoch checkpoint"),
-    "bad-checkpoint": ("offset-checkpoint", "offset checkpoint"),
-    "segment-overflow": ("offset overflow", "segment overflow"),
-    "unsupported-format": ("message format", "old format", "magic"),
-    "remote-copy-failed": ("remote storage", "tiered storage"),
-    "unclean-election": ("unclean elect", "unclean leader"),
-}  # fmt: skip
-
 
 def symptoms_of_description(text: str) -> list[Found]:
     """Returns the symptoms that a short text describes, in the order of the table."""
@@ -247,7 +258,7 @@ def symptoms_of_description(text: str) -> list[Found]:
         return []
     found = []
     for symptom in SYMPTOMS:
-        if any(_describes(phrase, words) for phrase in PHRASES.get(symptom.name, ())):
+        if any(_describes(phrase, words) for phrase in symptom.phrases):
             match = Found(symptom, 1, text.strip())
             match.add(place_of(text, {}))
             found.append(match)

@@ -14,8 +14,7 @@ from kseg.changes.journal import OPEN, UNDOING, journals
 from kseg.changes.new_directories import is_left
 from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.errors import KsegError
-from kseg.findings.log import DELETED, DOUBTFUL, EMPTIED, OFFLINE, RECOVERED, REFUSED
-from kseg.findings.table import ERROR, KINDS, TOPIC_ID
+from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
 from kseg.logdir.coordinators import group_offsets
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties

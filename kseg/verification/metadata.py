@@ -10,8 +10,7 @@ from typing import NamedTuple
 from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
 from kseg.errors import KsegError
-from kseg.findings.log import OFFLINE, REFUSED
-from kseg.findings.table import INFO
+from kseg.findings.table import INFO, OFFLINE, REFUSED
 from kseg.formats.control import parse_control
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
 from kseg.formats.schema import MessageError

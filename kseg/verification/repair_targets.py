@@ -12,7 +12,7 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
-from kseg.findings.table import ERROR, KINDS, WARNING
+from kseg.findings.table import ERROR, KINDS, WARNING, texts_of
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, LOG_07
 from kseg.logdir.coordinators import (
@@ -295,7 +295,7 @@ class RecoveryChecks:
             if finding.code == "broker-would-not-start" or (
                 finding.code == "bad-metadata-snapshot" and is_newest(finding.file)
             ):
-                return f"{finding.file}: {finding.message}: {KINDS[finding.code].means}"
+                return f"{finding.file}: {finding.message}: {texts_of(finding.code).means}"
         return ""
 
     def _judged(self, partition: str, settings: CheckSettings) -> tuple[list[Finding], str | None]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
-from kseg.findings.log import OFFLINE, REFUSED
-from kseg.findings.table import ERROR, INFO, KINDS, WARNING, severity_of
+from kseg.findings.table import ERROR, INFO, KINDS, OFFLINE, REFUSED, WARNING, severity_of
 
 SHOWN_PER_FILE = 100
 """Limit of findings of one code shown for one file; all are counted."""

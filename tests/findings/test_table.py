@@ -5,27 +5,8 @@ import re
 import pytest
 
 from kseg.cli.main import COMMANDS
-from kseg.findings.log import LOG_KINDS, PRODUCER_KINDS
-from kseg.findings.table import (
-    BROKER,
-    COMPARISON_KINDS,
-    DIRECTORY_KINDS,
-    ERROR,
-    INDEX_KINDS,
-    INFO,
-    KINDS,
-    NEEDS,
-    REMOTE_KINDS,
-    SEVERITIES,
-    severity_of,
-)
+from kseg.findings.table import BROKER, ERROR, INFO, KINDS, NEEDS, SEVERITIES, severity_of, texts_of
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
-
-SECTIONS = (LOG_KINDS, INDEX_KINDS, PRODUCER_KINDS, DIRECTORY_KINDS, COMPARISON_KINDS, REMOTE_KINDS)
-
-
-def test_no_code_is_in_two_sections() -> None:
-    assert len(KINDS) == sum(map(len, SECTIONS))
 
 
 def test_every_code_of_readers_is_a_finding() -> None:
@@ -38,9 +19,9 @@ def test_a_row_is_whole(code: str) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", code)
     assert kind.severity in SEVERITIES
     assert severity_of(code) == kind.severity
-    for text in (kind.sentence, kind.means):
+    for text in texts_of(code):
         assert text.endswith("."), text
-    assert "  " not in kind.sentence + kind.means, "the parts of a text are joined by one space"
+        assert "  " not in text, "the parts of a text are joined by one space"
 
 
 @pytest.mark.parametrize("code", KINDS)

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from cli.command import TESTDATA, Kseg
-from kseg.symptoms.loading import Symptom
-from kseg.symptoms.matching import Found, Place, commands_of
-from kseg.symptoms.table import SYMPTOMS
+from kseg.symptoms.matching import SYMPTOMS, Found, Place, Symptom, commands_of
 from verification.findings_cases.case import NOW_MS
 
 CASES = TESTDATA / "damaged" / "findings"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError
-from kseg.findings.table import ERROR, INFO, KINDS, WARNING
+from kseg.findings.table import ERROR, INFO, KINDS, WARNING, texts_of
 from kseg.output.findings.printer import FindingsPrinter, extent_of
 from kseg.output.findings.text import show_totals
 from kseg.output.notices import Notices
@@ -123,7 +123,7 @@ class JunitFindings(FindingsPrinter):
             self._put(head + "/>\n")
             return
         kind = KINDS.get(case.code)
-        lines = [*case.lines, *([kind.sentence, kind.means, kind.repair] if kind else [])]
+        lines = [*case.lines, *([*texts_of(case.code), kind.repair] if kind else [])]
         tag = "error" if case.code == "error" else "failure"
         body = _text("\n".join(filter(None, lines)), False)
         self._put(f'{head}>\n<{tag} type="{case.code}" message="{_text(case.lines[0])}">{body}</{tag}>\n</testcase>\n')

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from kseg.findings.table import FROM_REPLICA, INFO, KINDS, SEVERITIES, WARNING, Kind
+from kseg.findings.table import FROM_REPLICA, INFO, KINDS, SEVERITIES, WARNING, Kind, texts_of
 from kseg.output.findings.printer import COLORS, NEEDED, FindingsPrinter, abort_line, extent_of, finding_text
 from kseg.output.notices import COPIED_INDENT, Notices, on_one_line, terminal_width
 from kseg.output.sink import Sink
@@ -87,7 +87,7 @@ class TextFindings(FindingsPrinter):
         self.sink.flush()
         if notices.is_verbose:
             for code in report.totals.codes:
-                notices.detail(f"{code}: {KINDS[code].sentence} {KINDS[code].means}")
+                notices.detail(f"{code}: {' '.join(texts_of(code))}")
         show_totals(report, notices, self.least)
         for step in report.steps[:NEXT_STEPS]:
             notices.warning(f"next, for {_some(step.codes)}:", shell_line(step.argv))
@@ -262,8 +262,8 @@ def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
     if form == "json":
         for code in codes:
             kind = KINDS[code]
-            row = {"type": "explanation", "code": code, "severity": kind.severity, "sentence": kind.sentence}
-            sink.put_row(row | {"means": kind.means, "repair": kind.repair or None, "needs": kind.needs})
+            row = {"type": "explanation", "code": code, "severity": kind.severity, **texts_of(code)._asdict()}
+            sink.put_row(row | {"repair": kind.repair or None, "needs": kind.needs})
         return
     paint = Paint(color, sink.is_terminal)
     for i, code in enumerate(codes):
@@ -272,14 +272,14 @@ def explain(codes: Iterable[str], form: str, sink: Sink, color: str) -> None:
         sink.write(text.encode())
 
 
-def _paragraphs(kind: Kind) -> list[str]:
+def _paragraphs(code: str, kind: Kind) -> list[str]:
     repair = f"To repair: {kind.repair}" if kind.repair else ""
-    return [part for part in (kind.sentence, kind.means, repair, needs_of(kind)) if part]
+    return [part for part in (*texts_of(code), repair, needs_of(kind)) if part]
 
 
 def _lines(code: str, kind: Kind, paint: Paint) -> str:
     lines = [f"{paint(code, bold=True)} ({paint(kind.severity, COLORS[kind.severity])})"]
-    for part in _paragraphs(kind):
+    for part in _paragraphs(code, kind):
         lines += textwrap.wrap(part, PIPED_WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(lines) + "\n"
 
@@ -291,5 +291,5 @@ def _explanation_panel(code: str, kind: Kind, paint: Paint) -> str:
 
     color = COLORS[kind.severity]
     title = Text.assemble((code, "bold"), " (", (kind.severity, color), ")")
-    body = Group(*map(Text, _paragraphs(kind)))
+    body = Group(*map(Text, _paragraphs(code, kind)))
     return drawn(Panel(body, title=title, title_align="left", border_style=color), paint.is_on)

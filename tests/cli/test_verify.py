@@ -18,7 +18,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from kseg.cli.main import run
-from kseg.findings.table import KINDS
+from kseg.findings.table import KINDS, texts_of
 
 # Many partitions: one line each from ``kseg verify`` and ``kseg dump --summary``.
 
@@ -232,10 +232,10 @@ def test_explain(kseg: Kseg) -> None:
     assert outcome.status == 0
     assert outcome.lines[0] == "bad-length (error)"
     told = " ".join(line.strip() for line in outcome.lines)
-    assert all(text in told for text in (kind.sentence, kind.means, f"To repair: {kind.repair}"))
+    assert all(text in told for text in (*texts_of("bad-length"), f"To repair: {kind.repair}"))
     assert max(map(len, outcome.lines)) <= 80
     (row,) = kseg("verify", "--explain", "bad-length", "--format", "json").objects
-    told = {"severity": kind.severity, "sentence": kind.sentence, "means": kind.means, "repair": kind.repair}
+    told = {"severity": kind.severity, **texts_of("bad-length")._asdict(), "repair": kind.repair}
     assert row == {"type": "explanation", "code": "bad-length", **told, "needs": None}
 
 
@@ -285,7 +285,7 @@ def test_output_is_whole_or_not_there(kseg: Kseg, tmp_path: Path) -> None:
 def test_quiet_and_verbose(kseg: Kseg) -> None:
     assert kseg("verify", "--quiet", DAMAGED).err == ""
     loud = kseg("verify", "--verbose", DAMAGED).err
-    assert KINDS["bad-length"].means in loud
+    assert texts_of("bad-length").means in loud
 
 
 def test_color(kseg: Kseg) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kseg.findings.table import KINDS
+from kseg.findings.table import KINDS, texts_of
 from kseg.output.findings.text import TextFindings
 from kseg.output.notices import Notices
 from kseg.output.sink import open_sink
@@ -182,7 +182,7 @@ def test_a_lost_end_is_a_decision_with_a_command(code: str, logs: Path) -> None:
     assert (finding.repair, finding.needs) == (None, "decision")
     assert finding.details == {"removedRecords": 0, "otherRepair": ["kseg", "recover", str(logs / "a-0")]}
     assert repairs.steps() == []
-    assert "kseg recover --from-replica" in KINDS[code].means
+    assert "kseg recover --from-replica" in texts_of(code).means
 
 
 def test_what_a_named_command_does_anyway_needs_nothing_more(logs: Path) -> None:

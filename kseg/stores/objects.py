@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from kseg.errors import PathError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import open_descriptor
+from kseg.stores.regular_files import open_with_status
 from kseg.stores.stored_object import StoredObject, shown, store_root
 from kseg.stores.unreadable import read_all
 
@@ -158,7 +158,7 @@ class LocalObjects(Objects):
     def read(self, name: str, start: int, length: int) -> bytes:
         path = self.path(name)
         try:
-            extent = Extent(open_descriptor(path))
+            extent = Extent(open_with_status(path)[0])
             try:
                 return read_all(extent, start, start + length)
             finally:

@@ -20,6 +20,7 @@ LINK = "a symbolic link, which is not followed in a directory: name the file its
 
 _pipes: set[str] = set()
 _links: set[str] = set()
+_others: set[str] = set()
 
 
 def expect_named(path: str) -> None:
@@ -27,52 +28,49 @@ def expect_named(path: str) -> None:
     with suppress(OSError):
         if stat.S_ISLNK(os.lstat(path).st_mode):
             _links.add(path)
-        if stat.S_ISFIFO(os.stat(path).st_mode):
-            _pipes.add(path)
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            (_pipes if stat.S_ISFIFO(mode) else _others).add(path)
 
 
 def is_expected_pipe(path: str) -> bool:
     return path in _pipes
 
 
-def open_descriptor(path: str) -> int:
-    """Returns a descriptor of a regular file; follows a link only if the user has named it.
+def open_with_status(path: str) -> tuple[int, os.stat_result]:
+    """Returns a descriptor of a regular file, and its status; follows a link only if the user has named it.
 
     Raises OSError, also for any other file.
     """
-    is_followed = path in _links
-    status = os.stat(path, follow_symlinks=is_followed)
-    if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, LINK, path)
-    if not stat.S_ISREG(status.st_mode):  # merely opening a device may have an effect
+    if path in _others:  # merely opening a device may have an effect
         raise OSError(errno.EINVAL, "not a regular file", path)
-    descriptor = os.open(path, _FLAGS if is_followed else _FLAGS | _NOFOLLOW)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    descriptor = _opened(path)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", path)
-    return descriptor
+    return descriptor, status
 
 
-def open_extent(path: str) -> Extent:
-    """Opens a file of a tree, or a regular file as `open_descriptor` does. Raises OSError."""
-    place = trees.find(path)
-    return Extent(open_descriptor(path)) if place is None else place.open()
-
-
-def open_at_once(path: str) -> Extent:
-    """Opens a file without checking its type first; the caller must reject other than regular files.
-
-    Links are followed as by `open_descriptor`. Raises OSError.
-    """
-    place = trees.find(path)
-    if place is not None:
-        return place.open()
+def _opened(path: str) -> int:
     try:
-        return Extent(os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW))
+        return os.open(path, _FLAGS if path in _links else _FLAGS | _NOFOLLOW)
     except OSError as error:
         if error.errno == errno.ELOOP and os.path.islink(path):
             raise OSError(errno.ELOOP, LINK, path) from error
         raise
+
+
+def open_extent(path: str) -> Extent:
+    """Opens a file of a tree, or a regular file as `open_with_status` does. Raises OSError."""
+    place = trees.find(path)
+    return Extent(open_with_status(path)[0]) if place is None else place.open()
+
+
+def open_at_once(path: str) -> Extent:
+    """As `open_extent`, without checking the type: the caller must reject other than regular files."""
+    place = trees.find(path)
+    return Extent(_opened(path)) if place is None else place.open()
 
 
 def first_bytes(path: str, max_bytes: int) -> bytes:
@@ -87,7 +85,7 @@ def first_bytes(path: str, max_bytes: int) -> bytes:
 def open_regular(path: str) -> BufferedReader:
     """Opens a regular file as `open_extent` does. Raises OSError."""
     place = trees.find(path)
-    return os.fdopen(open_descriptor(path), "rb") if place is None else BufferedReader(ExtentStream(place.open()))
+    return os.fdopen(open_with_status(path)[0], "rb") if place is None else BufferedReader(ExtentStream(place.open()))
 
 
 def read_regular(path: str, max_bytes: int) -> bytes:

@@ -18,7 +18,7 @@ from kseg.kernel.files import system
 from kseg.limits import FIRST_WINDOW_BYTES, WINDOW_BYTES
 from kseg.stores import trees
 from kseg.stores.extent import Extent, end_of_data
-from kseg.stores.regular_files import is_expected_pipe, open_extent
+from kseg.stores.regular_files import is_expected_pipe, open_with_status
 from kseg.stores.unreadable import (
     UnreadableRange,
     is_disk_error,
@@ -371,10 +371,10 @@ def open_source(path: str) -> Source:
         if is_expected_pipe(path):
             with open(path, "rb") as pipe:
                 return Source(Extent(seekable_descriptor(pipe)), path)
-        place = trees.find(path)
-        if place is not None and (found := place.tree.source(place.inner, path)) is not None:
-            return found
-        return Source(open_extent(path), path)
+        if (place := trees.find(path)) is not None:
+            return place.tree.source(place.inner, path) or Source(place.open(), path)
+        descriptor, status = open_with_status(path)
+        return Source(Extent(descriptor), path, status.st_size)
     except OSError as error:
         raise PathError(f"{path}: {error.strerror or error}") from error
 

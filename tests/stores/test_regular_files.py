@@ -12,8 +12,8 @@ from kseg.stores.regular_files import expect_named, is_expected_pipe, open_at_on
 
 @pytest.fixture(autouse=True)
 def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regular_files, "_links", set[str]())
-    monkeypatch.setattr(regular_files, "_pipes", set[str]())
+    for name in ("_links", "_pipes", "_others"):
+        monkeypatch.setattr(regular_files, name, set[str]())
 
 
 def test_a_link_is_followed_only_if_it_was_named(tmp_path: Path) -> None:
@@ -40,6 +40,16 @@ def test_a_pipe_is_refused_and_expected_only_if_it_was_named(tmp_path: Path) -> 
     expect_named(str(pipe))
     assert is_expected_pipe(str(pipe))
     expect_named(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_device_is_refused(is_named: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was named is not even opened."""
+    if is_named:
+        expect_named(os.devnull)
+        monkeypatch.setattr(os, "open", lambda *_: pytest.fail("opened"))
+    with pytest.raises(OSError, match="not a regular file"):
+        open_regular(os.devnull)
 
 
 @pytest.mark.parametrize("most", [5, 4])

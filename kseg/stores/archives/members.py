@@ -54,10 +54,11 @@ _Folder = dict[str, "Member | _Folder"]
 
 
 class Members:
-    """All members by path. ``problems``: skipped members, and damage."""
+    """All members by path. ``root``: the file itself if it is no archive. ``problems``: skipped members, and damage."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Member | None = None) -> None:
         self._root: _Folder = {}
+        self._whole = root
         self._count = 0
         self.problems: list[ArchiveProblem] = []
         self._hard_links: list[tuple[str, Member]] = []
@@ -139,7 +140,7 @@ class Members:
 
     def at(self, inner: str) -> "Member | _Folder | None":
         """Returns the member or directory at a path, None if there is none."""
-        found: Member | _Folder | None = self._root
+        found: Member | _Folder | None = self._whole or self._root
         for part in inner.split("/") if inner else ():
             found = found.get(part) if isinstance(found, dict) else None
         return found

@@ -306,70 +306,27 @@ class ProvenSource(Source):
 _PIECE_BYTES = 256 << 10
 
 
-class _Archive(Tree):
-    """Base of the trees of all kinds of archives."""
+class MemberTree(Tree):
+    """A packed file, or the members of a tar file, which are parts of it; sparse ones are written to the spool."""
 
     is_archive = is_shared = True
 
     def __init__(
-        self, extent: Extent, owner: int, problems: list[ArchiveProblem], omitted: Omitted | None = None
-    ) -> None:
-        """``omitted``: what ``extent`` lacks of an unpacked file."""
-        super().__init__(owner, problems)
-        self._extent = extent
-        self._omitted = omitted
-
-    def _part(self, start: int, size: int, modified_ns: int) -> Extent:
-        if self._omitted is not None:
-            self._omitted.require(start, start + size)
-        extent = self._extent
-        return Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
-
-    def _source(self, start: int, size: int, modified_ns: int, path: str) -> Source | None:
-        """Returns the source of a part that begins with proven batches, None for others."""
-        proven = None if self._omitted is None else self._omitted.proven(start, size)
-        if proven is None or self._omitted is None:
-            return None
-        extent = self._extent
-        part = Extent(os.dup(extent.descriptor), extent.start + start, size, modified_ns)
-        return ProvenSource(part, path, proven, self._omitted.restore)
-
-    def close(self) -> None:
-        self._extent.close()
-        if self._omitted is not None:
-            self._omitted.close()
-
-
-class PackedFile(_Archive):
-    """A packed file that is not an archive."""
-
-    def node(self, inner: str) -> Node | None:
-        return None if inner else Node(FILE, self._extent.size or 0, self._extent.modified_ns or 0, 1)
-
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
-        return ()
-
-    def open(self, inner: str) -> Extent:
-        return self._part(0, self._extent.size or 0, self._extent.modified_ns or 0)
-
-    def source(self, inner: str, path: str) -> Source | None:
-        return self._source(0, self._extent.size or 0, self._extent.modified_ns or 0, path)
-
-
-class TarTree(_Archive):
-    """A tar file; its members are parts of it, and sparse ones are written to the spool."""
-
-    def __init__(
         self, extent: Extent, owner: int, members: Members, spool: Spool, omitted: Omitted | None = None
     ) -> None:
-        super().__init__(extent, owner, members.problems, omitted)
-        self._members, self._spool = members, spool
+        """``omitted``: what ``extent`` lacks of an unpacked file."""
+        super().__init__(owner, members.problems)
+        self._extent, self._members, self._spool, self._omitted = extent, members, spool, omitted
 
     def node(self, inner: str) -> Node | None:
         return self._members.node(inner)
 
     def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
         return self._members.nodes(inner)
+
+    def _part(self, member: Member) -> Extent:
+        start = self._extent.start + member.start
+        return Extent(os.dup(self._extent.descriptor), start, member.size, member.modified_ns)
 
     def open(self, inner: str) -> Extent:
         found = self._members.at(inner)
@@ -379,13 +336,17 @@ class TarTree(_Archive):
             made = self._spool.add_ranges(found.size, self._stored(found, found.data))
             made.modified_ns = found.modified_ns
             return made
-        return self._part(found.start, found.size, found.modified_ns)
+        if self._omitted is not None:
+            self._omitted.require(found.start, found.start + found.size)
+        return self._part(found)
 
     def source(self, inner: str, path: str) -> Source | None:
-        found = self._members.at(inner)
-        if not isinstance(found, Member) or found.kind != FILE or isinstance(found.data, tuple):
+        """Returns the source of a file that begins with proven batches, None for others."""
+        found, omitted = self._members.at(inner), self._omitted
+        if omitted is None or not isinstance(found, Member) or found.kind != FILE or isinstance(found.data, tuple):
             return None
-        return self._source(found.start, found.size, found.modified_ns, path)
+        proven = omitted.proven(found.start, found.size)
+        return None if proven is None else ProvenSource(self._part(found), path, proven, omitted.restore)
 
     def _stored(self, member: Member, ranges: Map) -> Iterator[tuple[int, bytes]]:
         at = member.start
@@ -395,32 +356,33 @@ class TarTree(_Archive):
                 yield position + done, self._extent.pread(piece, at + done)
             at += size
 
+    def close(self) -> None:
+        self._extent.close()
+        if self._omitted is not None:
+            self._omitted.close()
 
-class ZipTree(_Archive):
+
+class ZipTree(MemberTree):
     """A zip file. Stored members are parts of it; others are unpacked into the spool, each once."""
 
     is_shared = False
 
     def __init__(self, extent: Extent, owner: int, members: Members, spool: Spool) -> None:
-        super().__init__(extent, owner, members.problems)
-        self._members, self._spool = members, spool
+        super().__init__(extent, owner, members, spool)
         self._unpacked: dict[str, Extent] = {}
 
     def node(self, inner: str) -> Node | None:
-        found = self._members.node(inner)
+        found = super().node(inner)
         if found is not None and (made := self._unpacked.get(inner)) is not None:
             return found._replace(size=made.size or 0)  # a damaged member has less than its header says
         return found
-
-    def nodes(self, inner: str) -> Iterable[tuple[str, Node]]:
-        return self._members.nodes(inner)
 
     def open(self, inner: str) -> Extent:
         found = self._members.at(inner)
         if not isinstance(found, Member) or not isinstance(found.data, Packed):
             raise FileNotFoundError(inner)
         if found.data.method == STORED:
-            return self._part(found.start, found.size, found.modified_ns)
+            return self._part(found)
         made = self._unpacked.get(inner)
         if made is None:
             made = self._unpacked[inner] = self._spool.add(self._whole(found))
@@ -453,7 +415,7 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
         made.modified_ns = os.fstat(extent.descriptor).st_mtime_ns
         extent.close()
         text = "its batches are read as Kafka's, which have the same positions, records and checksums"
-        return PackedFile(made, owner, [ArchiveProblem(REDPANDA_SEGMENT, None, text)])
+        return _packed_file(made, owner, spool, [ArchiveProblem(REDPANDA_SEGMENT, None, text)])
     if packing_name(head) is None:
         return _archive(extent, head, owner, spool)
     problems: list[ArchiveProblem] = []
@@ -463,11 +425,20 @@ def opened(extent: Extent, owner: int, spool: Spool, name: str = "") -> Tree | N
         extent.close()
     found = _archive(made, made.pread(HEAD_BYTES, 0), owner, spool, omitted)
     if found is None:
-        return PackedFile(made, owner, problems, omitted)
+        return _packed_file(made, owner, spool, problems, omitted)
     # Positions in the unpacked archive are no positions in the file.
     inside = [problem._replace(position=None) for problem in found.problems if problem.position != made.size]
     found.problems = problems + inside if problems else [one._replace(position=None) for one in found.problems]
     return found
+
+
+def _packed_file(
+    made: Extent, owner: int, spool: Spool, problems: list[ArchiveProblem], omitted: Omitted | None = None
+) -> Tree:
+    """Returns the tree of a packed file that is no archive: its root is the file."""
+    members = Members(Member(FILE, size=made.size or 0, modified_ns=made.modified_ns or 0))
+    members.problems = problems
+    return MemberTree(made, owner, members, spool, omitted)
 
 
 def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tuple[Extent, Omitted | None]:
@@ -490,7 +461,7 @@ def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tu
 def _archive(extent: Extent, head: bytes, owner: int, spool: Spool, omitted: Omitted | None = None) -> Tree | None:
     form = form_of(head)
     if form == TAR:
-        return TarTree(extent, owner, tar_members(extent), spool, omitted)
+        return MemberTree(extent, owner, tar_members(extent), spool, omitted)
     if form == ZIP:
         return ZipTree(extent, owner, zip_members(extent), spool)
     return None

@@ -163,12 +163,14 @@ _DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _gzip, LZ4: _lz4, XZ: _xz,
 
 def unpacked(extent: Extent) -> Iterator[bytes]:
     """Yields the decompressed bytes of all frames. Raises UnpackError after all bytes before the damage; OSError."""
-    return CompressedFrames(extent).read()
+    stream, buffer = UnpackedStream(extent), memoryview(bytearray(OUTPUT_BYTES))
+    while got := stream.readinto(buffer):
+        yield bytes(buffer[:got])
 
 
 def unpacked_bytes(head: bytes) -> Iterator[bytes]:
     """As `unpacked`, for bytes in memory."""
-    return CompressedFrames(_Bytes(head)).read()
+    return unpacked(_Bytes(head))
 
 
 class _Bytes(Extent):
@@ -234,10 +236,6 @@ class CompressedFrames:
             yield name
             is_first = False
 
-    def read(self) -> Iterator[bytes]:
-        for name in self.names():
-            yield from self.frame(name)
-
     def _find_frame(self, is_first: bool) -> bool:
         """Moves to the next frame with data. Returns whether there is one."""
         while self._fill(1):
@@ -263,10 +261,7 @@ class CompressedFrames:
             self._held = self._held[size:]
 
     def frame(self, name: str) -> Iterator[bytes]:
-        """Yields the decompressed bytes of the frame at the position. Raises UnpackError, OSError."""
-        if name == ZSTD:
-            yield from ZstdFrame(self).pieces()
-            return
+        """Yields the decompressed bytes of the frame at the position, of zstd aside. Raises UnpackError, OSError."""
         decoder = _DECODERS[name]()
         data, self._held = self._held, b""
         while True:

@@ -18,25 +18,9 @@ from kseg.errors import KsegError, PathError
 from kseg.formats.message_set import MIN_BYTES
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CONTROL, ENTRY_OVERHEAD, ENTRY_SIZE, MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    be32,
-)
+from kseg.kernel.layout.rows import be32
 from kseg.kernel.records.plain import sequence_after
 from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
 from kseg.segment.damage import crc_holds
@@ -494,16 +478,17 @@ def _is_foreign(evidence: Sequence[Evidence]) -> bool:
 def _intact(headers: HeaderRows) -> Iterator[_Batch]:
     """Yields the batches with a right checksum."""
     rows = headers.rows
-    for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
-        if not rows[at + BATCH_STATE] & CRC_RIGHT:
+    for at in range(0, headers.count * layout.BATCH_WIDTH, layout.BATCH_WIDTH):
+        if not rows[at + layout.BATCH_STATE] & layout.CRC_RIGHT:
             continue
-        first, last, producer = rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET], -1
-        if rows[at + BATCH_MAGIC] >= MAGIC_V2:
-            producer = rows[at + BATCH_PRODUCER_ID]
+        first, last, producer = rows[at + layout.BATCH_FIRST_OFFSET], rows[at + layout.BATCH_LAST_OFFSET], -1
+        if rows[at + layout.BATCH_MAGIC] >= MAGIC_V2:
+            producer = rows[at + layout.BATCH_PRODUCER_ID]
         yield _Batch(
-            rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], first if first >= 0 else last, last, producer,
-            rows[at + BATCH_PRODUCER_EPOCH], rows[at + BATCH_BASE_SEQUENCE], rows[at + BATCH_MAX_TIMESTAMP],
-            rows[at + BATCH_LEADER_EPOCH], rows[at + BATCH_ATTRIBUTES], rows[at + BATCH_COUNT],
+            rows[at + layout.BATCH_POSITION], rows[at + layout.BATCH_SIZE], first if first >= 0 else last, last,
+            producer, rows[at + layout.BATCH_PRODUCER_EPOCH], rows[at + layout.BATCH_BASE_SEQUENCE],
+            rows[at + layout.BATCH_MAX_TIMESTAMP], rows[at + layout.BATCH_LEADER_EPOCH],
+            rows[at + layout.BATCH_ATTRIBUTES], rows[at + layout.BATCH_COUNT],
         )  # fmt: skip
 
 

@@ -4,27 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kseg.formats.rows import Rows
-from kseg.kernel.layout.rows import (
-    CHECK_KIND_BITS,
-    CHECK_KIND_SHIFT,
-    CHECK_VALID_SHIFT,
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    ROW_CHECK,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_SEQUENCE,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout import rows as layout
 
 # A `Damage` has one of DAMAGE_CODES; a `Batch` with errors lists codes of PROBLEM_CODES. The findings table
 # explains them.
@@ -107,37 +87,37 @@ class Damage(NamedTuple):
 def records_of(rows: Rows, timestamp_kind: int | None = None) -> Iterator[Record]:
     """Yields rows as Records; ``timestamp_kind`` (an index of TIMESTAMP_TYPES) applies to all; None: it is per row."""
     columns, payload = rows.rows, rows.payload
-    for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-        check = columns[at + ROW_CHECK]
-        kind = check >> CHECK_KIND_SHIFT & CHECK_KIND_BITS if timestamp_kind is None else timestamp_kind
-        key, key_size = columns[at + ROW_KEY], columns[at + ROW_KEY_SIZE]
-        value, value_size = columns[at + ROW_VALUE], columns[at + ROW_VALUE_SIZE]
-        sequence = columns[at + ROW_SEQUENCE]
+    for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
+        check = columns[at + layout.ROW_CHECK]
+        kind = check >> layout.CHECK_KIND_SHIFT & layout.CHECK_KIND_BITS if timestamp_kind is None else timestamp_kind
+        key, key_size = columns[at + layout.ROW_KEY], columns[at + layout.ROW_KEY_SIZE]
+        value, value_size = columns[at + layout.ROW_VALUE], columns[at + layout.ROW_VALUE_SIZE]
+        sequence = columns[at + layout.ROW_SEQUENCE]
         yield Record(
-            columns[at + ROW_OFFSET],
-            columns[at + ROW_TIMESTAMP] if kind else None,
+            columns[at + layout.ROW_OFFSET],
+            columns[at + layout.ROW_TIMESTAMP] if kind else None,
             TIMESTAMP_TYPES[kind] if kind else None,
             bytes(payload[key : key + key_size]) if key_size >= 0 else None,
             bytes(payload[value : value + value_size]) if value_size >= 0 else None,
-            headers_of(rows, at) if columns[at + ROW_HEADER_COUNT] else (),
+            headers_of(rows, at) if columns[at + layout.ROW_HEADER_COUNT] else (),
             sequence if sequence >= 0 else None,
-            timestamp_kind is not None or bool(check >> CHECK_VALID_SHIFT & 1),
+            timestamp_kind is not None or bool(check >> layout.CHECK_VALID_SHIFT & 1),
         )
 
 
 def headers_of(rows: Rows, at: int) -> tuple[Header, ...]:
     """Returns the headers of the record whose row begins at column ``at``."""
-    first = rows.rows[at + ROW_HEADERS] * HEADER_WIDTH
+    first = rows.rows[at + layout.ROW_HEADERS] * layout.HEADER_WIDTH
     found = []
-    for h in range(first, first + rows.rows[at + ROW_HEADER_COUNT] * HEADER_WIDTH, HEADER_WIDTH):
+    for h in range(first, first + rows.rows[at + layout.ROW_HEADER_COUNT] * layout.HEADER_WIDTH, layout.HEADER_WIDTH):
         key, value, size = (
-            rows.headers[h + HEADER_KEY],
-            rows.headers[h + HEADER_VALUE],
-            rows.headers[h + HEADER_VALUE_SIZE],
+            rows.headers[h + layout.HEADER_KEY],
+            rows.headers[h + layout.HEADER_VALUE],
+            rows.headers[h + layout.HEADER_VALUE_SIZE],
         )
         found.append(
             Header(
-                bytes(rows.payload[key : key + rows.headers[h + HEADER_KEY_SIZE]]),
+                bytes(rows.payload[key : key + rows.headers[h + layout.HEADER_KEY_SIZE]]),
                 bytes(rows.payload[value : value + size]) if size >= 0 else None,
             )
         )

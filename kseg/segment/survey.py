@@ -11,27 +11,8 @@ from typing import Any, Self, TypeVar
 
 from kseg.formats import record_batch
 from kseg.formats.rows import Scratch, UndecodableError
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_WIDTH,
-    NULL_KEYS,
-    RECORDS_RIGHT,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_WIDTH,
-)
 from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
@@ -116,19 +97,19 @@ class HeaderRows:
 
     def last(self, column: int) -> int:
         """Returns the value of the last batch in a column."""
-        return self.rows[(self.count - 1) * BATCH_WIDTH + column]
+        return self.rows[(self.count - 1) * layout.BATCH_WIDTH + column]
 
     @property
     def end(self) -> int:
         """The position after the last batch."""
-        return self.last(BATCH_POSITION) + self.last(BATCH_SIZE)
+        return self.last(layout.BATCH_POSITION) + self.last(layout.BATCH_SIZE)
 
     def first(self, count: int) -> "HeaderRows":
         return HeaderRows(self.rows, count)
 
     def column(self, column: int) -> list[int]:
         """Returns the values of a column."""
-        return self.rows[column : self.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        return self.rows[column : self.count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +231,7 @@ class SegmentSurvey:
         """Returns the items, after recording their last batch."""
         for item in items:
             if isinstance(item, HeaderRows):
-                self._last_batch = item.rows[(item.count - 1) * BATCH_WIDTH + BATCH_POSITION]
+                self._last_batch = item.rows[(item.count - 1) * layout.BATCH_WIDTH + layout.BATCH_POSITION]
         return items
 
     def _rest(self) -> Iterator[Item]:
@@ -287,26 +268,26 @@ class Opener:
         if not self._is_deep:
             return []
         found: list[BatchProblem] = []
-        states = rows[BATCH_STATE : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        if not any(state & (CRC_RIGHT | RECORDS_RIGHT) == CRC_RIGHT for state in states):
+        states = rows[layout.BATCH_STATE : count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
+        if not any(state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) == layout.CRC_RIGHT for state in states):
             return found
         for i, state in enumerate(states):
-            if state & (CRC_RIGHT | RECORDS_RIGHT) == CRC_RIGHT:
-                found += self._open(rows, i * BATCH_WIDTH, batch(i))
+            if state & (layout.CRC_RIGHT | layout.RECORDS_RIGHT) == layout.CRC_RIGHT:
+                found += self._open(rows, i * layout.BATCH_WIDTH, batch(i))
         return found
 
     def _open(self, rows: memoryview, at: int, batch: Batch) -> list[BatchProblem]:
         seen = inspect(batch, self._scratch)
-        if isinstance(batch, Message | Message07) and rows[at + BATCH_COUNT] < 0:
-            rows[at + BATCH_COUNT] = seen.count
+        if isinstance(batch, Message | Message07) and rows[at + layout.BATCH_COUNT] < 0:
+            rows[at + layout.BATCH_COUNT] = seen.count
             if isinstance(batch, Message) and seen.first_offset is not None:
-                rows[at + BATCH_FIRST_OFFSET] = seen.first_offset
+                rows[at + layout.BATCH_FIRST_OFFSET] = seen.first_offset
         if seen.last_offset is not None:
-            rows[at + BATCH_LAST_OFFSET] = seen.last_offset
+            rows[at + layout.BATCH_LAST_OFFSET] = seen.last_offset
         if not seen.problems:
-            rows[at + BATCH_STATE] |= RECORDS_RIGHT
+            rows[at + layout.BATCH_STATE] |= layout.RECORDS_RIGHT
         if seen.has_null_key:
-            rows[at + BATCH_STATE] |= NULL_KEYS
+            rows[at + layout.BATCH_STATE] |= layout.NULL_KEYS
         offset = batch.last_offset if batch.base_offset is None else batch.base_offset
         unread = (
             batch.header.record_count - seen.count if isinstance(batch, RecordBatch) and not batch.is_control else 0
@@ -339,7 +320,7 @@ class _Part:
 
     def _open(self, rows: memoryview, unproven: Unproven) -> list[BatchProblem]:
         window, frame_rows, count, origin = unproven
-        last = rows[len(rows) - count * BATCH_WIDTH :]
+        last = rows[len(rows) - count * layout.BATCH_WIDTH :]
         return self._opener.open(last, count, lambda i: _batch_in(window, frame_rows, i, origin))
 
     def whole(self) -> tuple[int, list[Item]]:
@@ -358,8 +339,12 @@ def _up_to_disk_error(found: Iterator[T]) -> Iterator[T]:
 
 
 def _batch_in(window: memoryview, rows: memoryview, i: int, origin: int) -> Batch:
-    at = i * FRAME_WIDTH
-    position, size, magic = rows[at + FRAME_POSITION], rows[at + FRAME_SIZE], rows[at + FRAME_MAGIC]
+    at = i * layout.FRAME_WIDTH
+    position, size, magic = (
+        rows[at + layout.FRAME_POSITION],
+        rows[at + layout.FRAME_SIZE],
+        rows[at + layout.FRAME_MAGIC],
+    )
     data = window[position : position + size]
     kind = RecordBatch if magic >= MAGIC_V2 else Message
     return kind(data, origin + position, size, magic, True)
@@ -378,7 +363,7 @@ def record_count(path: str, buffers: Buffers | None = None) -> int | None:
                 raise unreadable_error(path, survey.source.unreadable)
             if not isinstance(item, HeaderRows):
                 return None
-            counts = item.rows[BATCH_COUNT : item.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+            counts = item.rows[layout.BATCH_COUNT : item.count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
             if min(counts) < 0:
                 return None
             total += sum(counts)
@@ -417,13 +402,13 @@ def _keys(batches: Iterable[Batch], before: int) -> Iterator[tuple[int, bytes | 
             continue
         try:
             for rows in batch.rows():
-                for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-                    offset = rows.rows[at + ROW_OFFSET]
+                for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
+                    offset = rows.rows[at + layout.ROW_OFFSET]
                     if offset >= before:
                         return
                     if offset <= last:
                         continue
-                    start, size = rows.rows[at + ROW_KEY], rows.rows[at + ROW_KEY_SIZE]
+                    start, size = rows.rows[at + layout.ROW_KEY], rows.rows[at + layout.ROW_KEY_SIZE]
                     yield offset, None if size < 0 else bytes(rows.payload[start : start + size])
                     last = offset
         except UndecodableError:

@@ -17,6 +17,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from http_server import files_below
 from s3_server import free_port
 
 _START_SECONDS = 60
@@ -39,9 +40,8 @@ class Bucket:
         self.system.pipe_file(f"{self._root}/{name}", data)
 
     def put_tree(self, name: str, folder: Path) -> None:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                self.put(f"{name}/{path.relative_to(folder)}", path.read_bytes())
+        for inner, data in files_below(folder):
+            self.put(f"{name}/{inner}", data)
 
     def files(self, name: str) -> dict[str, bytes]:
         self.system.invalidate_cache()

@@ -1,45 +1,75 @@
-"""A plain http server on loopback that is busy, slow or drops connections, for tests."""
+"""Http servers on loopback that are busy, slow or drop connections, for tests."""
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
-DROPPED, HALF, SLOW = -1, -2, -3
+DROPPED, HALF, SLOW, HALF_UNANNOUNCED = -1, -2, -3, -4
+"""Ways to fail besides a status: no answer, half of the content, no answer for long, half of it without its length."""
 
 
-class Server(ThreadingHTTPServer):
-    """Answers requests for paths with their ``contents``, after those that fail: ``failures`` are statuses, or one of
-    the ways above. ``ended``: no slow answer is held back any more. Without ``ranges`` it sends whole objects.
-    """
+class FailingServer(ThreadingHTTPServer):
+    """``failures``: how its next requests fail, by a status or one of the ways above."""
 
     daemon_threads = True
 
-    def __init__(self, contents: Mapping[str, bytes]) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.contents = contents
+    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
         self.failures: list[int] = []
-        self.requests = 0
-        self.ended = threading.Event()
-        self.ranges = True
-        self.root = f"http://127.0.0.1:{self.server_port}"
+        self.address = f"127.0.0.1:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that have given up are expected."""
 
 
-class Handler(BaseHTTPRequestHandler):
+class QuietHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+
+    def log_message(self, *arguments: object) -> None:
+        """Standard error is a command's."""
+
+
+@contextmanager
+def serving(*servers: FailingServer) -> Iterator[None]:
+    """Runs servers for the length of a block."""
+    with ExitStack() as stack:
+        for server in servers:
+            stack.callback(server.server_close)
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+        yield
+
+
+def files_below(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yields the relative name and the content of each file."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+class Server(FailingServer):
+    """Answers requests for paths with their ``contents``, after those that fail. ``ended``: no slow answer is held back
+    any more. Without ``ranges`` it sends whole objects.
+    """
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        super().__init__(Handler)
+        self.contents = contents
+        self.requests = 0
+        self.ended = threading.Event()
+        self.ranges = True
+        self.root = f"http://{self.address}"
+
+
+class Handler(QuietHandler):
     server: Server
 
-    def do_HEAD(self) -> None:
-        self._answer()
-
     def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
         self.server.requests += 1
         whole = self.server.contents.get(self.path)
         failure = self.server.failures.pop(0) if self.server.failures else 404 if whole is None else 200
@@ -61,18 +91,14 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "GET":
             self.wfile.write(part)
 
-    def log_message(self, *arguments: object) -> None:
-        """Standard error is a command's."""
+    do_HEAD = do_GET
 
 
 @contextmanager
 def http_server(contents: Mapping[str, bytes]) -> Iterator[Server]:
-    with Server(contents) as found:
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    found = Server(contents)
+    with serving(found):
         try:
             yield found
         finally:
             found.ended.set()
-            found.shutdown()
-            thread.join()

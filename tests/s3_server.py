@@ -15,6 +15,8 @@ from moto.server import DomainDispatcherApplication, ThreadedMotoServer
 from s3fs import S3FileSystem
 from werkzeug.serving import WSGIRequestHandler
 
+from http_server import files_below
+
 PAUSE = 3.5
 """More than the 3 seconds after which Amazon's library gives up a request."""
 
@@ -37,9 +39,8 @@ class Store:
         self.client.put_object(Bucket="bucket", Key=name, Body=data)
 
     def put_tree(self, name: str, folder: Path) -> None:
-        for path in folder.rglob("*"):
-            if path.is_file():
-                self.put(f"{name}/{path.relative_to(folder)}", path.read_bytes())
+        for inner, data in files_below(folder):
+            self.put(f"{name}/{inner}", data)
 
 
 def free_port() -> int:

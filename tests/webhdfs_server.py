@@ -5,16 +5,13 @@ The real ones are in tests/spark/test_hdfs.py; here they are busy, on standby, c
 
 import json
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-DROPPED, HALF, HALF_UNANNOUNCED = -1, -2, -3
-"""Ways to fail besides a status: no answer, half of the content, half of it without its length."""
+from http_server import DROPPED, HALF, HALF_UNANNOUNCED, FailingServer, QuietHandler, files_below, serving
 
 
 class Failed(Exception):
@@ -24,21 +21,14 @@ class Failed(Exception):
         super().__init__(status, {"RemoteException": {"exception": name, "javaClassName": name, "message": text}})
 
 
-class Server(ThreadingHTTPServer):
-    """A name node or a data node. ``failures``: how its next requests fail; ``requests``: the queries of all."""
-
-    daemon_threads = True
+class Server(FailingServer):
+    """A name node or a data node. ``requests``: the queries of all."""
 
     def __init__(self, cluster: "Cluster", is_data_node: bool) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.cluster, self.is_data_node = cluster, is_data_node
         self.is_standby = False
-        self.failures: list[int] = []
         self.requests: list[dict[str, str]] = []
-        self.address = f"127.0.0.1:{self.server_port}"
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that have given up are expected."""
 
 
 class Cluster:
@@ -61,9 +51,8 @@ class Cluster:
         self.files[path] = data
 
     def put_tree(self, path: str, folder: Path) -> None:
-        for file in folder.rglob("*"):
-            if file.is_file():
-                self.put(f"{path}/{file.relative_to(folder)}", file.read_bytes())
+        for name, data in files_below(folder):
+            self.put(f"{path}/{name}", data)
 
     def make_folder(self, path: str) -> None:
         while path:
@@ -83,20 +72,10 @@ class Cluster:
                 yield each.rpartition("/")[2]
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(QuietHandler):
     server: Server
 
     def do_GET(self) -> None:
-        self._answer()
-
-    def do_PUT(self) -> None:
-        self._answer()
-
-    def do_DELETE(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
         content = self._content()
         parts = urlsplit(self.path)
         query = dict(parse_qsl(parts.query))
@@ -115,6 +94,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(*work(path, query, content), cut=failure)
         except Failed as error:
             self._send(error.args[0], json.dumps(error.args[1]).encode())
+
+    do_PUT = do_DELETE = do_GET
 
     def _content(self) -> bytes:
         if self.headers.get("Transfer-Encoding") == "chunked":
@@ -186,9 +167,6 @@ class Handler(BaseHTTPRequestHandler):
             content, self.close_connection = content[: len(content) // 2], True
         self.wfile.write(content)
 
-    def log_message(self, *arguments: object) -> None:
-        """Standard error is a command's."""
-
 
 def closed_address() -> str:
     """Where no server listens."""
@@ -200,11 +178,5 @@ def closed_address() -> str:
 def hdfs() -> Iterator[Cluster]:
     """A cluster, of which the first name node is active."""
     found = Cluster()
-    with ExitStack() as stack:
-        for server in (*found.name_nodes, found.data_node):
-            stack.callback(server.server_close)
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(server.shutdown)
+    with serving(*found.name_nodes, found.data_node):
         yield found

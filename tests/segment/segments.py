@@ -6,6 +6,15 @@ from pathlib import Path
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
 
+LOGS = [path for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log")) if path.stat().st_size]
+"""Segments that brokers and clients wrote."""
+
+
+def name_of(path: Path) -> str:
+    """Returns the id of a test of a segment."""
+    return "/".join((*path.parts[-4:-1], path.stem[-6:]))
+
+
 SAMPLES = {
     "v2": "kafka-0.11.0.3/txn/compact-txn-0/00000000000000001187.log",
     "v2-control": "kafka-4.3.1/internal/__cluster_metadata-0/00000000000000000164.log",

@@ -62,10 +62,3 @@ def test_a_marker_ends_a_transaction(tmp_path: Path) -> None:
     assert found.age_ms(found.first_timestamp + 5) == 5
     path.write_bytes(path.read_bytes() + bytes(marker.data))
     assert OpenTransactions.of_segments([segment_file(str(path))], Scratch()).found == []
-
-
-def test_it_is_still_an_isolation() -> None:
-    files = list_segments(str(OPEN))
-    transactions = OpenTransactions.of_segments(files, Scratch())
-    assert isinstance(transactions, OpenTransactions)
-    assert transactions.last_stable_offset == transactions.found[0].first_offset

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.segments import SEEDS, grown
 from kseg.formats.rows import int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH
@@ -13,21 +14,6 @@ from kseg.stores.extent import Extent
 from kseg.stores.windows import FIRST_LOOK_BYTES, Windows, next_frame
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="an interpreted kernel reads no parts")
-
-
-def grown(source: Path, path: Path, size: int) -> int:
-    """Repeats the batches of a v2 segment with rising offsets."""
-    content, offset, written = source.read_bytes(), 0, 0
-    with path.open("wb") as file:
-        while written < size:
-            at = 0
-            while at < len(content):
-                length = 12 + int.from_bytes(content[at + 8 : at + 12], "big")
-                file.write(offset.to_bytes(8, "big") + content[at + 8 : at + length])
-                offset += int.from_bytes(content[at + 23 : at + 27], "big") + 1
-                at += length
-            written += at
-    return written
 
 
 def positions(extent: Extent, start: int, end: int) -> tuple[int, list[int]]:
@@ -52,12 +38,10 @@ def in_parts(extent: Extent, end: int, jobs: int) -> tuple[int, list[int], int]:
 
 @pytest.mark.parametrize("name", ["1k", "100b", "tiny"])
 @pytest.mark.parametrize("jobs", [2, 3])
-def test_parts_hold_what_one_pass_finds(
-    name: str, jobs: int, tmp_path: Path, testdata: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_hold_what_one_pass_finds(name: str, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "PART_BYTES", 200_000)
-    path = tmp_path / "grown.log"
-    size = grown(testdata / "speed" / f"{name}.log", path, 3 << 20)
+    path = grown(SEEDS, name, 3, tmp_path)
+    size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
     reached, found, count = in_parts(extent, size, jobs)
     assert (reached, found) == positions(extent, 0, size)
@@ -67,9 +51,9 @@ def test_parts_hold_what_one_pass_finds(
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.97])
-def test_parts_end_where_one_pass_does(share: float, tmp_path: Path, testdata: Path) -> None:
-    path = tmp_path / "grown.log"
-    size = grown(testdata / "speed" / "tiny.log", path, 20 << 20)
+def test_parts_end_where_one_pass_does(share: float, tmp_path: Path) -> None:
+    path = grown(SEEDS, "tiny", 20, tmp_path)
+    size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(int(size * share))
         file.write(b"nonsense" * 20)
@@ -79,10 +63,10 @@ def test_parts_end_where_one_pass_does(share: float, tmp_path: Path, testdata: P
 
 
 def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
-    tmp_path: Path, testdata: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "grown.log"
-    size = grown(testdata / "speed" / "100b.log", path, 8 << 20)
+    path = grown(SEEDS, "100b", 8, tmp_path)
+    size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
     begins = [*positions(extent, 0, size)[1], size]
     looked = []
@@ -98,9 +82,17 @@ def test_a_cut_after_large_batches_is_found_by_lengths_without_a_search(
     extent.close()
 
 
-def test_many_threads_read_smaller_parts_ahead(tmp_path: Path, testdata: Path) -> None:
-    path = tmp_path / "grown.log"
-    size = grown(testdata / "speed" / "tiny.log", path, 40 << 20)
+def test_a_search_for_a_cut_ends_at_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "late.log"
+    path.write_bytes(bytes(300_000) + (SEEDS / "tiny.log").read_bytes())
+    extent, size = Extent(os.open(path, os.O_RDONLY)), path.stat().st_size
+    assert [next_frame(extent, 0, size, stop) for stop in (None, 300_000, 300_001)] == [300_000, -1, 300_000]
+    extent.close()
+
+
+def test_many_threads_read_smaller_parts_ahead(tmp_path: Path) -> None:
+    path = grown(SEEDS, "tiny", 40, tmp_path)
+    size = path.stat().st_size
     extent = Extent(os.open(path, os.O_RDONLY))
     for jobs in (2, 16, 100):
         found = list(slices._ranges(extent, 0, size, jobs))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import kseg
 from kseg.kernel import COMPILED
 from kseg.segment.items import DAMAGE_CODES, PROBLEM_CODES
-from segment.segments import SAMPLES, TESTDATA, entries, sample
+from segment.segments import SAMPLES, TESTDATA, entries, name_of, sample
 
 
 def read(tmp_path: Path, data: bytes, name: str = "00000000000000000000.log", **options: object) -> list:
@@ -44,9 +44,7 @@ def damage(items: list) -> list[tuple[str, int, int]]:
     return [(item.code, item.position, item.length) for item in items if isinstance(item, kseg.Damage)]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(TESTDATA.glob("kafka-*/*/*/*.log")), ids=lambda p: "/".join((*p.parts[-4:-1], p.stem[-6:]))
-)
+@pytest.mark.parametrize("path", sorted(TESTDATA.glob("kafka-*/*/*/*.log")), ids=name_of)
 def test_what_a_healthy_broker_wrote_has_no_damage(path: Path, tmp_path: Path) -> None:
     items = read(tmp_path, path.read_bytes())
     assert [item for item in items if isinstance(item, kseg.Damage) or item.check()] == []

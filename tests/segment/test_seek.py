@@ -31,14 +31,9 @@ from kseg.segment.seek import (
     time_extent,
 )
 from segment.long_log import BASE_OFFSET, FIRST_TIMESTAMP, STEP_MS, write_long_log
-from segment.segments import TESTDATA
+from segment.segments import LOGS, TESTDATA, name_of
 
-LOGS = [
-    path
-    for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log"))
-    if path.stat().st_size and path.with_suffix(".index").exists()
-]
-NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]
+INDEXED = [path for path in LOGS if path.with_suffix(".index").exists()]
 LONG_BYTES = 64 << 20
 MAX_TOUCHED_BYTES = 1 << 20
 
@@ -70,7 +65,7 @@ def assert_no_time_is_skipped(file: SegmentFile, found: list[Batch], timestamp: 
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("path", LOGS, ids=NAMES)
+@pytest.mark.parametrize("path", INDEXED, ids=name_of)
 def test_real_indexes_lead_to_the_batch(path: Path) -> None:
     file = segment_file(str(path))
     found = batches(file)
@@ -86,7 +81,7 @@ def index_entries(path: Path) -> int:
     return sum(any(entry) for entry in struct.iter_unpack(">ii", path.with_suffix(".index").read_bytes()))
 
 
-@pytest.mark.parametrize("path", LOGS, ids=NAMES)
+@pytest.mark.parametrize("path", INDEXED, ids=name_of)
 def test_the_extent_is_that_of_a_scan(path: Path) -> None:
     file = segment_file(str(path))
     found = batches(file)
@@ -113,7 +108,7 @@ mutations = st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), ma
 def test_wrong_indexes_cost_time_and_nothing_else(
     small: Path, offsets: list, times: list, noise: bytes, is_noise: bool, cut: int, data: st.DataObject
 ) -> None:
-    source = LOGS[NAMES.index("kafka-4.3.1/codecs/codec-mix-0/000000")]
+    source = TESTDATA / "kafka-4.3.1/codecs/codec-mix-0/00000000000000000000.log"
     path = small / source.name
     if not path.exists():
         shutil.copy(source, path)

@@ -9,10 +9,7 @@ from kseg.segment.batches import Batch, RecordBatch
 from kseg.segment.items import Record
 from kseg.segment.selection import Selection
 from segment.reading import items_at
-from segment.segments import TESTDATA
-
-LOGS = [path for path in sorted(TESTDATA.glob("kafka-*/*/*/*.log")) if path.stat().st_size]
-NAMES = ["/".join((*path.parts[-4:-1], path.stem[-6:])) for path in LOGS]
+from segment.segments import LOGS, TESTDATA, name_of
 
 
 def read(path: Path) -> list[Batch]:
@@ -34,7 +31,7 @@ def selected(selection: Selection, batches: list[Batch]) -> list[Record]:
     return found
 
 
-@pytest.mark.parametrize("path", LOGS, ids=NAMES)
+@pytest.mark.parametrize("path", LOGS, ids=name_of)
 def test_each_question_against_every_record(path: Path) -> None:
     batches = read(path)
     users = [(batch, record) for batch in batches for record in batch]

@@ -4,10 +4,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.rendering import batch, record
 from kseg.kernel.layout.rows import FRAME_WIDTH
 from kseg.segment.files import SegmentFile, segment_file
 from kseg.segment.items import Damage
@@ -39,20 +39,9 @@ def check(file: SegmentFile, cuts: list[int]) -> None:
     assert [item for part in parts for item in items(file, part)] == items(file, None)
 
 
-def holding(payload: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
+def holding(payload: bytes, base_offset: int) -> bytes:
     """Returns a v2 batch of one record with ``payload`` as its value."""
-
-    def varint(value: int) -> bytes:
-        value = value << 1 ^ value >> 63
-        encoded = bytearray()
-        while value > 127:
-            encoded.append(value & 127 | 128)
-            value >>= 7
-        return bytes([*encoded, value])
-
-    body = b"\0\0\0" + varint(-1) + varint(len(payload)) + payload + b"\0"
-    inside = struct.pack(">hiqqqhii", 0, 0, 5, 5, -1, -1, -1, 1) + varint(len(body)) + body
-    return struct.pack(">qiibI", base_offset, len(inside) + 9, leader_epoch, 2, crc32c(inside)) + inside
+    return batch([record(0, value=payload)], base_offset)
 
 
 def moved(batch: bytes, base_offset: int) -> bytes:

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import kseg
+from kernel.rendering import message
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_STATE, BATCH_WIDTH
 from kseg.segment import slices
@@ -138,14 +139,7 @@ def test_parts_on_threads_are_one_pass(level: int, small_parts: None, tmp_path: 
 
 def embedding(payload: bytes, count: int) -> bytes:
     """Returns intact v0 messages whose values are whole segments."""
-    import struct
-    import zlib
-
-    made = b""
-    for offset in range(count):
-        body = struct.pack(">bbii", 0, 0, -1, len(payload)) + payload
-        made += struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
-    return made
+    return b"".join(message(offset, 0, None, payload) for offset in range(count))
 
 
 @LEVELS

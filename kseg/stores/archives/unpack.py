@@ -170,10 +170,10 @@ def unpacked(extent: Extent) -> Iterator[bytes]:
 
 def unpacked_bytes(head: bytes) -> Iterator[bytes]:
     """As `unpacked`, for bytes in memory."""
-    return unpacked(_Bytes(head))
+    return unpacked(MemoryExtent(head))
 
 
-class _Bytes(Extent):
+class MemoryExtent(Extent):
     """Bytes in memory."""
 
     __slots__ = ("_data",)

@@ -47,10 +47,6 @@ class ChunkIndex:
         start = chunk * self.original_chunk_bytes
         return start, min(start + self.original_chunk_bytes, self.original_bytes)
 
-    def at(self, position: int) -> int:
-        """Returns the number of the chunk that holds a byte of the segment."""
-        return position // self.original_chunk_bytes
-
 
 def parse_chunk_index(fields: Any) -> ChunkIndex:
     """Reads ``chunkIndex`` of a manifest. Raises ManifestError."""

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from kseg.errors import DamageError
 from kseg.formats.areas import build_batch
 from kseg.formats.codec_libraries import expansion_buffer
-from kseg.formats.compressing import Target, compressor, packer
-from kseg.formats.record_batch import HEADER_BYTES, RecordBatchHeader, open_records, parse_header, survey_records
+from kseg.formats.compressing import Target, packer
+from kseg.formats.record_batch import RecordBatchHeader, open_records, parse_header, survey_records
 from kseg.formats.rows import ALL, BytesLike, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
-from kseg.kernel.codecs.recoding import FULL, Repacking, UniformRun, are_right, seal
+from kseg.kernel.codecs.recoding import FULL, Repacking, UniformRun
 from kseg.kernel.files.system import lengthen
-from kseg.kernel.layout.headers import APPEND_TIME, CODEC, V2_FLAGS
+from kseg.kernel.layout.headers import APPEND_TIME
 from kseg.kernel.layout.rows import FRAME_MAGIC, FRAME_POSITION, FRAME_SIZE, FRAME_WIDTH, HEADER_WIDTH
 from kseg.kernel.records.columns import Collector
 from kseg.kernel.records.plain import DONE, MORE_HEADERS
@@ -127,11 +127,15 @@ def recode(buffer: Sliceable, frames: memoryview, origin: int, target: Target, m
     found: Recoded = [bytearray()]
     count, frame = len(frames) // FRAME_WIDTH, 0
     packing: _Packing = _kept(("packing", target, max_bytes), lambda: _Packing(target, max_bytes))
-    recode_one = _Recoding(buffer, frames, origin, target, max_bytes, found).recode
     while frame < count:
         frame = packing.recode(buffer, frames, frame, found[-1])
         if frame < count:
-            recode_one(frame)
+            position = frames[frame * FRAME_WIDTH + FRAME_POSITION]
+            end = position + frames[frame * FRAME_WIDTH + FRAME_SIZE]
+            try:
+                found[-1] += recompressed(buffer[position:end], parse_header(buffer, position), target, max_bytes)
+            except Refused as refused:
+                found += [refused_at(_location(buffer, position, end, origin), refused), bytearray()]
         frame += 1
     return found
 
@@ -163,39 +167,6 @@ def _expected(frames: memoryview, first: int) -> int:
     last = len(frames) - FRAME_WIDTH
     size = frames[last + FRAME_POSITION] + frames[last + FRAME_SIZE] - frames[first * FRAME_WIDTH + FRAME_POSITION]
     return size + size // 64
-
-
-class _Recoding:
-    """Recompresses batches one by one."""
-
-    def __init__(
-        self, buffer: Sliceable, frames: memoryview, origin: int, target: Target, max_bytes: int, found: Recoded
-    ) -> None:
-        self._buffer, self._frames, self._origin, self._target = buffer, frames, origin, target
-        self._max_bytes, self._found = max_bytes, found
-        self._expand = _expansion(max_bytes).expand
-        self._compress = compressor(target) if target.codec else None
-
-    def recode(self, frame: int) -> None:
-        buffer, target = self._buffer, self._target
-        position = self._frames[frame * FRAME_WIDTH + FRAME_POSITION]
-        end = position + self._frames[frame * FRAME_WIDTH + FRAME_SIZE]
-        records = buffer[position + HEADER_BYTES : end]
-        old = buffer[position + V2_FLAGS] & CODEC
-        if old:
-            records = self._expand(old, 2, records)
-        out: bytearray = self._found[-1]
-        if records is None or len(records) > self._max_bytes or not are_right(buffer, position, records):
-            try:
-                header = parse_header(buffer, position)
-                out += build_batch(header, opened(buffer[position:end], header, self._max_bytes), target)
-            except Refused as refused:
-                self._found += [refused_at(_location(buffer, position, end, self._origin), refused), bytearray()]
-            return
-        at = len(out)
-        out += buffer[position : position + HEADER_BYTES]
-        out += records if self._compress is None else self._compress(records)
-        seal(out, at, target.codec)
 
 
 def _location(buffer: Sliceable, position: int, end: int, origin: int) -> BatchLocation:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice, pairwise, repeat
 from typing import Any, Protocol, cast
 
 from kseg.errors import DamageError, UnsupportedError
@@ -19,8 +20,6 @@ from kseg.export.records import LeftOut
 from kseg.export.scanning import PartReader, ScanRequest, parts_of_scan
 from kseg.formats.json_values import bytes_value, encode
 from kseg.formats.rows import BytesLike
-from kseg.kernel.files.system import lengthen
-from kseg.kernel.render import csv_lines as kernel
 from kseg.limits import CHUNK_BYTES, MAX_BATCH_BYTES
 from kseg.runtime.threads import usable_cores
 from kseg.segment.files import SegmentFile
@@ -286,7 +285,7 @@ def _as_csv(reading: _Reading, output: TableOutput) -> None:
     output.write(FIRST_LINE)
     with closing(reading.chunks(1)) as chunks:
         for file, chunk in chunks:
-            output.write_view(csv_lines(chunk, file.topic, file.partition))
+            output.write(csv_lines(chunk, file.topic, file.partition))
 
 
 def _as_table(reading: _Reading, output: TableOutput, options: ExportOptions) -> None:
@@ -303,72 +302,65 @@ def _as_table(reading: _Reading, output: TableOutput, options: ExportOptions) ->
 
 CSV_COLUMNS = ("topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, KEY, VALUE, HEADERS)
 FIRST_LINE = ",".join(CSV_COLUMNS).encode() + b"\r\n"
-_LINE_BYTES = 48
-"""Approximate size of a line without its texts."""
-_TYPES = {-1: b"", 0: b'"CreateTime"', 1: b'"LogAppendTime"'}
+_TYPES = {-1: "", 0: '"CreateTime"', 1: '"LogAppendTime"'}
 
 
-def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> memoryview:
+def csv_lines(chunk: Chunk, topic: str | None, partition: int | None) -> bytes:
     """Returns the records of a chunk that has all columns; timestamps are in ms."""
-    place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape")) + b","
-    place += b"" if partition is None else b"%d" % partition
-    headers, times = chunk.header_ends, chunk.valid
-    if headers is None or times is None:
+    headers, valid = chunk.header_ends, chunk.valid
+    if headers is None or valid is None:
         raise KeyError(HEADERS if headers is None else TIMESTAMP)
-    numbers, keys, values = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
-    lines = kernel.CsvLines(
-        place, chunk.count, numbers[OFFSET], numbers[TIMESTAMP], times, numbers[TIMESTAMP_TYPE],
-        _texts(keys, chunk.count), _texts(values, chunk.count), headers,
+    place = _text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
+    place += "," if partition is None else f",{partition}"
+    count, numbers = chunk.count, chunk.numbers
+    rows = zip(
+        numbers[OFFSET][:count].tolist(), numbers[TIMESTAMP][:count].tolist(), _bits(valid, count),
+        numbers[TIMESTAMP_TYPE][:count].tolist(), _texts(chunk.bytes[KEY], count), _texts(chunk.bytes[VALUE], count),
+        _headers(chunk, headers), strict=True,
     )  # fmt: skip
-    out, i = bytearray(), 0
-    lengthen(out, chunk.size + (len(place) + _LINE_BYTES) * chunk.count)
-    while i < chunk.count:
-        i = lines.put(i, out)
-        end = lines.written
-        if lines.needed:
-            lengthen(out, max(end + lines.needed - len(out), len(out) // 8))
-        elif i < chunk.count:
-            line = _line(chunk, place, i)
-            lengthen(out, max(end + len(line) - len(out), 0))
-            out[end : end + len(line)] = line
-            lines.written = end + len(line)
-            i += 1
-    return memoryview(out)[: lines.written]
+    lines = [
+        f"{place},{offset},{time if is_timed else ''},{_TYPES[kind]},{key},{value},{shown}\r\n"
+        for offset, time, is_timed, kind, key, value, shown in rows
+    ]
+    return "".join(lines).encode()
 
 
-def _texts(column: Bytes, count: int) -> kernel.TextColumn:
-    return kernel.TextColumn(column.data, column.ends, column.valid, count)
+def _bits(valid: memoryview, count: int) -> list[int]:
+    """Returns the first ``count`` bits, the least significant of each byte first."""
+    return [byte >> i & 1 for byte in valid[: count // 8 + 1] for i in range(8)][:count]
 
 
-def _line(chunk: Chunk, place: bytes, i: int) -> bytes:
-    is_timed = chunk.valid is not None and chunk.valid[i >> 3] >> (i & 7) & 1
-    return b"%b,%d,%b,%b,%b,%b,%b\r\n" % (
-        place, chunk.numbers[OFFSET][i], b"%d" % chunk.numbers[TIMESTAMP][i] if is_timed else b"",
-        _TYPES[chunk.numbers[TIMESTAMP_TYPE][i]], _text(_entry(chunk.bytes[KEY], i)),
-        _text(_entry(chunk.bytes[VALUE], i)), _quoted(encode(list(_headers(chunk, i)))),
-    )  # fmt: skip
+def _entries(column: Bytes, count: int) -> Iterator[bytes | None]:
+    data, ends = bytes(column.data[: column.ends[count]]), column.ends[: count + 1].tolist()
+    for (first, end), is_set in zip(pairwise(ends), _bits(column.valid, count), strict=True):
+        yield data[first:end] if is_set else None
 
 
-def _entry(column: Bytes, i: int) -> bytes | None:
-    if not column.valid[i >> 3] >> (i & 7) & 1:
-        return None
-    return bytes(column.data[column.ends[i] : column.ends[i + 1]])
+def _texts(column: Bytes, count: int) -> list[str]:
+    data = bytes(column.data[: column.ends[count]])
+    if not data.isascii() or b'"' in data:
+        return [_text(entry) for entry in _entries(column, count)]
+    text, ends = data.decode(), column.ends[: count + 1].tolist()
+    places = zip(ends, ends[1:], _bits(column.valid, count), strict=False)
+    return [f'"{text[first:end]}"' if is_set else "" for first, end, is_set in places]
 
 
-def _headers(chunk: Chunk, i: int) -> Iterator[dict[str, Any]]:
-    ends, keys, values = chunk.header_ends, chunk.header_keys, chunk.header_values
-    if ends is None or keys is None or values is None:
-        return
-    for h in range(ends[i], ends[i + 1]):
-        yield {"key": bytes_value(_entry(keys, h)), "value": bytes_value(_entry(values, h))}
+def _headers(chunk: Chunk, ends: memoryview) -> Iterator[str]:
+    count = chunk.header_count
+    if not count or chunk.header_keys is None or chunk.header_values is None:
+        return repeat('"[]"', chunk.count)
+    pairs = zip(_entries(chunk.header_keys, count), _entries(chunk.header_values, count), strict=True)
+    shown = ({"key": bytes_value(key), "value": bytes_value(value)} for key, value in pairs)
+    sizes = (end - first for first, end in pairwise(ends[: chunk.count + 1]))
+    return (_quoted(encode(list(islice(shown, size))).decode()) for size in sizes)
 
 
-def _text(data: bytes | None) -> bytes:
+def _text(data: bytes | None) -> str:
     if data is None:
-        return b""
+        return ""
     shown = bytes_value(data)
-    return _quoted(data if isinstance(shown, str) else encode(shown))
+    return _quoted(shown if isinstance(shown, str) else f'{{"base64":"{shown["base64"]}"}}')
 
 
-def _quoted(text: bytes) -> bytes:
-    return b'"' + text.replace(b'"', b'""') + b'"'
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'

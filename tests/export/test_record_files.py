@@ -12,13 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kseg.export import record_files
-from kseg.export import record_files as csv_lines_module
 from kseg.export.arrow import schema
 from kseg.export.chunk import HEADERS, KEY, NAMES, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk, Chunks
 from kseg.export.record_files import ARROW, CSV_COLUMNS, GROUP_BYTES, GROUP_ROWS, PARQUET, TableWriter, csv_lines
 from kseg.formats.json_values import bytes_value
-from kseg.kernel import COMPILED
-from kseg.kernel.render import csv_lines as kernel
 from output.feeding import MemorySink
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
@@ -254,22 +251,6 @@ def chunk_of(records: list[Record]) -> Chunk:
     return chunk
 
 
-def one_by_one(records: list[Record], topic: str | None, partition: int | None) -> bytes:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_lines_module.kernel, "CsvLines", NoLines)
-        return bytes(csv_lines(chunk_of(records), topic, partition))
-
-
-class NoLines:
-    """Leaves all lines to its caller."""
-
-    def __init__(self, *_columns: Any) -> None:
-        self.written = self.needed = 0
-
-    def put(self, first: int, _out: bytearray) -> int:
-        return first
-
-
 def text(data: bytes | None) -> str:
     found = bytes_value(data)
     return "" if found is None else found if isinstance(found, str) else json.dumps(found, separators=(",", ":"))
@@ -278,7 +259,6 @@ def text(data: bytes | None) -> str:
 @given(st.lists(st.one_of(PLAIN, PLAIN, WITH_HEADERS), max_size=30), st.sampled_from([None, "t", 'a"b,\udcff']))
 def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], topic: str | None) -> None:
     found = bytes(csv_lines(chunk_of(records), topic, 7))
-    assert found == one_by_one(records, topic, 7)
     rows = list(csv.reader(io.StringIO(found.decode(), newline="")))
     place = text(None if topic is None else topic.encode("utf-8", "surrogateescape"))
     assert len(rows) == len(records)
@@ -289,50 +269,3 @@ def test_lines_are_those_of_each_record_and_can_be_read(records: list[Record], t
             HEADERS: row[7],
         }  # fmt: skip
         assert json.loads(row[7]) == [{"key": bytes_value(name), "value": bytes_value(of)} for name, of in headers]
-
-
-@pytest.mark.parametrize("text", [b'"' * 5000, b"\xff" * 5000, "é".encode() * 5000, b""])
-def test_the_buffer_grows_for_long_lines(text: bytes) -> None:
-    records: list[Record] = [(i, i, 0, None, text, [(b"h", None)] if i == 5 else []) for i in range(20)]
-    assert bytes(csv_lines(chunk_of(records), "t", 0)) == one_by_one(records, "t", 0)
-
-
-def columns(count: int) -> list[Any]:
-    """The columns of three records, for ``count`` of them."""
-    chunk = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)])
-    numbers, key, value = chunk.numbers, chunk.bytes[KEY], chunk.bytes[VALUE]
-    return [
-        b"t,0", count, numbers[OFFSET], numbers[TIMESTAMP], chunk.valid, numbers[TIMESTAMP_TYPE],
-        kernel.TextColumn(key.data, key.ends, key.valid, 3), kernel.TextColumn(value.data, value.ends, value.valid, 3),
-        chunk.header_ends,
-    ]  # fmt: skip
-
-
-def test_buffer_sizes_are_checked() -> None:
-    for count in (4, -1, 100):
-        with pytest.raises(ValueError):
-            kernel.CsvLines(*columns(count))
-    for at in (2, 3, 4, 5, 8):
-        some = columns(3)
-        some[at] = some[at][:0]
-        with pytest.raises(ValueError):
-            kernel.CsvLines(*some)
-    key = chunk_of([(i, None, 0, b"key", b"value", []) for i in range(3)]).bytes[KEY]
-    for parts in ((key.data[:8], key.ends, key.valid), (key.data, key.ends[:3], key.valid)):
-        with pytest.raises(ValueError):
-            kernel.TextColumn(*parts, 3)
-    with pytest.raises(ValueError):
-        kernel.TextColumn(key.data, key.ends, key.valid[:0], 3)
-    lines = kernel.CsvLines(*columns(3))
-    for first, written in ((4, 0), (-1, 0), (0, 10), (0, -1)):
-        lines.written = written
-        with pytest.raises(ValueError):
-            lines.put(first, bytearray(9))
-
-
-@pytest.mark.skipif(not COMPILED, reason="an interpreted kernel leaves all")
-def test_the_kernel_says_how_many_bytes_it_needs() -> None:
-    lines = kernel.CsvLines(*columns(3))
-    assert lines.put(0, bytearray(100)) == 0
-    assert lines.needed > 100
-    assert lines.put(0, bytearray(lines.needed)) in (1, 2, 3)

@@ -207,8 +207,6 @@ class Packer:
         return self.codec == NONE or self.context != cython.NULL if cython.compiled else False
 
 
-# Below this size a call takes less time than releasing and acquiring the GIL.
-SHORT = cython.declare(cython.Py_ssize_t, 16384)
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 
 native_setup()
@@ -299,48 +297,11 @@ def check_records(p, at, records, start, end):
     return not cursor.flags & (FLAG_NOT_RISING | FLAG_OUT_OF_RANGE)
 
 
-def are_right(
-    buffer: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, records: cython.const[cython.uchar][::1]
-) -> bool:
-    """Whether ``records`` match the v2 batch header at ``at``, with rising offsets in its range.
-
-    Raises ValueError if the header is outside the buffer.
-    """
-    found: cython.bint
-    end: cython.Py_ssize_t = len(records)
-    if at < 0 or at + V2_HEADER_BYTES > len(buffer):
-        raise ValueError("a buffer is too short")
-    if end == 0:
-        return False
-    p, area = bytes_in(buffer), bytes_in(records)
-    if end < SHORT:
-        return check_records(p, at, area, 0, end)
-    with cython.nogil:
-        found = check_records(p, at, area, 0, end)
-    return found
-
-
 def write_header(out, at, end, codec):
     """Sets length, codec and checksum of the v2 batch out[at:end]."""
     put_big(out, at + ENTRY_SIZE, end - at - ENTRY_OVERHEAD, 4)
     out[at + V2_FLAGS] = out[at + V2_FLAGS] - (out[at + V2_FLAGS] & CODEC) + codec
     put_big(out, at + V2_CRC, crc32c(0, out, at + V2_ATTRIBUTES, end), 4)
-
-
-def seal(out: cython.uchar[::1], at: cython.Py_ssize_t, codec: cython.int) -> None:
-    """Sets length, codec and checksum of the v2 batch that begins at ``at`` and ends with ``out``.
-
-    Raises ValueError if ``out`` is too short for a header.
-    """
-    end: cython.Py_ssize_t = len(out)
-    if at < 0 or at + V2_HEADER_BYTES > end:
-        raise ValueError("a buffer is too short")
-    p = bytes_out(out)
-    if end - at < SHORT:
-        write_header(p, at, end, codec)
-        return
-    with cython.nogil:
-        write_header(p, at, end, codec)
 
 
 class Repacking:

@@ -29,8 +29,3 @@ cdef extern from "escape.h" nogil:
     Py_ssize_t put_base64 "kseg_put_base64"(
         unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
     )
-
-cdef extern from "csv_text.h" nogil:
-    Py_ssize_t put_csv "kseg_put_csv"(
-        unsigned char* out, Py_ssize_t o, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
-    )

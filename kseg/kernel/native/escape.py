@@ -72,11 +72,6 @@ def put_json(out, o, limit, p, start, size):
     return NOT_UTF8 if text is None else put_limited(out, o, limit, encode_basestring(text).encode())
 
 
-def put_csv(out, o, p, start, size):
-    raw = bytes(p[start : start + size])
-    return NOT_UTF8 if utf8(raw) is None else put(out, o, b'"%s"' % raw.replace(b'"', b'""'))
-
-
 def put_base64(out, o, limit, p, start, size):
     return put_limited(out, o, limit, b2a_base64(bytes(p[start : start + size]), newline=False))
 

@@ -3,7 +3,7 @@
 from random import Random
 
 from kernel.both import number, tried
-from kernel.random_segments import area, changed, segment
+from kernel.random_segments import area, segment
 from kernel.rendering import batch, frames, int64s, message
 from kseg.kernel.codecs import recoding
 from kseg.kernel.codecs.recoding import UniformRun
@@ -79,24 +79,4 @@ def selections(chance: Random) -> object:
     return found
 
 
-def headers(chance: Random) -> object:
-    """Records against the header of their batch, and the header that is written for other records."""
-    count = chance.choice((0, 1, 2, 5))
-    body = b"".join(area(chance, count))
-    data = batch(
-        [body], count=count + chance.choice((0, 0, 0, 1, -1)), last_delta=count - 1 + chance.choice((0, 0, 1, -1))
-    )
-    at = chance.choice((0, 0, 3))
-    buffer, found = bytes(at) + data, []
-    for records in (body, changed(chance, body), b""):
-        found.append(tried(recoding.are_right, buffer, at, records))
-    found += [tried(recoding.are_right, buffer[:length], at, body) for length in (at + 60, at + 61)]
-    found.append(tried(recoding.are_right, buffer, -1, body))
-    for length in (at + 60, at + 61, len(buffer)):
-        out = bytearray(buffer[:length])
-        found += [tried(recoding.seal, out, at, codec) for codec in (4, 1, 0)]
-        found += [tried(recoding.seal, out, -1, 0), out.hex()]
-    return found
-
-
-CASES = {"runs": (runs, 250), "selections": (selections, 150), "headers": (headers, 100)}
+CASES = {"runs": (runs, 250), "selections": (selections, 150)}

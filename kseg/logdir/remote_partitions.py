@@ -24,7 +24,14 @@ from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import INDEX, LOG, SNAPSHOT
 from kseg.limits import MAX_OFFSET, MAX_ROOT_FILE_BYTES
 from kseg.segment.batches import Batch
-from kseg.segment.files import SegmentFile, list_segments, own_partitions, parse_partition_name, segment_stem
+from kseg.segment.files import (
+    REMOTE_METADATA_TOPIC,
+    SegmentFile,
+    list_segments,
+    own_partitions,
+    parse_partition_name,
+    segment_stem,
+)
 from kseg.segment.reader import SegmentReader, open_segment
 from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs, plain_epochs
@@ -299,7 +306,6 @@ def _last_offset(segment: RemoteSegment) -> int:
 #
 # Source: RemoteLogMetadataTopic, RemoteLogSegmentState of Kafka.
 
-REMOTE_METADATA_TOPIC = "__remote_log_metadata"
 _DELETE_STARTED, _DELETE_FINISHED = 2, 3
 
 

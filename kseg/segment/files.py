@@ -35,6 +35,7 @@ OWN_PREFIX = ".kseg-"
 """Prefix of the names of kseg's own files in partitions and log directories."""
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
+REMOTE_METADATA_TOPIC = "__remote_log_metadata"
 LAST_OFFSET = (1 << 63) - 1
 LAST_BASE_07 = 1 << 62
 """Limit of the number in a 0.7 name; 0.7 adds byte positions to it, and the sum must fit in an int64."""

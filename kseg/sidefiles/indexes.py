@@ -357,7 +357,7 @@ class EntryWindows:
         """
         start = entry * self.width
         if self.used_bytes <= len(self._first) and start + self.width <= len(self._first):
-            return self._first[start:]
+            return self._first[start:] if start else self._first
         wanted = min(READ_BYTES // self.width, self.used - entry) * self.width
         return self._extent.pread(wanted, entry * self.width)
 

@@ -93,13 +93,12 @@ class GoodOffsets:
     def take(self, headers: HeaderRows) -> None:
         """Takes the next headers. If all batches are good, they are kept as one range until one of them is needed."""
         self.complete()
-        rows, end = headers.rows, headers.count * BATCH_WIDTH
-        states = set(rows[BATCH_STATE:end:BATCH_WIDTH].tolist())
-        if all(state & self._right == self._right for state in states):
-            last = rows[end - BATCH_WIDTH : end]
+        rows, last = headers.rows, (headers.count - 1) * BATCH_WIDTH
+        states = rows[BATCH_STATE : last + BATCH_WIDTH : BATCH_WIDTH].tolist()
+        if all(state & self._right == self._right for state in set(states)):
             self._positions = [rows[BATCH_POSITION]]
-            self._offsets = [(rows[BATCH_FIRST_OFFSET], last[BATCH_LAST_OFFSET])]
-            self._merged, self._merged_end = headers, last[BATCH_POSITION] + last[BATCH_SIZE]
+            self._offsets = [(rows[BATCH_FIRST_OFFSET], rows[last + BATCH_LAST_OFFSET])]
+            self._merged, self._merged_end = headers, rows[last + BATCH_POSITION] + rows[last + BATCH_SIZE]
         else:
             self._keep_batches(headers)
 
@@ -117,6 +116,13 @@ class GoodOffsets:
 
     def complete(self) -> None:
         """Completes the details for the headers so far; also at the end of a segment."""
+        if self._bad or self._pending or self._waiting:
+            self._complete_details()
+        elif self._offsets:
+            self._last = self._offsets[-1][1]
+        self._positions, self._offsets, self._merged = [], [], None
+
+    def _complete_details(self) -> None:
         good = [
             (position, *offsets)
             for position, offsets in zip(self._positions, self._offsets, strict=True)
@@ -133,7 +139,6 @@ class GoodOffsets:
                 self._waiting.append(details)
         if good:
             self._last = good[-1][2]
-        self._positions, self._offsets, self._merged = [], [], None
         self._bad.clear()
         self._pending.clear()
 
@@ -254,7 +259,8 @@ class BatchRule(Rule):
         latest_ms = self.partition.now_ms + FUTURE_MS
         self._chain = chain.Chain(None if is_07 else base, latest_ms, SHOWN_PER_FILE, self._events)
         self._chain.last_epoch = self._last_epoch
-        self._shown = [0] * chain.KINDS
+        if any(self._shown):
+            self._shown = [0] * chain.KINDS
         if base is not None and self._last_offset is not None:
             self._compare_with_previous(segment, base, self._last_offset)
         self._was_damaged = self._overlaps = False
@@ -423,7 +429,7 @@ class BatchRule(Rule):
         self._good.complete()
         if not self._good.are_waiting:
             self._add_postponed()
-        for found in sorted(self._found, key=lambda found: found.position):
+        for found in sorted(self._found, key=lambda found: found.position) if self._found else ():
             text = found.message
             if found.valid >= 0:
                 text += f"; intact batches behind it in this segment: {total - found.valid}"
@@ -431,7 +437,7 @@ class BatchRule(Rule):
                 self._postponed.append((segment, found, text))
             else:
                 self._add(segment, found, text)
-        counts = state.totals()
+        counts = state.totals() if any(self._shown) else self._shown
         if counts != self._shown:
             for kind, code in _CODES.items():
                 if not (kind == chain.COUNT and self.partition.level == DEEP):

@@ -10,13 +10,12 @@ from functools import lru_cache
 from itertools import islice, pairwise
 from typing import NamedTuple
 
-from kseg.changes.accepted_gaps import accepted_gaps
-from kseg.changes.quarantine import FOLDER, check_folder, folder_of, leftovers, pending
 from kseg.errors import KsegError
 from kseg.findings.table import DECISION
 from kseg.formats.rows import Sliceable
 from kseg.formats.suffixes import LOG
 from kseg.kernel.state import indexing as kernel
+from kseg.segment.files import OWN_PREFIX
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, plain_epochs, read_leader_epochs
 from kseg.sidefiles.problems import SideFileProblem
@@ -76,8 +75,13 @@ class PendingChangeRule(Rule):
 
     def finish(self) -> None:
         directory, others = self.partition.directory, self.partition.others
-        if directory is None or not self.partition.is_whole or (others is not None and FOLDER not in others):
+        if directory is None or not self.partition.is_whole:
             return
+        if others is not None and not any(name.startswith(OWN_PREFIX) for name in others):
+            return
+        from kseg.changes.accepted_gaps import accepted_gaps  # few partitions have been changed
+        from kseg.changes.quarantine import check_folder, folder_of, leftovers, pending
+
         directory = resolved(directory)  # a log directory may be a link; nothing follows links in the quarantine
         if not trees.lexists(folder_of(directory)):
             return

@@ -17,7 +17,6 @@ from kseg.formats.compression import codec_name
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import int64s
 from kseg.formats.suffixes import CHECKPOINT, INDEX_SUFFIXES, LOG, LOG_07, SWAP
-from kseg.kernel.state.tally import CODECS, FORMS_WIDTH, count_forms
 from kseg.logdir.log_directory import (
     METADATA_PARTITION,
     BrokerState,
@@ -52,7 +51,6 @@ from kseg.segment.files import (
 )
 from kseg.segment.items import Damage
 from kseg.segment.paths import DEPTH
-from kseg.segment.summary import FORMATS
 from kseg.segment.survey import QUICK, BatchProblem, HeaderRows
 from kseg.sidefiles.kinds import list_side_files, side_file
 from kseg.stores import trees
@@ -351,15 +349,17 @@ class Census(Rule):
     """
 
     def __init__(self, partition: Partition) -> None:
+        from kseg.kernel.state.tally import FORMS_WIDTH, count_forms  # few checks take a census
+
         super().__init__(partition)
-        self._forms = int64s(FORMS_WIDTH)
+        self._forms, self._count_forms = int64s(FORMS_WIDTH), count_forms
         self._damaged_bytes = 0
         self._blocked = ""
         totals = self.report.totals
         self._before = totals.errors, totals.warnings
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        count_forms(headers.rows, headers.count, segment.file.is_07, self._forms)
+        self._count_forms(headers.rows, headers.count, segment.file.is_07, self._forms)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
         self._damaged_bytes += damage.length
@@ -393,6 +393,9 @@ class Census(Rule):
         }
 
     def _form_objects(self) -> list[dict[str, Any]]:
+        from kseg.kernel.state.tally import CODECS
+        from kseg.segment.summary import FORMATS
+
         found = []
         for form, name in enumerate(FORMATS):
             for codec in range(CODECS):

@@ -165,26 +165,25 @@ class IndexRule(Rule):
         self._walks: dict[str, IndexWalk] = partition.buffers.kept(
             "index walks", lambda: {suffix: IndexWalk(width, SHOWN_EACH) for suffix, width in SUFFIXES.items()}
         )
-        self._found: set[str] = set()
+        self._opened: list[tuple[str, str, IndexWalk]] = []
+        """Suffix, path and walk of the current segment's indexes."""
         self._without: dict[str, list[CheckedSegment]] = {suffix: [] for suffix in SUFFIXES}
         self._count = 0
         self._has_times = False
 
     def begin(self, segment: CheckedSegment) -> None:
-        self._found.clear()
+        self._opened.clear()
         if segment.file.kind != LOG or segment.base_offset is None:
             return
-        for suffix, walk in self._walks.items():
-            if self._paths is not None and suffix not in self._paths:
-                continue
-            if walk.open(self._path(segment, suffix), segment.base_offset):
-                self._found.add(suffix)
+        paths = self._paths or {suffix: segment.beside(suffix) for suffix in SUFFIXES}
+        for suffix, path in paths.items():
+            walk = self._walks[suffix]
+            if walk.open(path, segment.base_offset):
+                self._opened.append((suffix, path, walk))
 
     def headers(self, segment: CheckedSegment, headers: HeaderRows) -> None:
-        if not self._found or self.partition.level == QUICK:
-            return
-        for suffix, walk in self._walks.items():
-            if suffix in self._found:
+        if self.partition.level != QUICK:
+            for _, _, walk in self._opened:
                 walk.follow(headers.rows, headers.count)
 
     def damage(self, segment: CheckedSegment, damage: Damage) -> None:
@@ -194,17 +193,17 @@ class IndexRule(Rule):
         if segment.file.kind != LOG or segment.base_offset is None:
             return
         self._count += 1
-        for suffix, walk in self._walks.items():
-            if suffix in self._found:
-                self._end(segment, suffix, walk)
-        if self._paths is None and (self._found or self.partition.is_whole):
-            if INDEX not in self._found and (segment.size or not segment.is_last):
+        found = [suffix for suffix, _, _ in self._opened]
+        for suffix, path, walk in self._opened:
+            self._end(segment, suffix, path, walk)
+        if self._paths is None and (found or self.partition.is_whole):
+            if INDEX not in found and (segment.size or not segment.is_last):
                 self._without[INDEX].append(segment)
-            elif TIME_INDEX not in self._found and segment.largest_timestamp >= 0:
+            elif TIME_INDEX not in found and segment.largest_timestamp >= 0:
                 self._without[TIME_INDEX].append(segment)
-        self._has_times = self._has_times or TIME_INDEX in self._found or segment.magics[2] > 0
+        self._has_times = self._has_times or TIME_INDEX in found or segment.magics[2] > 0
 
-    def _end(self, segment: CheckedSegment, suffix: str, walk: IndexWalk) -> None:
+    def _end(self, segment: CheckedSegment, suffix: str, path: str, walk: IndexWalk) -> None:
         is_live = self.partition.is_live and segment.is_last
         is_compared = self.partition.level != QUICK
         # Entries without a batch after damage at the end of a log are not wrong.
@@ -213,12 +212,7 @@ class IndexRule(Rule):
         walk.drain(segment.size if is_compared and not is_left_out else -1)
         walk.close()
         if not walk.is_intact:
-            _IndexReport(self, segment, suffix, self._path(segment, suffix), walk).add_findings(
-                is_compared, is_open_ended
-            )
-
-    def _path(self, segment: CheckedSegment, suffix: str) -> str:
-        return self._paths[suffix] if self._paths else segment.beside(suffix)
+            _IndexReport(self, segment, suffix, path, walk).add_findings(is_compared, is_open_ended)
 
     def is_closed(self, segment: CheckedSegment) -> bool:
         """Whether a broker has rolled the segment."""

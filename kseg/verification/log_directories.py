@@ -10,12 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from kseg.changes.journal import OPEN, UNDOING, journals
-from kseg.changes.new_directories import is_left
-from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.errors import KsegError
 from kseg.findings.table import DELETED, DOUBTFUL, EMPTIED, ERROR, KINDS, OFFLINE, RECOVERED, REFUSED, TOPIC_ID
-from kseg.logdir.coordinators import group_offsets
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, assigned_state, is_moved
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.files import (
@@ -102,6 +98,8 @@ def _pending(directory: LogDirectory, report: Report) -> None:
     """Reports interrupted changes of kseg in the log directory."""
     if not any(name.startswith(OWN_PREFIX) for name in directory.files):
         return
+    from kseg.changes.journal import OPEN, UNDOING, journals  # few log directories have been changed
+
     try:
         for journal in journals(directory.path):
             if journal.state in (OPEN, UNDOING):
@@ -114,7 +112,11 @@ def _pending(directory: LogDirectory, report: Report) -> None:
 def _is_output(directory: LogDirectory) -> bool:
     """Whether kseg has made the partitions for the log directory of another cluster, and no broker has used this
     one."""
-    return OUTPUT_MARK in directory.files and META_PROPERTIES not in directory.files
+    if META_PROPERTIES in directory.files:
+        return False
+    from kseg.changes.resumable_output import OUTPUT_MARK
+
+    return OUTPUT_MARK in directory.files
 
 
 def _needs_meta_properties(directory: LogDirectory) -> bool:
@@ -129,7 +131,7 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
     seen: dict[tuple[str, int, str], str] = {}
     for name in directory.directories:
         path = os.path.join(directory.path, name)
-        if name.startswith(OWN_PREFIX) and is_left(directory.path, name):
+        if name.startswith(OWN_PREFIX) and _is_left(directory, name):
             text = "new partitions were being written when a command was stopped: brokers do not start with its folder"
             report.add("pending-change", path, text, severity=ERROR)
         if name == REMOTE_INDEX_CACHE or name.startswith(OWN_PREFIX):
@@ -148,6 +150,12 @@ def _directory_names(directory: LogDirectory, report: Report) -> None:
             before = seen.setdefault((*parsed, ending), name)
             if before != name:
                 report.add("broker-would-not-start", path, f"{before} and {name} are the same partition")
+
+
+def _is_left(directory: LogDirectory, name: str) -> bool:
+    from kseg.changes.new_directories import is_left
+
+    return is_left(directory.path, name)
 
 
 def topic_partition(name: str) -> tuple[str, int] | None:
@@ -398,6 +406,8 @@ class _Node:
 
     def judge_commits(self, report: Report) -> None:
         """Compares committed offsets with the logs, which no broker may extend meanwhile."""
+        from kseg.logdir.coordinators import group_offsets
+
         extents = {
             place: LogExtent(os.path.join(one.directory.path, name), one.topic_ids[name], *extent)
             for one in self.found for name, extent in one.extents.items()

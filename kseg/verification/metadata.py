@@ -5,22 +5,24 @@ Sources: KafkaRaftLog, Snapshots, FileQuorumStateStore of Kafka 4.3.1.
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kseg.decoders.framed import read_framed
-from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
 from kseg.errors import KsegError
 from kseg.findings.table import INFO, OFFLINE, REFUSED
-from kseg.formats.control import parse_control
 from kseg.formats.record_batch import SNAPSHOT_FOOTER, SNAPSHOT_HEADER
-from kseg.formats.schema import MessageError
 from kseg.formats.suffixes import CHECKPOINT
-from kseg.logdir.coordinators import GroupOffset, GroupOffsets
 from kseg.logdir.log_directory import BrokerState, is_moved
-from kseg.logdir.remote_partitions import REMOTE_METADATA_TOPIC, record_values
 from kseg.quantities import plural
 from kseg.segment.batches import RecordBatch
-from kseg.segment.files import BOOTSTRAP, METADATA_TOPIC, QUORUM_STATE, ZERO_UUID_TEXT, SegmentFile, segments_among
+from kseg.segment.files import (
+    BOOTSTRAP,
+    METADATA_TOPIC,
+    QUORUM_STATE,
+    REMOTE_METADATA_TOPIC,
+    ZERO_UUID_TEXT,
+    SegmentFile,
+    segments_among,
+)
 from kseg.segment.items import Damage, Record
 from kseg.segment.paths import some
 from kseg.segment.reader import open_segment
@@ -32,6 +34,9 @@ from kseg.stores import trees
 from kseg.stores.regular_files import first_bytes, open_regular
 from kseg.verification.partition import Rule
 from kseg.verification.report import Report
+
+if TYPE_CHECKING:
+    from kseg.logdir.coordinators import GroupOffset, GroupOffsets
 
 # Checks snapshots of the cluster metadata (.checkpoint, bootstrap.checkpoint); a KRaft node needs complete ones.
 #
@@ -47,6 +52,8 @@ def is_snapshot(file: SegmentFile) -> bool:
 
 def judge_snapshot(path: str, report: Report, level: int) -> bool:
     """Checks a snapshot, at level deep each record. Returns whether it is complete."""
+    from kseg.formats.control import parse_control  # few log directories have snapshots
+
     first: Record | None = None
     last: Record | None = None
     totals = report.totals
@@ -110,7 +117,7 @@ class LogExtent(NamedTuple):
     end: int
 
 
-def judge_commits(offsets: GroupOffsets, extents: Mapping[tuple[str, int], LogExtent], report: Report) -> None:
+def judge_commits(offsets: "GroupOffsets", extents: Mapping[tuple[str, int], LogExtent], report: Report) -> None:
     """Reports groups whose committed offset is outside of the log."""
     for place, of_place in sorted(offsets.items()):
         extent = extents.get(place)
@@ -126,7 +133,7 @@ def judge_commits(offsets: GroupOffsets, extents: Mapping[tuple[str, int], LogEx
                 _add_groups(code, extent.path, groups, text, report)
 
 
-def _add_groups(code: str, path: str, groups: list[GroupOffset], text: str, report: Report) -> None:
+def _add_groups(code: str, path: str, groups: "list[GroupOffset]", text: str, report: Report) -> None:
     groups = sorted(groups, key=lambda one: (-one.offset, one.group))
     names = some([f"{one.group} {one.offset}" for one in groups])
     details = {"waitingGroups": [one.as_object() for one in groups], "count": len(groups)}
@@ -140,6 +147,11 @@ class RemoteMetadataRule(Rule):
         partition = self.partition
         if partition.topic != REMOTE_METADATA_TOPIC or partition.level != DEEP or not partition.is_whole:
             return
+        from kseg.decoders.framed import read_framed
+        from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
+        from kseg.formats.schema import MessageError
+        from kseg.logdir.remote_partitions import record_values
+
         begun: set[str] = set()
         updated: dict[str, int] = {}
         try:

@@ -4,7 +4,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from kseg.changes.driver.path_run import run
@@ -187,9 +187,10 @@ class TargetLogDirectory:
 
 
 class RepairTargets:
-    """Finds the target of a finding by its file."""
+    """Finds the target of a finding by its file; each directory is listed once."""
 
     def __init__(self) -> None:
+        self._is_partition, self._is_log_directory = cache(_is_partition), cache(_is_log_directory)
         self._targets: dict[str, RepairTarget | None] = {}
         self._by_path: dict[str, RepairTarget] = {}
         self._roots: dict[str, TargetLogDirectory] = {}
@@ -197,35 +198,35 @@ class RepairTargets:
     def target_of(self, file: str) -> RepairTarget | None:
         """Returns None for files that no command changes: a stream, an archive, a directory of other files."""
         if file not in self._targets:
-            path = _directory_of(file)
+            path = self._directory_of(file)
             if path is not None and path not in self._by_path:
                 self._by_path[path] = self._new_target(path)
             self._targets[file] = None if path is None else self._by_path[path]
         return self._targets[file]
 
     def _new_target(self, path: str) -> RepairTarget:
-        if _is_partition(path):
+        if self._is_partition(path):
             root = os.path.dirname(path.rstrip("/")) or os.path.normpath(os.path.join(path, ".."))
         else:
             root = path
         return RepairTarget(path, self._roots.setdefault(root, TargetLogDirectory(root)))
 
-
-def _directory_of(file: str) -> str | None:
-    """Returns the path or its parent, if it is a partition or log directory."""
-    if file == "-" or "\0" in file or trees.find(file) is not None:
-        return None
-    if os.path.basename(file).startswith(OWN_PREFIX) and trees.isdir(file):
-        return os.path.dirname(file) or "."
-    if trees.isdir(file) and (_is_partition(file) or _is_log_directory(file)):
-        return file
-    parent = os.path.dirname(file) or "."
-    if not trees.isdir(parent):
-        return None
-    if _is_partition(parent):
-        return parent if _is_of_partition(file) else None
-    is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
-    return parent if is_own and _is_log_directory(parent) else None
+    def _directory_of(self, file: str) -> str | None:
+        """Returns the path or its parent, if it is a partition or log directory."""
+        if file == "-" or "\0" in file or trees.find(file) is not None:
+            return None
+        is_directory = trees.isdir(file)
+        if os.path.basename(file).startswith(OWN_PREFIX) and is_directory:
+            return os.path.dirname(file) or "."
+        if is_directory and (self._is_partition(file) or self._is_log_directory(file)):
+            return file
+        parent = os.path.dirname(file) or "."
+        if not trees.isdir(parent):
+            return None
+        if self._is_partition(parent):
+            return parent if _is_of_partition(file) else None
+        is_own = os.path.basename(file) in LOG_DIRECTORY_FILES
+        return parent if is_own and self._is_log_directory(parent) else None
 
 
 def _is_partition(path: str) -> bool:

@@ -478,7 +478,7 @@ class ProducerRule(Rule):
     def end(self, segment: CheckedSegment) -> None:
         if not self._is_on_segment:
             return
-        for kind, code in _CODES.items() if self._states.has_events else ():
+        for kind, code in _CODES.items() if any(self._shown) else ():
             more = self._states.count_of(kind) - self._shown[kind]
             if kind == kernel.SEQUENCE:
                 self._more_gaps += more

@@ -21,8 +21,8 @@ KSEG = [sys.executable, "-m", "kseg"]
 DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
 VERIFY = [*KSEG, "verify", "--quiet"]
 LOOP = [sys.executable, "-m", "benchmarks.small"]
-SMALL = ((1, 2000), (100, 20), (2000, 1))
-"""Partitions, and segments in each."""
+SMALL = ((1, 2000, "1k", 2), (100, 20, "1k", 2), (2000, 1, "1k", 2), (1, 2000, "tiny", 20))
+"""Partitions, segments in each, and the kind and number of their batches."""
 WALK = [sys.executable, "-m", "benchmarks.walk"]
 BARE = [sys.executable, "-m", "benchmarks.bare"]
 FULL = [*VERIFY, "--level", "full", "--jobs", "1"]
@@ -117,11 +117,13 @@ def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
 
 
 def verifies(folder: Path, seeds: Path, rounds: int) -> None:
-    """Whole processes over 2,000 segments of 32 KiB, which are in memory."""
-    print("\nverify of small segments, whole process (kseg : a Python loop that reads each and takes its CRC)")
-    head("partitions x segments", "loop, s", "kseg, s", "kseg : loop", "kseg with one process : loop")
-    for partitions, segments in SMALL:
-        root = str(directory(seeds, partitions, segments, folder))
+    """Whole processes over 2,000 segments of 32 or 3 KiB, which are in memory."""
+    print(
+        "\nverify of small segments, whole process (kseg : a Python loop that reads and checks each)"
+    )
+    head("partitions x segments x batches", "loop, s", "kseg, s", "kseg : loop", "kseg with one process : loop")
+    for partitions, segments, kind, batches_each in SMALL:
+        root = str(directory(seeds, partitions, segments, folder, kind, batches_each))
         found = best(
             {
                 "loop": lambda root=root: timed([*LOOP, root])[0],
@@ -131,7 +133,7 @@ def verifies(folder: Path, seeds: Path, rounds: int) -> None:
             3 * rounds,
         )
         one, ratio = found["one"] / found["loop"], found["kseg"] / found["loop"]
-        row(f"{partitions} x {segments}", found["loop"], found["kseg"], ratio, one)
+        row(f"{partitions} x {segments} x {batches_each}", found["loop"], found["kseg"], ratio, one)
 
 
 def recoveries(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:

@@ -118,9 +118,7 @@ def dumps(files: dict[str, Path], peers: Peers | None, rounds: int) -> None:
 
 def verifies(folder: Path, seeds: Path, rounds: int) -> None:
     """Whole processes over 2,000 segments of 32 or 3 KiB, which are in memory."""
-    print(
-        "\nverify of small segments, whole process (kseg : a Python loop that reads and checks each)"
-    )
+    print("\nverify of small segments, whole process (kseg : a Python loop that reads and checks each)")
     head("partitions x segments x batches", "loop, s", "kseg, s", "kseg : loop", "kseg with one process : loop")
     for partitions, segments, kind, batches_each in SMALL:
         root = str(directory(seeds, partitions, segments, folder, kind, batches_each))

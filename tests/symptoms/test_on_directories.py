@@ -10,7 +10,7 @@ import pytest
 
 from cli.command import TESTDATA, Kseg
 from kseg.symptoms.matching import SYMPTOMS, Found, Place, Symptom, commands_of
-from verification.findings_cases.case import NOW_MS
+from verification.log_directories import NOW_MS
 
 CASES = TESTDATA / "damaged" / "findings"
 REPLICA = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"

@@ -2,7 +2,6 @@
 
 import shutil
 import struct
-import tarfile
 import zlib
 from pathlib import Path
 
@@ -85,16 +84,6 @@ def stored_gzip(data: bytes) -> bytes:
     size = struct.pack("<H", len(data))
     block = b"\1" + size + bytes(byte ^ 0xFF for byte in size) + data
     return b"\x1f\x8b\b" + bytes(6) + b"\xff" + block + struct.pack("<II", zlib.crc32(data), len(data))
-
-
-def tar_of(files: dict[str, bytes], ends: bool = True) -> bytes:
-    """A tar file (ustar); ``ends``: with the blocks of zeros that end it."""
-    made = b""
-    for name, data in files.items():
-        member = tarfile.TarInfo(name)
-        member.size = len(data)
-        made += member.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
-    return made + bytes(1024) * ends
 
 
 def message(offset: int, value: bytes, attributes: int = 0, spoilt: int = 0) -> bytes:

@@ -19,8 +19,7 @@ from kseg.verification.manifest import check_manifest
 from kseg.verification.partition import CheckSettings
 from kseg.verification.replicas import compare_path
 from kseg.verification.run import judge_path
-from verification.findings_cases import CASES
-from verification.findings_cases.case import NOW_MS
+from verification.log_directories import NOW_MS
 from verification.partitions import PLAIN, TESTDATA, Found
 
 FINDINGS = TESTDATA / "damaged" / "findings"
@@ -109,17 +108,6 @@ def test_a_case_tells_of_little_else() -> None:
         assert len({finding["code"] for finding in findings if finding["severity"] != INFO} - {code}) <= 2 + (
             code == "foreign-batches"
         ), code
-
-
-@pytest.mark.parametrize("code", CASES)
-def test_a_case_is_what_its_edit_makes(code: str, tmp_path: Path) -> None:
-    CASES[code].written_to(tmp_path / code)
-    made, kept = (as_it_was_meant(place / code, tmp_path / place.name) for place in (tmp_path, FINDINGS))
-    assert files_of(made) == files_of(kept)
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_an_intact_partition_has_no_finding() -> None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kseg.errors import PathError
 from kseg.formats.message_set import MIN_SIZE
@@ -47,28 +47,14 @@ class _Distances(NamedTuple):
     to_batch_before: int
 
 
-class PartitionFiles(Protocol):
-    """The files of a partition directory by name."""
-
-    def __contains__(self, name: object) -> bool: ...
-
-    def names(self, suffix: str = "") -> list[str]:
-        """Names with a suffix, sorted."""
-
-    def size(self, name: str) -> int: ...
-
-    def read_range(self, name: str, position: int, length: int) -> bytes:
-        """Reads bytes of a file up to its end. Raises KsegError."""
-
-    def is_original(self, name: str) -> bool:
-        """Whether it is a file on disk, not new content."""
-
-
 class FilesOnDisk:
-    """The regular files of a directory. Raises PathError if the directory cannot be listed or has symbolic links."""
+    """The regular files of a directory by name.
+
+    Raises PathError if the directory cannot be listed or has symbolic links.
+    """
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self.directory = directory
         self._sizes: dict[str, int] = {}
         try:
             with trees.scandir(directory) as entries:
@@ -84,13 +70,15 @@ class FilesOnDisk:
         return name in self._sizes
 
     def names(self, suffix: str = "") -> list[str]:
+        """Names with a suffix, sorted as strings."""
         return sorted(name for name in self._sizes if name.endswith(suffix))
 
     def size(self, name: str) -> int:
         return self._sizes[name]
 
     def read_range(self, name: str, position: int, length: int) -> bytes:
-        path = os.path.join(self._directory, name)
+        """Returns bytes of a file; fewer at its end. Raises KsegError."""
+        path = os.path.join(self.directory, name)
         try:
             with open_regular(path) as stream:
                 stream.seek(position)
@@ -99,10 +87,11 @@ class FilesOnDisk:
             raise PathError(f"{path}: {error.strerror}") from error
 
     def is_original(self, name: str) -> bool:
+        """Whether it is a real file, not new content."""
         return True
 
 
-def interval_of(files: PartitionFiles) -> Interval:
+def interval_of(files: FilesOnDisk) -> Interval:
     """Returns 4096 if the indexes allow it, else the roundest number that fits them."""
     distances: list[_Distances] = []
     count = 0
@@ -117,7 +106,7 @@ def interval_of(files: PartitionFiles) -> Interval:
     return Interval(_roundest(distances), count)
 
 
-def chosen_interval(files: PartitionFiles, given_bytes: int | None, source: str = "") -> Interval:
+def chosen_interval(files: FilesOnDisk, given_bytes: int | None, source: str = "") -> Interval:
     """Returns the given interval, known from ``source``, else the one that the partition's indexes show."""
     return interval_of(files) if given_bytes is None else Interval(given_bytes, None, source)
 
@@ -141,7 +130,7 @@ def _roundest(distances: list[_Distances]) -> int:
     return least
 
 
-def _distances(files: PartitionFiles, name: str) -> list[_Distances]:
+def _distances(files: FilesOnDisk, name: str) -> list[_Distances]:
     """Returns the distances of the first entries of an index; none if it does not match its .log."""
     log = name.removesuffix(INDEX) + LOG
     if log not in files or not files.is_original(log):
@@ -164,7 +153,7 @@ def _distances(files: PartitionFiles, name: str) -> list[_Distances]:
     return found
 
 
-def _positions(files: PartitionFiles, name: str) -> Iterator[int]:
+def _positions(files: FilesOnDisk, name: str) -> Iterator[int]:
     """Yields the positions of the first entries, up to the preallocated zeros."""
     data = files.read_range(name, 0, MAX_ENTRIES * OFFSET_ENTRY.size)
     for relative, position in OFFSET_ENTRY.iter_unpack(data[: len(data) // OFFSET_ENTRY.size * OFFSET_ENTRY.size]):

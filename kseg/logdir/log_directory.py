@@ -215,12 +215,11 @@ def read_log_directory(path: str) -> LogDirectory | None:
     if not found.files & LOG_DIRECTORY_FILES:
         return None
     for name in OFFSET_CHECKPOINTS:
-        if name in found.files:
-            try:
-                _read_offsets(found, name)
-            except PathError as error:
-                _add_unreadable(found, name, error)
-    if META_PROPERTIES in found.files and (data := _meta_bytes(found)) is not None:
+        if name in found.files and (data := _content(found, name)) is not None:
+            entries = list(read_offset_checkpoint(data))
+            _add_problems(found, name, entries)
+            found.offsets[name] = {} if name in found.problems else offsets_of(entries)
+    if META_PROPERTIES in found.files and (data := _content(found, META_PROPERTIES)) is not None:
         items = list(read_meta_properties(data))
         found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)
         _add_problems(found, META_PROPERTIES, items)
@@ -239,57 +238,15 @@ def directory_around(partition: str) -> LogDirectory | None:
         return None
 
 
-def _bytes(directory: LogDirectory, name: str) -> bytes:
-    path = os.path.join(directory.path, name)
+def _content(directory: LogDirectory, name: str) -> bytes | None:
+    """Returns the bytes of a file; None if it cannot be read, which is added to the problems."""
     try:
-        with open_regular(path) as stream:
+        with open_regular(os.path.join(directory.path, name)) as stream:
             return stream.read(MAX_TEXT_BYTES + 1)
     except OSError as error:
-        raise PathError(f"{path}: {error.strerror}") from error
-
-
-def _meta_bytes(directory: LogDirectory) -> bytes | None:
-    """Returns the contents of meta.properties; None if unreadable, which is added to the problems."""
-    try:
-        return _bytes(directory, META_PROPERTIES)
-    except PathError as error:
-        _add_unreadable(directory, META_PROPERTIES, error)
+        text = f"it cannot be read: {error.strerror}"
+        directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, text)]
         return None
-
-
-def _add_unreadable(directory: LogDirectory, name: str, error: PathError) -> None:
-    reason = str(error).removeprefix(f"{os.path.join(directory.path, name)}: ")
-    directory.problems[name] = [SideFileProblem("unreadable-line", 0, 0, f"it cannot be read: {reason}")]
-
-
-def _read_offsets(directory: LogDirectory, name: str) -> None:
-    data = _bytes(directory, name)
-    offsets = plain_offsets(data)
-    if offsets is None:
-        items = list(read_offset_checkpoint(data))
-        _add_problems(directory, name, items)
-        offsets = {}
-        if name not in directory.problems:
-            offsets = offsets_of(items)
-    directory.offsets[name] = offsets
-
-
-def plain_offsets(data: bytes) -> OffsetsByPartition | None:
-    """Parses a well-formed checkpoint at once; returns None for any other, which `read_offset_checkpoint` then
-    reads."""
-    try:
-        version, count, *lines, rest = data.decode("ascii").split("\n")
-        if version != "0" or rest or count != str(len(lines)) or len(data) > MAX_TEXT_BYTES:
-            return None
-        offsets = {}
-        for line in lines:
-            topic, number, offset = line.split(" ")
-            if not (number.isdigit() and offset.isdigit() and len(number) < 10 and len(offset) < 19):
-                return None
-            offsets[topic, int(number)] = int(offset)
-    except ValueError:
-        return None
-    return offsets
 
 
 def _add_problems(directory: LogDirectory, name: str, items: Iterable[Any]) -> None:

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from kseg.changes.plan import Content, Piece, Pieces, Plan, Range, Removed, gathered, piece_size
 from kseg.errors import KsegError, PathError, UnsupportedError
+from kseg.logdir.index_interval import FilesOnDisk
 from kseg.sidefiles.indexes import EntryWindows
-from kseg.stores import trees
 from kseg.stores.regular_files import open_regular
 from kseg.stores.unreadable import is_disk_error
 
@@ -110,7 +110,7 @@ SPILL_PART_BYTES = 4 << 20
 """Size of one temporary file."""
 
 
-class Workspace:
+class Workspace(FilesOnDisk):
     """The regular files of a directory by name; ``jobs`` threads may read a large file.
 
     Raises PathError if the directory cannot be listed.
@@ -120,27 +120,15 @@ class Workspace:
     """New content of all workspaces so far."""
 
     def __init__(self, directory: str, jobs: int = 1) -> None:
-        self.directory = directory
+        super().__init__(directory)
         self.jobs = jobs
-        self.files: dict[str, File] = {}
-        self._sizes: dict[str, int] = {}
+        self.files = {name: File(name, size) for name, size in sorted(self._sizes.items())}
         self.unreadable: set[str] = set()
         """Names of real files with unreadable bytes; if such a file is changed, the whole old file is kept."""
         self._reasons: dict[str, str] = {}
         self._removed: dict[str, list[Removed]] = {}
         self._moved: set[str] = set()
         self._held_bytes = 0
-        try:
-            with trees.scandir(directory) as entries:
-                for entry in entries:
-                    if entry.is_file(follow_symlinks=False):
-                        self._sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
-                    elif entry.is_symlink():
-                        raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
-        except OSError as error:
-            raise PathError(f"{directory}: {error.strerror}") from error
-        for name, size in sorted(self._sizes.items()):
-            self.files[name] = File(name, size)
 
     def __contains__(self, name: object) -> bool:
         return name in self.files
@@ -150,7 +138,6 @@ class Workspace:
         return self.files[name].origin is not None
 
     def names(self, suffix: str = "") -> list[str]:
-        """Names with a suffix, sorted as strings."""
         return sorted(name for name in self.files if name.endswith(suffix))
 
     def size(self, name: str) -> int:

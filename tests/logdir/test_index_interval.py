@@ -62,7 +62,7 @@ def test_a_recovery_uses_and_tells_it(tmp_path: Path) -> None:
     assert (directory / f"{0:020d}.index").read_bytes() == before
 
 
-class Files:
+class Files(FilesOnDisk):
     """A log of batches of these sizes, and the indexes that a broker writes for it."""
 
     def __init__(self, sizes: list[int], interval_bytes: int, segments: int = 1) -> None:
@@ -82,20 +82,12 @@ class Files:
             position, since = position + size, since + size
         return found
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.files
-
-    def names(self, suffix: str = "") -> list[str]:
-        return sorted(name for name in self.files if name.endswith(suffix))
-
-    def size(self, name: str) -> int:
-        return len(self.files[name])
+    @property
+    def _sizes(self) -> dict[str, int]:  # type: ignore[override]
+        return {name: len(content) for name, content in self.files.items()}
 
     def read_range(self, name: str, position: int, length: int) -> bytes:
         return self.files[name][position : position + length]
-
-    def is_original(self, name: str) -> bool:
-        return True
 
 
 SIZES = st.lists(st.integers(26, 900), min_size=1, max_size=120)

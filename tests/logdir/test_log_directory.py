@@ -3,13 +3,9 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kseg.logdir.log_directory import BrokerState, plain_offsets, read_log_directory, state_by_name
-from kseg.sidefiles.checkpoints import OffsetCheckpoint, read_offset_checkpoint
-from kseg.sidefiles.problems import problems_of
-from verification.log_directories import checkpoint, kraft
+from kseg.logdir.log_directory import BrokerState, read_log_directory, state_by_name
+from verification.log_directories import kraft
 
 # What a start does with a segment, and what a topic's name alone says of its partitions.
 
@@ -48,19 +44,6 @@ def test_only_the_names_of_some_internal_topics_say_how_they_are_cleaned(
     state = state_by_name(topic)
     assert state.is_compacted is is_compacted
     assert not state.is_known
-
-
-@given(st.lists(st.tuples(st.text("ab-_.", min_size=1, max_size=5), st.integers(0, 99), st.integers(0, 10**18 - 1))))
-def test_plain_checkpoints_read_as_all_others_do(entries: list[tuple[str, int, int]]) -> None:
-    data = checkpoint(*(f"{topic} {number} {offset}" for topic, number, offset in entries)).encode()
-    slow = [item for item in read_offset_checkpoint(data) if isinstance(item, OffsetCheckpoint)]
-    assert plain_offsets(data) == {(entry.topic, entry.partition): entry.offset for entry in slow}
-
-
-@given(st.binary(max_size=80) | st.text("0123 \n-ax").map(str.encode))
-def test_whatever_reads_plainly_has_no_problem(data: bytes) -> None:
-    if plain_offsets(data) is not None:
-        assert problems_of(read_offset_checkpoint(data)) == []
 
 
 def test_policies_of_partitions(tmp_path: Path) -> None:

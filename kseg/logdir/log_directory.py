@@ -216,9 +216,9 @@ def read_log_directory(path: str) -> LogDirectory | None:
         return None
     for name in OFFSET_CHECKPOINTS:
         if name in found.files and (data := _content(found, name)) is not None:
-            entries = list(read_offset_checkpoint(data))
-            _add_problems(found, name, entries)
-            found.offsets[name] = {} if name in found.problems else offsets_of(entries)
+            offsets = list(read_offset_checkpoint(data))
+            _add_problems(found, name, offsets)
+            found.offsets[name] = {} if name in found.problems else offsets_of(offsets)
     if META_PROPERTIES in found.files and (data := _content(found, META_PROPERTIES)) is not None:
         items = list(read_meta_properties(data))
         found.meta = next((item for item in items if isinstance(item, MetaProperties)), None)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from threading import RLock
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from kseg.decoders.framed import read_framed
 from kseg.decoders.schemas.metadata import REMOTE_LOG_METADATA
@@ -57,24 +57,22 @@ from kseg.stores.virtual_files import VirtualSideFile
 # Segments that hold the same offsets of the same epoch have the same records; of these the one with the highest end
 # offset is taken. Sources: RemoteLogMetadataCache and RemoteLogManager of Kafka.
 
-T = TypeVar("T")
-
 Lineage = Sequence[EpochEntry]
 
 
-class Candidate(NamedTuple, Generic[T]):
+class Candidate(NamedTuple):
     """A whole remote segment. ``epochs`` are the entries of its leader epoch file, from the log's first epoch on."""
 
-    segment: T
+    segment: RemoteSegment
     start_offset: int
     end_offset: int
     epochs: Lineage
 
 
-class SegmentOffsets(NamedTuple, Generic[T]):
+class SegmentOffsets(NamedTuple):
     """Offsets ``first`` to ``last`` of a segment."""
 
-    candidate: Candidate[T]
+    candidate: Candidate
     first: int
     last: int
 
@@ -90,17 +88,17 @@ class MissingOffsets(NamedTuple):
     last: int
 
 
-class LiveSegments(NamedTuple, Generic[T]):
+class LiveSegments(NamedTuple):
     """``pieces`` by offset. ``abandoned``: segments that hold records of leaders outside the lineage. ``superseded``:
     segments whose offsets are all taken from other segments."""
 
-    pieces: list[SegmentOffsets[T]]
+    pieces: list[SegmentOffsets]
     holes: list[MissingOffsets]
-    abandoned: list[Candidate[T]]
-    superseded: list[Candidate[T]]
+    abandoned: list[Candidate]
+    superseded: list[Candidate]
 
 
-def lineage_of(candidates: Iterable[Candidate[T]]) -> Lineage:
+def lineage_of(candidates: Iterable[Candidate]) -> Lineage:
     """Returns the lineage by the store alone: that of the segment with the latest epoch and highest end offset."""
     newest = max(
         (found for found in candidates if found.epochs),
@@ -110,10 +108,10 @@ def lineage_of(candidates: Iterable[Candidate[T]]) -> Lineage:
     return [] if newest is None else newest.epochs
 
 
-def live_segments(candidates: Sequence[Candidate[T]], lineage: Lineage, log_start: int = 0) -> LiveSegments[T]:
+def live_segments(candidates: Sequence[Candidate], lineage: Lineage, log_start: int = 0) -> LiveSegments:
     """Chooses segments for all offsets of the lineage from ``log_start`` on."""
-    usable: list[SegmentOffsets[T]] = []
-    abandoned: list[Candidate[T]] = []
+    usable: list[SegmentOffsets] = []
+    abandoned: list[Candidate] = []
     for candidate in candidates:
         ranges = _in_lineage(candidate, lineage)
         if sum(last - first + 1 for first, last in ranges) < candidate.end_offset - candidate.start_offset + 1:
@@ -127,7 +125,7 @@ def live_segments(candidates: Sequence[Candidate[T]], lineage: Lineage, log_star
     return LiveSegments(pieces, holes, abandoned, superseded)
 
 
-def _in_lineage(candidate: Candidate[T], lineage: Lineage) -> list[tuple[int, int]]:
+def _in_lineage(candidate: Candidate, lineage: Lineage) -> list[tuple[int, int]]:
     """Returns the offsets of a segment that were written in the epochs that the lineage has for them."""
     found: list[tuple[int, int]] = []
     for epoch, first, last in epochs_within(candidate.epochs, candidate.start_offset, candidate.end_offset):
@@ -171,12 +169,12 @@ def epochs_within(epochs: Lineage, start: int, end: int) -> list[tuple[int, int,
     return found
 
 
-def _covering(usable: list[SegmentOffsets[T]]) -> tuple[list[SegmentOffsets[T]], list[MissingOffsets]]:
+def _covering(usable: list[SegmentOffsets]) -> tuple[list[SegmentOffsets], list[MissingOffsets]]:
     """Covers all offsets with as few pieces as possible, each cut to begin where the one before ends."""
-    pieces: list[SegmentOffsets[T]] = []
+    pieces: list[SegmentOffsets] = []
     holes: list[MissingOffsets] = []
     waiting = sorted(usable, key=lambda piece: piece.first, reverse=True)
-    open_pieces: list[SegmentOffsets[T]] = []
+    open_pieces: list[SegmentOffsets] = []
     offset = waiting[-1].first if waiting else 0
     while waiting or open_pieces:
         while waiting and waiting[-1].first <= offset:
@@ -211,7 +209,7 @@ class LivePartition(NamedTuple):
     ``log_start``: the log start offset when the newest segment was copied.
     """
 
-    pieces: list[SegmentOffsets[RemoteSegment]]
+    pieces: list[SegmentOffsets]
     holes: list[MissingOffsets]
     unusable: list[Unusable]
     lineage: Lineage
@@ -255,10 +253,10 @@ def _event_ms(segment: RemoteSegment) -> int:
     return -1 if metadata is None else metadata.event_timestamp_ms
 
 
-def candidates_of(partition: RemotePartition) -> tuple[list[Candidate[RemoteSegment]], list[Unusable]]:
+def candidates_of(partition: RemotePartition) -> tuple[list[Candidate], list[Unusable]]:
     """Reads the manifests and leader epoch files of a partition. Raises KeyMissingError, PathError,
     UnsupportedError."""
-    found: list[Candidate[RemoteSegment]] = []
+    found: list[Candidate] = []
     unusable: list[Unusable] = []
     for segment in partition.segments:
         if segment.missing:
@@ -271,7 +269,7 @@ def candidates_of(partition: RemotePartition) -> tuple[list[Candidate[RemoteSegm
     return found, unusable
 
 
-def candidate_of(segment: RemoteSegment) -> Candidate[RemoteSegment]:
+def candidate_of(segment: RemoteSegment) -> Candidate:
     """Returns a segment's offsets and epochs.
 
     Raises ManifestError or ChunkError if it is damaged, KeyMissingError, PathError, UnsupportedError.

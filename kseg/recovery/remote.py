@@ -66,7 +66,7 @@ class RestoredSegments:
     """
 
     partition: RemotePartition
-    pieces: list[SegmentOffsets[RemoteSegment]] = field(default_factory=list)
+    pieces: list[SegmentOffsets] = field(default_factory=list)
     local: list[SegmentFile] = field(default_factory=list)
     local_directory: str = ""
     lineage: Lineage = ()
@@ -110,8 +110,8 @@ def select_segments(
 
 
 def _without_deleted(
-    candidates: list[Candidate[RemoteSegment]], partition: RemotePartition, logs: LocalLogs, selection: RestoredSegments
-) -> list[Candidate[RemoteSegment]]:
+    candidates: list[Candidate], partition: RemotePartition, logs: LocalLogs, selection: RestoredSegments
+) -> list[Candidate]:
     kept = []
     for candidate in candidates:
         if (partition.topic_id, partition.number, candidate.segment.segment_id) in logs.deleted:
@@ -123,7 +123,7 @@ def _without_deleted(
 
 
 def _join(
-    selection: RestoredSegments, candidates: list[Candidate[RemoteSegment]], local: LocalPartition,
+    selection: RestoredSegments, candidates: list[Candidate], local: LocalPartition,
     is_intact: Callable[[SegmentFile], bool],
 ) -> None:  # fmt: skip
     """Selects the local log from its start, and remote segments below it."""
@@ -147,9 +147,7 @@ def _join(
     _select_pieces(selection, candidates, selection.local[0].base_offset or 0)
 
 
-def _select_pieces(
-    selection: RestoredSegments, candidates: list[Candidate[RemoteSegment]], local_start: int | None = None
-) -> None:
+def _select_pieces(selection: RestoredSegments, candidates: list[Candidate], local_start: int | None = None) -> None:
     """Sets the pieces, holes and log start."""
     lineage = selection.lineage
     if lineage:
@@ -181,7 +179,7 @@ def _select_pieces(
         selection.left_out.append(_left_out(candidate, "other segments hold the same records"))
 
 
-def _left_out(candidate: Candidate[RemoteSegment], reason: str, first: int | None = None) -> UnusedSegment:
+def _left_out(candidate: Candidate, reason: str, first: int | None = None) -> UnusedSegment:
     start = candidate.start_offset if first is None else first
     return UnusedSegment(candidate.segment.path(), start, candidate.end_offset, reason)
 
@@ -320,7 +318,7 @@ class PartitionBuilder:
             return [EpochEntry(0, self._selection.log_start)]
         return [entry for entry in self._selection.lineage if entry.start_offset <= self.rebuilt.end]
 
-    def _add_remote(self, piece: SegmentOffsets[RemoteSegment]) -> None:
+    def _add_remote(self, piece: SegmentOffsets) -> None:
         candidate = piece.candidate
         segment, base = candidate.segment, max(piece.first, candidate.start_offset)
         path = self._path(segment_stem(base) + LOG)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from kseg.errors import KsegError, PathError, UnsupportedError
 from kseg.stores import trees
 from kseg.stores.extent import Extent
-from kseg.stores.regular_files import read_limited, read_regular
+from kseg.stores.regular_files import read_limited, read_regular, regular_status
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -252,11 +252,7 @@ def open_with_status(path: str, flags: int = os.O_RDONLY) -> tuple[int, os.stat_
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISLNK(found.st_mode):
             raise OSError(errno.EINVAL, "is no regular file", path)  # merely opening a device may have an effect
         descriptor = os.open(name, flags | _NOFOLLOW | _NONBLOCK | _CLOEXEC, dir_fd=at)
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file", path)
-    return descriptor, status
+    return descriptor, regular_status(descriptor, path, "is no regular file")
 
 
 def open_to_copy(path: str) -> Extent:

@@ -45,11 +45,16 @@ def open_with_status(path: str) -> tuple[int, os.stat_result]:
     if path in _others:  # merely opening a device may have an effect
         raise OSError(errno.EINVAL, "not a regular file", path)
     descriptor = _opened(path)
+    return descriptor, regular_status(descriptor, path, "not a regular file")
+
+
+def regular_status(descriptor: int, path: str, refusal: str) -> os.stat_result:
+    """Returns the status of an open file. Closes it and raises OSError if it is no regular one."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return descriptor, status
+        raise OSError(errno.EINVAL, refusal, path)
+    return status
 
 
 def _opened(path: str) -> int:

@@ -171,7 +171,7 @@ class _Judge:
         ]
 
     def partition(self, partition: RemotePartition) -> None:
-        candidates: list[Candidate[RemoteSegment]] = []
+        candidates: list[Candidate] = []
         is_complete = True
         for segment in partition.segments:
             try:
@@ -189,7 +189,7 @@ class _Judge:
         if is_complete and candidates:
             self._lineage(partition, candidates)
 
-    def _segment(self, segment: RemoteSegment, partition: RemotePartition) -> Candidate[RemoteSegment] | None:
+    def _segment(self, segment: RemoteSegment, partition: RemotePartition) -> Candidate | None:
         """Checks a segment. Returns its place in the lineage, None if it is unknown."""
         judge_segment(segment, partition, self._settings, self._report, self._buffers, self._progress)
         try:
@@ -203,7 +203,7 @@ class _Judge:
         key = str(error) if encryption is None else f"key {encryption.key_id}"
         self._unreadable.setdefault(key, []).append(str(error))
 
-    def _lineage(self, partition: RemotePartition, candidates: list[Candidate[RemoteSegment]]) -> None:
+    def _lineage(self, partition: RemotePartition, candidates: list[Candidate]) -> None:
         lineage, local = lineage_of(candidates), self._local(partition)
         if local is not None and local.lineage[-1].epoch >= lineage[-1].epoch:
             lineage = local.lineage
@@ -227,7 +227,7 @@ class _Judge:
                 details = {"firstMissing": end + 1, "lastMissing": start - 1}
                 self._report.add("remote-local-gap", folder, text, offset=end + 1, details=details)
 
-    def _add_abandoned(self, candidate: Candidate[RemoteSegment], lineage: Lineage) -> None:
+    def _add_abandoned(self, candidate: Candidate, lineage: Lineage) -> None:
         epochs = {entry.epoch for entry in lineage}
         own = [entry.epoch for entry in candidate.epochs]
         lost = next((epoch for epoch in own if epoch not in epochs), own[-1])

@@ -55,11 +55,11 @@ def lineage(*entries: tuple[int, int]) -> Lineage:
     return [EpochEntry(*entry) for entry in entries]
 
 
-def candidate(name: str, start: int, end: int, *epochs: tuple[int, int]) -> Candidate[str]:
+def candidate(name: str, start: int, end: int, *epochs: tuple[int, int]) -> Candidate:
     return Candidate(name, start, end, lineage(*(epochs or ((0, 0),))))
 
 
-def shown(live: LiveSegments[str]) -> list[tuple[str, int, int]]:
+def shown(live: LiveSegments) -> list[tuple[str, int, int]]:
     return [(piece.candidate.segment, piece.first, piece.last) for piece in live.pieces]
 
 

@@ -1,6 +1,5 @@
 """The members of tar and zip files as a tree of names; nothing is ever written under them."""
 
-import bz2
 import lzma
 import posixpath
 import struct
@@ -9,20 +8,22 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedReader
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kseg.stores.archives.forms import (
     BLOCK_BYTES,
+    BZIP2,
     TAR_MAGIC,
     TAR_MAGIC_AT,
     TAR_REGULAR,
+    XZ,
     ZIP_MAGIC,
     UnpackError,
     is_tar_header,
     tar_number,
     tar_padded,
 )
-from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, PullDecoder, ZlibDecoder
+from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, Decoder, PullDecoder, ZlibDecoder, new_decoder
 from kseg.stores.archives.zstd_frame import ZstdFrame
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, Node
@@ -555,22 +556,11 @@ def _pieces(extent: Extent, start: int, size: int) -> Iterator[bytes]:
         start += len(piece)
 
 
-def _inflated(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    decoder = ZlibDecoder(-zlib.MAX_WBITS)  # negative: without a header
-    for data in _pieces(extent, start, size):
-        yield from decoder.decode(data)
-
-
-def _pulled(library: Any, extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    decoder = PullDecoder(library)
+def _decoded(decoder: Decoder, extent: Extent, start: int, size: int) -> Iterator[bytes]:
     for data in _pieces(extent, start, size):
         yield from decoder.decode(data)
         if decoder.eof:
             return
-
-
-def _bunzipped(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    return _pulled(bz2.BZ2Decompressor(), extent, start, size)
 
 
 def _of_lzma(extent: Extent, start: int, size: int) -> Iterator[bytes]:
@@ -585,8 +575,8 @@ def _of_lzma(extent: Extent, start: int, size: int) -> Iterator[bytes]:
     if dictionary_bytes > LARGEST_DICTIONARY_BYTES:
         raise ValueError(f"its dictionary has {dictionary_bytes} bytes, more than {LARGEST_DICTIONARY_BYTES}")
     options = {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": max(dictionary_bytes, 4096)}
-    library = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options])
-    return _pulled(library, extent, start + _LZMA_HEADER.size, size - _LZMA_HEADER.size)
+    decoder = PullDecoder(lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=[options]))
+    return _decoded(decoder, extent, start + _LZMA_HEADER.size, size - _LZMA_HEADER.size)
 
 
 class _PackedMember:
@@ -609,11 +599,12 @@ def _of_zstd(extent: Extent, start: int, size: int) -> Iterator[bytes]:
     return ZstdFrame(_PackedMember(extent, start, size)).pieces()
 
 
-def _of_xz(extent: Extent, start: int, size: int) -> Iterator[bytes]:
-    return _pulled(lzma.LZMADecompressor(lzma.FORMAT_XZ, LARGEST_DICTIONARY_BYTES), extent, start, size)
-
-
 _METHODS: dict[int, Callable[[Extent, int, int], Iterator[bytes]]] = {
-    STORED: _pieces, _DEFLATED: _inflated, _BZIP2: _bunzipped, _LZMA: _of_lzma, _ZSTD: _of_zstd, _XZ: _of_xz,
-}  # fmt: skip
+    STORED: _pieces,
+    _DEFLATED: lambda *part: _decoded(ZlibDecoder(-zlib.MAX_WBITS), *part),  # negative: without a header
+    _BZIP2: lambda *part: _decoded(new_decoder(BZIP2), *part),
+    _LZMA: _of_lzma,
+    _ZSTD: _of_zstd,
+    _XZ: lambda *part: _decoded(new_decoder(XZ), *part),
+}
 """The supported methods."""

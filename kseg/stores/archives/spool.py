@@ -52,12 +52,15 @@ class Spool:
     def add(self, pieces: Iterable[bytes]) -> Extent:
         """Writes a file of these bytes, and opens it. Raises SpoolFullError, KsegError, and the errors of
         ``pieces``."""
-        with self._lock:
-            start, size = self._begin(), 0
+        size = 0
+
+        def placed() -> Iterator[tuple[int, bytes]]:
+            nonlocal size
             for piece in pieces:
-                self._write(piece, start + size)
+                yield size, piece
                 size += len(piece)
-            return self._finished(start, size)
+
+        return self.add_ranges(lambda: size, placed())
 
     def add_ranges(self, size: int | Callable[[], int], ranges: Iterable[tuple[int, bytes | memoryview]]) -> Extent:
         """Writes a sparse file of ``size`` bytes with these bytes at their positions, and opens it.

@@ -4,10 +4,10 @@ Sources: RFC 1952 and 8878, the .xz file format 1.1, the LZ4 frame format 1.6. T
 """
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol
 
-from kseg.stores.archives.forms import BZIP2, GZIP, LZ4, XZ, ZSTD, UnpackError, is_skippable, packing_name
+from kseg.stores.archives.forms import GZIP, LZ4, XZ, ZSTD, UnpackError, is_skippable, packing_name
 from kseg.stores.archives.zstd_frame import OUTPUT_BYTES, ZstdFrame
 from kseg.stores.extent import Extent
 
@@ -80,7 +80,7 @@ LARGEST_DICTIONARY_BYTES = 256 << 20
 """Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
 
 
-class _Decoder(Protocol):
+class Decoder(Protocol):
     """Decodes one frame: ``decode`` yields bounded output for more input; ``eof`` is set at the end of the frame."""
 
     @property
@@ -135,30 +135,21 @@ class ZlibDecoder:
                 return
 
 
-def _gzip() -> _Decoder:
-    return ZlibDecoder(16 + zlib.MAX_WBITS)  # 16: with the header of gzip
+def new_decoder(name: str) -> Decoder:
+    """Returns the decoder of a frame of any compression but zstd (`kseg.stores.archives.zstd_frame`)."""
+    if name == GZIP:
+        return ZlibDecoder(16 + zlib.MAX_WBITS)  # 16: with the header of gzip
+    if name == LZ4:
+        from lz4.frame import LZ4FrameDecompressor
 
+        return PullDecoder(LZ4FrameDecompressor())
+    if name == XZ:
+        import lzma
 
-def _lz4() -> _Decoder:
-    from lz4.frame import LZ4FrameDecompressor
-
-    return PullDecoder(LZ4FrameDecompressor())
-
-
-def _xz() -> _Decoder:
-    import lzma
-
-    return PullDecoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DICTIONARY_BYTES))
-
-
-def _bzip2() -> _Decoder:
+        return PullDecoder(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=LARGEST_DICTIONARY_BYTES))
     import bz2
 
     return PullDecoder(bz2.BZ2Decompressor())
-
-
-_DECODERS: dict[str, Callable[[], _Decoder]] = {GZIP: _gzip, LZ4: _lz4, XZ: _xz, BZIP2: _bzip2}
-"""Of all compressions but zstd (`kseg.stores.archives.zstd_frame`)."""
 
 
 def unpacked(extent: Extent) -> Iterator[bytes]:
@@ -262,7 +253,7 @@ class CompressedFrames:
 
     def frame(self, name: str) -> Iterator[bytes]:
         """Yields the decompressed bytes of the frame at the position, of zstd aside. Raises UnpackError, OSError."""
-        decoder = _DECODERS[name]()
+        decoder = new_decoder(name)
         data, self._held = self._held, b""
         while True:
             try:

@@ -23,6 +23,7 @@ from kseg.stores import trees
 from kseg.stores.extent import Extent
 from kseg.stores.no_follow import (
     create_file,
+    directory_status,
     forget_directory,
     names_in,
     open_directory,
@@ -183,7 +184,7 @@ class Disk:
         the owner; the mode is set by then. A group that cannot be set is ignored.
         """
         status = model.status if isinstance(model, Model) else status_of(model)
-        directory = status_of(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
+        directory = directory_status(os.path.dirname(path if path.startswith(os.sep) else os.path.abspath(path)))
         if stat.S_ISLNK(status.st_mode):
             raise OSError(errno.ELOOP, "is a symbolic link, which kseg does not follow here", model)
         owner, mode = status, status.st_mode & 0o777

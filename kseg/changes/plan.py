@@ -5,7 +5,7 @@ Making a plan changes no file. `kseg.changes.apply` applies plans.
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -279,6 +279,10 @@ class Plan:
         found = self.file_at(file)
         return found.state if found else None
 
+    def take_listing(self, statuses: Mapping[str, os.stat_result]) -> None:
+        """Takes the files of the directory, before the first step, as a listing has found them."""
+        self._names |= {name: PlannedFile(state_of(status), name) for name, status in statuses.items()}
+
     def file_at(self, file: str) -> PlannedFile | None:
         """Returns the file under a name after the steps so far, None if there is no file."""
         if file not in self._names:
@@ -355,4 +359,8 @@ def file_state(path: str) -> FileState | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         raise PathError(f"{path}: is no regular file, which kseg does not change")
+    return state_of(status)
+
+
+def state_of(status: os.stat_result) -> FileState:
     return FileState(status.st_ino, status.st_size, status.st_mtime_ns)

@@ -56,13 +56,15 @@ class FilesOnDisk:
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self._sizes: dict[str, int] = {}
+        self.statuses: dict[str, os.stat_result] = {}
         try:
             with trees.scandir(directory) as entries:
                 for entry in entries:
                     if entry.is_symlink():
                         raise PathError(f"{entry.path}: is a symbolic link, which kseg does not change")
                     if entry.is_file(follow_symlinks=False):
-                        self._sizes[entry.name] = entry.stat(follow_symlinks=False).st_size
+                        self.statuses[entry.name] = status = entry.stat(follow_symlinks=False)
+                        self._sizes[entry.name] = status.st_size
         except OSError as error:
             raise PathError(f"{directory}: {error.strerror}") from error
 

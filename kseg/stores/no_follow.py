@@ -117,7 +117,7 @@ _MAX_HELD = 16
 class _Held(threading.local):
     """The directories that a thread keeps open, by path; the oldest comes first.
 
-    ``above``: these and all directories above them.
+    ``above``: these and all directories above them. ``statuses``: those that `directory_status` has returned.
     """
 
     is_on = False
@@ -125,6 +125,7 @@ class _Held(threading.local):
     def __init__(self) -> None:
         self.open: dict[str, int] = {}
         self.above: set[str] = set()
+        self.statuses: dict[str, os.stat_result] = {}
 
     def at(self, directory: str) -> int:
         descriptor = self.open.get(directory, -1)
@@ -142,6 +143,7 @@ class _Held(threading.local):
         below = path + os.sep
         for held in [held for held in self.open if held == path or held.startswith(below)]:
             os.close(self.open.pop(held))
+        self.statuses.clear()
 
 
 _held = _Held()
@@ -162,6 +164,7 @@ def directories_held() -> Iterator[None]:
     finally:
         _held.is_on = False
         _held.above.clear()
+        _held.statuses.clear()
         while _held.open:
             os.close(_held.open.popitem()[1])
 
@@ -211,6 +214,15 @@ def status_of(path: str) -> os.stat_result:
         return os.fstat(held)
     with parent_of(path) as (at, name):
         return os.stat(name, dir_fd=at, follow_symlinks=False)
+
+
+def directory_status(path: str) -> os.stat_result:
+    """As `status_of`, for a directory; within `directories_held` it is asked for once. Raises OSError."""
+    if not _held.is_on:
+        return status_of(path)
+    if path not in _held.statuses:
+        _held.statuses[path] = os.fstat(_held.at(path))
+    return _held.statuses[path]
 
 
 def names_in(path: str) -> list[str]:

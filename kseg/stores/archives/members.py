@@ -23,7 +23,7 @@ from kseg.stores.archives.forms import (
     tar_number,
     tar_padded,
 )
-from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, Decoder, PullDecoder, ZlibDecoder, new_decoder
+from kseg.stores.archives.unpack import LARGEST_DICTIONARY_BYTES, FrameDecoder, PullDecoder, ZlibDecoder, new_decoder
 from kseg.stores.archives.zstd_frame import ZstdFrame
 from kseg.stores.extent import Extent, ExtentStream
 from kseg.stores.trees import DIRECTORY, FILE, LINK, OTHER, ArchiveProblem, Node
@@ -556,7 +556,7 @@ def _pieces(extent: Extent, start: int, size: int) -> Iterator[bytes]:
         start += len(piece)
 
 
-def _decoded(decoder: Decoder, extent: Extent, start: int, size: int) -> Iterator[bytes]:
+def _decoded(decoder: FrameDecoder, extent: Extent, start: int, size: int) -> Iterator[bytes]:
     for data in _pieces(extent, start, size):
         yield from decoder.decode(data)
         if decoder.eof:

@@ -80,7 +80,7 @@ LARGEST_DICTIONARY_BYTES = 256 << 20
 """Most memory for a dictionary of xz or LZMA; xz -9 needs 65 MiB."""
 
 
-class Decoder(Protocol):
+class FrameDecoder(Protocol):
     """Decodes one frame: ``decode`` yields bounded output for more input; ``eof`` is set at the end of the frame."""
 
     @property
@@ -135,7 +135,7 @@ class ZlibDecoder:
                 return
 
 
-def new_decoder(name: str) -> Decoder:
+def new_decoder(name: str) -> FrameDecoder:
     """Returns the decoder of a frame of any compression but zstd (`kseg.stores.archives.zstd_frame`)."""
     if name == GZIP:
         return ZlibDecoder(16 + zlib.MAX_WBITS)  # 16: with the header of gzip

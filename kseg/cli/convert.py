@@ -108,9 +108,9 @@ def _convert(
     with spark_session(engine, options.jobs) as spark:
         conversion: Conversion = convert_segments
         if spark is not None:
-            from kseg.spark.conversion import SparkConversion
+            from kseg.spark.conversion import convert_on_spark
 
-            conversion = SparkConversion(spark)
+            conversion = partial(convert_on_spark, spark)
         if options.in_place:
             make_planner = partial(ConversionPlanner, options, conversion=conversion)
             return run_change(paths, make_planner, change, presentation).exit_status

@@ -357,7 +357,7 @@ def partitions_in(options: DumpOptions) -> int:
 
 
 class Rendered(NamedTuple):
-    """The compressed text of a part, its counts and warnings. ``failure``: why it could not be read at all."""
+    """The compressed text of a part, its counts and warnings."""
 
     text: bytes = b""
     errors: int = 0
@@ -368,7 +368,6 @@ class Rendered(NamedTuple):
     end: int = 0
     warnings: tuple[str, ...] = ()
     shrank: str | None = None
-    failure: str | None = None
 
 
 def rendered_text(rendered: Rendered) -> bytes:

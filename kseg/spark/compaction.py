@@ -162,7 +162,7 @@ class SparkRound(Round):
         again.
         """
         found = {}
-        for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], _read_traces), strict=True):
+        for segment, trace in zip(segments, run(self._spark, [s.path for s in segments], read_trace), strict=True):
             if isinstance(trace, Failure):
                 if segment.base_offset >= first_dirty:
                     raise trace.error()
@@ -224,15 +224,6 @@ class SparkRound(Round):
             return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(_Clean(shared, tasks))
 
         return collected(self._spark, make_rdd, watch)
-
-
-def _read_traces(paths: Iterable[str]) -> Iterator[Trace | Failure]:
-    buffers = Buffers()
-    for path in paths:
-        try:
-            yield read_trace(path, buffers)
-        except (KsegError, OSError) as error:
-            yield failure_of(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ Each attempt of a task writes to its own folder. The driver collects the files o
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from kseg.changes.disk import Disk
@@ -27,11 +28,14 @@ from kseg.conversion.partition import (
 from kseg.errors import DamageError, KsegError, PathError, UnsupportedError
 from kseg.export.record_files import SKIP_HINT, ExportOptions
 from kseg.segment.files import SegmentFile
-from kseg.segment.isolation import Transactions
 from kseg.spark import register
-from kseg.spark.jobs import Failure, failure_of, run
+from kseg.spark.jobs import Failure, run, whole
 from kseg.spark.session import reason_of
+from kseg.stores.buffers import Buffers
 from kseg.stores.source import STANDARD_INPUT
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Writes the records of segments on Spark as a directory of Parquet files, one for each task.
 
@@ -98,42 +102,37 @@ def _timestamps_in_microseconds(spark: Any) -> Iterator[None]:
         spark.conf.set(_TIMESTAMP_SETTING, before)
 
 
-class _Job(NamedTuple):
-    """The request shared by all tasks of a partition."""
+def convert_on_spark(
+    spark: Any, name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None
+) -> Converted:
+    """Converts segments on Spark, with the result of `kseg.conversion.partition.convert_segments`.
 
-    name: str
-    request: ConvertOptions
-    folder: str | None
-    transactions: Transactions | None
+    Raises KsegError, OSError as the local engine does.
+    """
+    check_kinds(name, files)
+    if any(file.path == STANDARD_INPUT for file in files):
+        return convert_segments(name, files, request, folder)  # tasks cannot read these files
+    task = replace(request, jobs=1)
+    if is_divisible(files, request):
+        transactions = transactions_of(files, request)
 
+        def convert(file: SegmentFile, attempt: str | None) -> ConvertedSegment:
+            return convert_segment(name, file, task, attempt, transactions)
 
-class SparkConversion:
-    """Converts segments on Spark, with the result of `kseg.conversion.partition.convert_segments`."""
+        done = run(spark, files, partial(_attempt, convert, folder))
+        segments = [each for each in done if not isinstance(each, Failure)]
+        # A failure may be caused by an earlier segment; converting the whole partition shows it.
+        found = joined(name, files, request, segments) if len(segments) == len(files) else None
+        if found is not None:
+            return _gather(found, folder)
+        if folder is not None:
+            _clear(folder)
 
-    def __init__(self, spark: Any) -> None:
-        self._spark = spark
+    def convert_all(files: list[SegmentFile], attempt: str | None) -> Converted:
+        return convert_segments(name, files, task, attempt)
 
-    def __call__(self, name: str, files: list[SegmentFile], request: ConvertOptions, folder: str | None) -> Converted:
-        """Raises KsegError, OSError as the local engine does."""
-        check_kinds(name, files)
-        if any(file.path == STANDARD_INPUT for file in files):
-            return convert_segments(name, files, request, folder)  # tasks cannot read these files
-        job = _Job(name, replace(request, jobs=1), folder, None)
-        if is_divisible(files, request):
-            job = job._replace(transactions=transactions_of(files, request))
-            segments = [
-                each for each in run(self._spark, files, _ConvertSegments(job)) if isinstance(each, ConvertedSegment)
-            ]
-            # A failure may be caused by an earlier segment; converting the whole partition shows it.
-            found = joined(name, files, request, segments) if len(segments) == len(files) else None
-            if found is not None:
-                return _gather(found, folder)
-            if folder is not None:
-                _clear(folder)
-        [whole] = run(self._spark, [files], _ConvertPartition(job))
-        if isinstance(whole, Failure):
-            raise whole.error()
-        return _gather(whole, folder)
+    [outcome] = run(spark, [files], partial(_attempt, convert_all, folder))
+    return _gather(whole(outcome), folder)
 
 
 def _gather(found: Converted, folder: str | None) -> Converted:
@@ -157,48 +156,14 @@ def _clear(folder: str) -> None:
         Disk().remove_tree(path)
 
 
-class _ConvertSegments:
-    """Converts segments independently."""
-
-    def __init__(self, job: _Job) -> None:
-        self._job = job
-
-    def __call__(self, files: Iterable[SegmentFile]) -> Iterator[ConvertedSegment | Failure]:
-        name, request, folder, transactions = self._job
-        for file in files:
-            attempt = _attempt_folder(folder)
-            try:
-                yield convert_segment(name, file, request, attempt, transactions)
-            except (KsegError, OSError) as error:
-                _remove(attempt)
-                yield failure_of(error)
-
-
-class _ConvertPartition:
-    """Converts all segments of a partition."""
-
-    def __init__(self, job: _Job) -> None:
-        self._job = job
-
-    def __call__(self, partitions: Iterable[list[SegmentFile]]) -> Iterator[Converted | Failure]:
-        name, request, folder, _ = self._job
-        for files in partitions:
-            attempt = _attempt_folder(folder)
-            try:
-                yield convert_segments(name, files, request, attempt)
-            except (KsegError, OSError) as error:
-                _remove(attempt)
-                yield failure_of(error)
-
-
-def _attempt_folder(folder: str | None) -> str | None:
+def _attempt(convert: Callable[[T, str | None], R], folder: str | None, item: T, _: Buffers) -> R:
+    """Converts into a new folder, which is removed if that fails."""
     if folder is None:
-        return None
+        return convert(item, None)
     path = os.path.join(folder, uuid4().hex)
     Disk().make_directory(path)
-    return path
-
-
-def _remove(folder: str | None) -> None:
-    if folder is not None:
-        Disk().remove_tree(folder)
+    try:
+        return convert(item, path)
+    except (KsegError, OSError):
+        Disk().remove_tree(path)
+        raise

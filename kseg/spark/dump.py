@@ -8,12 +8,11 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
-import kseg.spark.jobs as jobs
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump, shrank
-from kseg.errors import KsegError, PathError
 from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import LOG
 from kseg.output.notices import Notices
@@ -21,6 +20,8 @@ from kseg.output.sink import Sink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.slices import Slice, runs_of, slices
+from kseg.spark.jobs import Failure, run, whole
+from kseg.stores.buffers import Buffers
 from kseg.stores.source import STANDARD_INPUT, open_source
 
 PART_BYTES = 4 << 20
@@ -71,27 +72,25 @@ class SparkRenderer:
         self, spark: Any, options: DumpOptions, is_terminal: bool, files: Iterable[tuple[SegmentFile, bool]]
     ) -> None:
         self._spark = spark
-        self._work = _Render(replace(options, jobs=1, quiet=True, verbose=False, output=None), is_terminal)
+        task = replace(options, jobs=1, quiet=True, verbose=False, output=None)
+        self._work = partial(_rendered, task, is_terminal)
         self._parts = _parts(files, is_cut=not options.is_07)
         self._next: DumpPart | None = next(self._parts, None)
-        self._done: deque[tuple[DumpPart, Rendered]] = deque()
+        self._done: deque[tuple[DumpPart, Rendered | Failure]] = deque()
 
     def rendered(self, file: SegmentFile) -> list[Rendered] | None:
         """Returns the text of the parts of the file; None if it is not read by Spark.
 
-        Raises PathError if it cannot be read.
+        Raises KsegError, OSError if it cannot be read.
         """
-        found: list[Rendered] = []
+        found: list[Rendered | Failure] = []
         while self._done or self._next is not None:
             if not self._done:
                 self._wave()
             if self._done[0][0].file != file:
                 break
             found.append(self._done.popleft()[1])
-        for each in found:
-            if each.failure is not None:
-                raise PathError(each.failure)
-        return found or None
+        return list(map(whole, found)) or None
 
     def _wave(self) -> None:
         wave: list[DumpPart] = []
@@ -100,7 +99,7 @@ class SparkRenderer:
             wave.append(self._next)
             left -= PART_BYTES
             self._next = next(self._parts, None)
-        self._done.extend(zip(wave, jobs.run(self._spark, wave, self._work), strict=True))
+        self._done.extend(zip(wave, run(self._spark, wave, self._work), strict=True))
 
 
 def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[DumpPart]:
@@ -116,40 +115,27 @@ def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[
             yield DumpPart(file, is_live, part)
 
 
-class _Render:
-    """Renders parts as the command does, in the process of a task."""
-
-    def __init__(self, options: DumpOptions, is_terminal: bool) -> None:
-        self._options = options
-        self._is_terminal = is_terminal
-
-    def __call__(self, parts: Iterable[DumpPart]) -> Iterator[Rendered]:
-        for part in parts:
-            try:
-                yield self._one(part)
-            except KsegError as error:
-                yield Rendered(failure=str(error))
-
-    def _one(self, part: DumpPart) -> Rendered:
-        sink = TextSink(self._is_terminal)
-        dump = Dump(sink, replace(self._options, paths=(part.file.path,)))
-        dump.notices = notices = KeptNotices()
-        with open_source(part.file.path) as source:
-            reader = dump.reader(part.file, source, part.is_live)
-            dump.printer.enter(part.file)
-            dump.printer.attend(reader)
-            batches = size = 0
-            for item in runs_of(reader, part.file, part.slice):
-                if isinstance(item, Damage):
-                    size += item.length
-                    dump.damage(reader, item)
-                else:
-                    size += item.end - item.position
-                    batches += item.count
-                    dump.printer.run(reader, item)
-            dump.printer.finish()
-            failure = shrank(part.file.path, source) if source.current_size() < source.size else None
-            return Rendered(
-                zlib.compress(b"".join(sink.pieces), 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
-                batches, size, reader.end, tuple(notices.warnings), failure,
-            )  # fmt: skip
+def _rendered(options: DumpOptions, is_terminal: bool, part: DumpPart, _: Buffers) -> Rendered:
+    """Renders a part as the command does, in the process of a task."""
+    sink = TextSink(is_terminal)
+    dump = Dump(sink, replace(options, paths=(part.file.path,)))
+    dump.notices = notices = KeptNotices()
+    with open_source(part.file.path) as source:
+        reader = dump.reader(part.file, source, part.is_live)
+        dump.printer.enter(part.file)
+        dump.printer.attend(reader)
+        batches = size = 0
+        for item in runs_of(reader, part.file, part.slice):
+            if isinstance(item, Damage):
+                size += item.length
+                dump.damage(reader, item)
+            else:
+                size += item.end - item.position
+                batches += item.count
+                dump.printer.run(reader, item)
+        dump.printer.finish()
+        failure = shrank(part.file.path, source) if source.current_size() < source.size else None
+        return Rendered(
+            zlib.compress(b"".join(sink.pieces), 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
+            batches, size, reader.end, tuple(notices.warnings), failure,
+        )  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -51,43 +51,8 @@ _AT_A_TIME = 8
 """Partitions that are put into place at the same time in a store."""
 
 
-class OutputDirectory(Protocol):
-    """A log directory. `begin`, `put` and `remove` run on the driver, `new_attempt` in tasks."""
-
-    root: str
-
-    def begin(self, partition: str | None) -> None:
-        """Prepares a write. Raises PathError if ``partition``, the only one, exists already."""
-
-    def new_attempt(self) -> "AttemptFolder":
-        """Returns a new folder for an attempt of a task."""
-
-    def put(self, partitions: Mapping[str, PartitionRange]) -> None:
-        """Puts staged segments into place. Raises KsegError; then nothing has changed."""
-
-    def remove(self) -> None:
-        """Removes all that is staged."""
-
-
-class AttemptFolder(Protocol):
-    """The local ``folder`` in which an attempt of a task writes segments."""
-
-    folder: str
-
-    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
-        """Returns the segments with the paths under which the driver finds them. Raises KsegError."""
-
-    def discard(self) -> None:
-        """Removes the folder."""
-
-
-def output_at(path: str, storage: Storage) -> OutputDirectory:
-    """Returns the log directory at a path or URL."""
-    return StoreOutput(path, storage) if is_url(path) else LocalOutput(path)
-
-
 class LocalOutput:
-    """A directory that all machines have at this path."""
+    """A log directory that all machines have at this path. `begin`, `put` and `remove` run on the driver."""
 
     def __init__(self, path: str) -> None:
         self.root = resolved(path)
@@ -98,6 +63,7 @@ class LocalOutput:
         self._staging = os.path.join(place, f".kseg-{uuid4().hex}.rows")
 
     def begin(self, partition: str | None) -> None:
+        """Prepares a write. Raises PathError if ``partition``, the only one, exists already."""
         path = os.path.join(self.root, partition or "")
         if partition is not None and os.path.lexists(path):
             raise PathError(f"{path}: already exists; nothing was written")
@@ -106,7 +72,8 @@ class LocalOutput:
         except OSError as error:
             raise PathError(f"{self.root}: nothing was written: {error.strerror}") from error
 
-    def new_attempt(self) -> "LocalAttempt":
+    def new_attempt(self) -> str:
+        """Returns a new local folder, in which an attempt of a task writes segments."""
         folder = os.path.join(self._staging, uuid4().hex)
         try:
             Disk().make_directory(folder)
@@ -114,9 +81,18 @@ class LocalOutput:
             raise PathError(
                 f"{self._staging}: is not there: the job was given up, or this machine has no such disk"
             ) from error
-        return LocalAttempt(folder)
+        return folder
+
+    def stage(self, folder: str, partitions: dict[str, PartitionRange]) -> None:
+        """Does nothing: the driver finds the segments where the attempt has written them."""
+
+    def discard(self, folder: str) -> None:
+        """Removes the folder of an attempt."""
+        if os.path.isdir(folder):
+            Disk().remove_tree(folder)
 
     def put(self, partitions: Mapping[str, PartitionRange]) -> None:
+        """Puts staged segments into place. Raises KsegError; then nothing has changed."""
         with (
             _parents_of(self.root),
             new_directories(self.root, takes_lock=True) as made,
@@ -135,6 +111,7 @@ class LocalOutput:
         write_side_files(folder, whole)
 
     def remove(self) -> None:
+        """Removes all that is staged."""
         for left in reversed(range(REMOVAL_ATTEMPTS)):
             try:
                 if os.path.isdir(self._staging):
@@ -144,20 +121,6 @@ class LocalOutput:
                 if not left:
                     raise
                 time.sleep(REMOVAL_SECONDS)  # a task that is still running has created or removed a file
-
-
-class LocalAttempt:
-    """A folder in the staging folder."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-
-    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
-        return partitions
-
-    def discard(self) -> None:
-        if os.path.isdir(self.folder):
-            Disk().remove_tree(self.folder)
 
 
 @contextmanager
@@ -182,8 +145,8 @@ def _parents_of(path: str) -> Iterator[None]:
 
 
 class StoreOutput:
-    """A prefix of an object store. Objects are copied inside the store, segment by segment in the order of offsets; in
-    HDFS they are renamed.
+    """A prefix of an object store, with the methods of `LocalOutput`. Objects are copied inside the store, segment by
+    segment in the order of offsets; in HDFS they are renamed.
     """
 
     def __init__(self, url: str, storage: Storage) -> None:
@@ -214,11 +177,12 @@ class StoreOutput:
             text = without_credentials(text_of(error), self._url)
             raise KsegError(f"{self.root}: nothing was written: {text}") from None
 
-    def new_attempt(self) -> "StoreAttempt":
-        return StoreAttempt(self, f"{self._staging}/{uuid4().hex}")
+    def new_attempt(self) -> str:
+        return tempfile.mkdtemp(prefix="kseg-")
 
-    def upload(self, place: str, partitions: dict[str, PartitionRange]) -> None:
-        """Uploads segments to a folder below the root, and sets their paths to those in the store."""
+    def stage(self, folder: str, partitions: dict[str, PartitionRange]) -> None:
+        """Uploads segments to a folder of their own below the root, and sets their paths to those in the store."""
+        place = f"{self._staging}/{uuid4().hex}"
         with self._opened() as (system, root):
             for name, whole in partitions.items():
                 for segment in whole.segments:
@@ -227,6 +191,10 @@ class StoreOutput:
                         _upload(system, path, target)
                         os.unlink(path)
                         segment.paths[suffix] = target
+        self.discard(folder)
+
+    def discard(self, folder: str) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
 
     def put(self, partitions: Mapping[str, PartitionRange]) -> None:
         with self._opened() as (system, root):
@@ -245,22 +213,6 @@ class StoreOutput:
     def remove(self) -> None:
         with self._opened() as (system, root):
             _remove(system, f"{root}/{self._staging}")
-
-
-class StoreAttempt:
-    """A temporary folder of this machine, whose segments are uploaded when the task ends."""
-
-    def __init__(self, output: StoreOutput, place: str) -> None:
-        self.folder = tempfile.mkdtemp(prefix="kseg-")
-        self._output, self._place = output, place
-
-    def staged(self, partitions: dict[str, PartitionRange]) -> dict[str, PartitionRange]:
-        self._output.upload(self._place, partitions)
-        self.discard()
-        return partitions
-
-    def discard(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _put_stored(system: "FileSystem", folder: str, whole: PartitionRange) -> None:
@@ -333,7 +285,9 @@ class KsegWriter(DataSourceArrowWriter):
                     f"{shown(path)}/{self._partition}: is named like no partition, such as orders-0; or give columns "
                     "topic, partition"
                 )
-        self._output = output_at(path, options.storage)
+        self._output: LocalOutput | StoreOutput = (
+            StoreOutput(path, options.storage) if is_url(path) else LocalOutput(path)
+        )
         self._output.begin(self._partition)
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> Written:
@@ -341,11 +295,13 @@ class KsegWriter(DataSourceArrowWriter):
         attempt = self._output.new_attempt()
         writers: dict[str, RowsWriter] = {}
         try:
-            return Written(attempt.staged(self._written(iterator, attempt.folder, writers)))
+            written = self._written(iterator, attempt, writers)
+            self._output.stage(attempt, written)
+            return Written(written)
         except BaseException as error:
             for writer in writers.values():
                 writer.discard()
-            attempt.discard()
+            self._output.discard(attempt)
             if isinstance(error, OSError):
                 raise KsegError(f"{self._output.root}: nothing was written: {text_of(error)}") from error
             raise

@@ -17,6 +17,8 @@ import pytest
 
 from cleaner.partitions import PAIRS, write_checkpoint
 from cli.command import TESTDATA, Kseg
+from kseg.limits import MAX_BATCH_BYTES
+from kseg.spark.jobs import _Task
 
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 LOG_DIRECTORY = TESTDATA / "log-directories/4.3.1/logs"
@@ -123,16 +125,10 @@ def test_what_is_for_one_reader_is_refused(question: tuple[str, ...], kseg: Kseg
     assert "is for the local engine" in done.err
 
 
-class Here:
-    """What of a session of Spark `kseg.spark.jobs.run` uses, done in this process; tasks are pickled as there."""
-
-    def __init__(self) -> None:
-        self.sparkContext = self
-        self.defaultParallelism = 2
-
-
-def run_here(spark: Here, items: list[Any], work: Any, watch: Any = None) -> list[Any]:
-    return [pickle.loads(pickle.dumps(found)) for found in pickle.loads(pickle.dumps(work))(items)]
+def run_here(spark: object, items: list[Any], work: Any) -> list[Any]:
+    """What `kseg.spark.jobs.run` does on Spark, done in this process; tasks are pickled as there."""
+    task = pickle.loads(pickle.dumps(_Task(os.getcwd(), work, MAX_BATCH_BYTES)))
+    return [pickle.loads(pickle.dumps(found)) for found in task(items)]
 
 
 @pytest.mark.sampled(3)
@@ -142,12 +138,12 @@ def test_rendered_parts_make_up_the_dump(
     form: list[str], part_bytes: int, kseg: Kseg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kseg.spark import dump as dump_on_spark
-    from kseg.spark import jobs, session
+    from kseg.spark import session
 
     monkeypatch.setattr(dump_on_spark, "PART_BYTES", part_bytes)
     monkeypatch.setattr(dump_on_spark, "WAVE_BYTES", 3 * part_bytes)
-    monkeypatch.setattr(jobs, "run", run_here)
-    monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(Here()))
+    monkeypatch.setattr(dump_on_spark, "run", run_here)
+    monkeypatch.setattr(session, "session", lambda master, cores: contextlib.nullcontext(object()))
     paths = [LOG_DIRECTORY, *sorted((TESTDATA / "damaged").glob("*/*-0")), TESTDATA / "kafka-0.7.2/direct", "nowhere"]
     here = kseg("dump", *form, *paths)
     there = kseg("dump", "--engine", "spark", *form, *paths)

@@ -1,6 +1,7 @@
 """Conversion in tasks gives the same result as the local engine, for independent and dependent segments."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from conversion.conversions import options
 from kseg.conversion.rewriting import Conversion, rewrite, segments_of
 from kseg.errors import KsegError
 from kseg.spark import conversion
-from kseg.spark.conversion import SparkConversion
+from kseg.spark.conversion import convert_on_spark
 from spark.cluster import Cluster
 
 pytestmark = pytest.mark.spark
@@ -40,7 +41,7 @@ ABORTED = [("d", 0, 0), ("d", 1, 1), ("a", 0, 0), ("c", 1, 0), ("p", 0, 2), ("d"
 def outcome(source: Path, folder: Path, cluster: Cluster | None, **asked: Any) -> Any:
     """Returns all files and results of a conversion."""
     folder.mkdir(parents=True)
-    convert: dict[str, Conversion] = {} if cluster is None else {"convert": SparkConversion(cluster)}
+    convert: dict[str, Conversion] = {} if cluster is None else {"convert": partial(convert_on_spark, cluster)}
     try:
         made = rewrite(str(source), segments_of(str(source)), str(source), options(**asked), str(folder), **convert)
     except KsegError as error:

@@ -118,9 +118,8 @@ def _rows(works: Sequence[Work], settings: CheckSettings) -> Iterator[dict[str, 
         report = Report(found.append)
         if isinstance(work, FileTask):
             judge_file(work.path, settings, report, lambda _: None)
-        else:
-            outcome = judge_task(work, settings, report, lambda _: None, buffers)
-            report.failures += [outcome.failure] if outcome.failure else []
+        elif failure := judge_task(work, settings, report, lambda _: None, buffers).failure:
+            report.failures.append(failure)
         if report.failures:
             raise KsegError(report.failures[0])
         yield from (_row(finding, 1, repairs) for finding in found)

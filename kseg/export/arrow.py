@@ -31,8 +31,38 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-COLUMNS = (KEY, VALUE, "topic", "partition", OFFSET, TIMESTAMP, TIMESTAMP_TYPE, HEADERS)
-"""The columns of records, in the order of Spark's Kafka source."""
+_PLACE = "file string, topic string, partition int"
+_COLUMNS = {
+    "records": (
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+        "headers headers"
+    ),
+    "counts": f"{_PLACE}, count bigint, firstOffset bigint, lastOffset bigint",
+    "batches": (
+        f"{_PLACE}, position bigint, size bigint, magic int, isValid boolean, baseOffset bigint, lastOffset bigint, "
+        "count bigint, compression string, timestampType string, maxTimestamp bigint, producerId bigint, "
+        "producerEpoch int, baseSequence int, partitionLeaderEpoch int, isTransactional boolean, isControl boolean"
+    ),
+    "findings": (
+        f"{_PLACE}, code string, severity string, position bigint, length bigint, offset bigint, message string, "
+        "details string, repair string, needs string, count bigint"
+    ),
+    "entries": (
+        f"{_PLACE}, type string, number bigint, offset bigint, position bigint, timestamp bigint, producerId bigint, "
+        "producerEpoch int, coordinatorEpoch int, firstOffset bigint, lastOffset bigint, lastStableOffset bigint, "
+        "lastSequence int, offsetDelta int, currentTxnFirstOffset bigint"
+    ),
+}
+"""The columns of each kind of rows, with Spark's names of types. Those of records are Spark's Kafka source's."""
+
+
+def types_of(mode: str) -> dict[str, str]:
+    """Returns the columns of a kind of rows, each with the name of its type."""
+    return dict(column.split() for column in _COLUMNS[mode].split(", "))
+
+
+COLUMNS = tuple(types_of("records"))
+"""The columns of records."""
 
 Constants = dict[str, Any]
 """Values of the columns that are the same for all records of a chunk, and not part of it."""
@@ -57,16 +87,11 @@ def schema(names: Sequence[str], unit: str = "us") -> "pyarrow.Schema":
 
     header = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
     types = {
-        KEY: pa.binary(),
-        VALUE: pa.binary(),
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        OFFSET: pa.int64(),
-        TIMESTAMP: pa.timestamp(unit, tz="UTC"),
-        TIMESTAMP_TYPE: pa.int32(),
-        HEADERS: pa.list_(pa.field("element", header)),
-    }
-    return pa.schema([pa.field(name, types[name]) for name in names])
+        "binary": pa.binary(), "string": pa.string(), "int": pa.int32(), "bigint": pa.int64(),
+        "timestamp": pa.timestamp(unit, tz="UTC"), "headers": pa.list_(pa.field("element", header)),
+    }  # fmt: skip
+    found = types_of("records")
+    return pa.schema([pa.field(name, types[found[name]]) for name in names])
 
 
 def record_batch(chunk: Chunk, wanted: "pyarrow.Schema", constants: Constants) -> "pyarrow.RecordBatch":

@@ -406,20 +406,13 @@ class RecordColumns:
         return ColumnDecoder(self._reader, scratch, chunks, report, self._wanted, self._is_all, self._key)
 
     def _items(self) -> Iterator[Run | LeftOut]:
-        stop = OffsetStop(self._last_offset)
-        for item in runs_of(self._reader, self._file, self._sought()):
+        for item in runs_between(self._reader, self._file, self._sought(), self._last_offset):
             if isinstance(item, Damage):
                 yield LeftOut(*item)
-                continue
-            has_end = self._last_offset < LAST_OFFSET
-            if has_end and stop.is_behind(self._reader.batch(item, 0, keep=False)):
-                return
-            if self._transactions is None:
+            elif self._transactions is None:
                 yield item
             else:
                 yield from self._committed(item, self._transactions)
-            if has_end and stop.is_behind_end(self._reader, item):
-                return
 
     def _sought(self) -> Slice:
         return sought(self._reader, self._file, self._part, self._first_offset, self._earliest_ms)
@@ -443,6 +436,20 @@ def sought(reader: SegmentReader, file: SegmentFile, part: Slice, first_offset: 
     if earliest_ms > 0:
         start = max(start, seek_time(reader, file, earliest_ms).position)
     return part if start == part.start else part._replace(start=start, is_certain=False)
+
+
+def runs_between(reader: SegmentReader, file: SegmentFile, part: Slice, last_offset: int) -> Iterator[Run | Damage]:
+    """Yields the items of a part up to those behind the last offset."""
+    stop = OffsetStop(last_offset)
+    for item in runs_of(reader, file, part):
+        if last_offset == LAST_OFFSET or isinstance(item, Damage):
+            yield item
+            continue
+        if stop.is_behind(reader.batch(item, 0, keep=False)):
+            return
+        yield item
+        if stop.is_behind_end(reader, item):
+            return
 
 
 def _all_chunks(decoder: ColumnDecoder, run: Run) -> Iterator[Chunk]:

@@ -171,15 +171,20 @@ _CATALOG_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The partitions to read; None: all. Files outside partition directories are in no subscription."""
+    """The partitions to read, which are in each of these that is not None. Files outside partition directories are in
+    none of them.
+    """
 
     topics: frozenset[str] | None = None
     pattern: re.Pattern[str] | None = None
     partitions: frozenset[TopicPartition] | None = None
+    numbers: frozenset[int] | None = None
 
     def has(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is to be read."""
         if self.topics is not None and topic not in self.topics:
+            return False
+        if self.numbers is not None and partition not in self.numbers:
             return False
         if self.pattern is not None and (topic is None or not self.pattern.fullmatch(topic)):
             return False

@@ -147,8 +147,6 @@ MAX_INDEXED_SEGMENTS = 4096
 
 _log = logging.getLogger("kseg.spark")
 
-Keep = Callable[[SegmentFile], bool]
-
 
 class TaskPart(NamedTuple):
     """A part of a segment, and the first and last offset to read of it.
@@ -178,13 +176,13 @@ class Whole(NamedTuple):
     block_bytes: int = 1
 
 
-def tasks_of(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
+def plan(options: Options) -> list[Sequence[TaskPart]]:
     """Returns the tasks. Raises PathError, or UnsupportedError for a file that is not a segment."""
     from kseg.spark.stores import remote_storage_at
 
     with remote_storage_at(options), ThreadPoolExecutor(PLANNING_THREADS) as threads:
         planner = SegmentSelector(options)
-        found = threads.map(lambda place: _in_place(place, planner, keep), places(options.paths))
+        found = threads.map(lambda place: _in_place(place, planner), places(options.paths))
         return cut_into_tasks(list(chain.from_iterable(found)), options)
 
 
@@ -231,14 +229,13 @@ def _pieces(whole: Whole, span: ByteSpan | None, limit: int) -> Iterator[tuple[i
         yield wanted // (len(cuts) + 1), part._replace(slice=Slice(begin, stop))
 
 
-def _in_place(place: str, planner: "SegmentSelector", keep: Keep) -> list[Whole]:
+def _in_place(place: str, planner: "SegmentSelector") -> list[Whole]:
     """Returns the segments of a file or partition directory."""
     try:
         is_directory = trees.isdir(place)
-        if is_directory and not planner.wants(place, keep):
+        if is_directory and not planner.wants(place):
             return []
-        files = [file for file in readable_segments_at(place) if keep(file)]
-        return list(planner.wholes(place, files, lambda: logs_around(place), is_directory))
+        return list(planner.wholes(place, readable_segments_at(place), lambda: logs_around(place), is_directory))
     finally:
         forget_listing(place)
 
@@ -253,10 +250,10 @@ class SegmentSelector:
         self._options, self._is_stream = options, is_stream
         self._log_starts = LogStarts()
 
-    def wants(self, directory: str, keep: Keep) -> bool:
+    def wants(self, directory: str) -> bool:
         """Whether rows of a partition are wanted, by the name of its directory."""
         file = segment_file(os.path.join(directory, "0.log"))
-        return keep(file) and self._options.subscription.has(file.topic, file.partition)
+        return self._options.subscription.has(file.topic, file.partition)
 
     def wholes(
         self, place: str, files: list[SegmentFile], around: Callable[[], list[SegmentFile]], is_directory: bool

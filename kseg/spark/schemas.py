@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from kseg.errors import KsegError
-from kseg.export.arrow import valid_text
+from kseg.export.arrow import types_of, valid_text
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,90 +49,20 @@ _TABLE_OPTIONS = "kseg.options"
 """Name in the metadata of a column."""
 
 _HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_TYPES: Mapping[str, DataType] = {
+    "binary": BinaryType(), "string": StringType(), "int": IntegerType(), "bigint": LongType(),
+    "boolean": BooleanType(), "timestamp": TimestampType(), "headers": ArrayType(_HEADER),
+}  # fmt: skip
 
-RECORDS: Mapping[str, DataType] = {
-    "key": BinaryType(),
-    "value": BinaryType(),
-    "topic": StringType(),
-    "partition": IntegerType(),
-    "offset": LongType(),
-    "timestamp": TimestampType(),
-    "timestampType": IntegerType(),
-    "headers": ArrayType(_HEADER),
-}
-"""The schema of Spark's Kafka source, with headers."""
 
-_LOCATION: Mapping[str, DataType] = {
-    "file": StringType(),
-    "topic": StringType(),
-    "partition": IntegerType(),
-}
-
-COUNTS: Mapping[str, DataType] = {
-    **_LOCATION,
-    "count": LongType(),
-    "firstOffset": LongType(),
-    "lastOffset": LongType(),
-}
-
-BATCHES: Mapping[str, DataType] = {
-    **_LOCATION,
-    "position": LongType(),
-    "size": LongType(),
-    "magic": IntegerType(),
-    "isValid": BooleanType(),
-    "baseOffset": LongType(),
-    "lastOffset": LongType(),
-    "count": LongType(),
-    "compression": StringType(),
-    "timestampType": StringType(),
-    "maxTimestamp": LongType(),
-    "producerId": LongType(),
-    "producerEpoch": IntegerType(),
-    "baseSequence": IntegerType(),
-    "partitionLeaderEpoch": IntegerType(),
-    "isTransactional": BooleanType(),
-    "isControl": BooleanType(),
-}
-
-FINDINGS: Mapping[str, DataType] = {
-    **_LOCATION,
-    "code": StringType(),
-    "severity": StringType(),
-    "position": LongType(),
-    "length": LongType(),
-    "offset": LongType(),
-    "message": StringType(),
-    "details": StringType(),
-    "repair": StringType(),
-    "needs": StringType(),
-    "count": LongType(),
-}
-
-ENTRIES: Mapping[str, DataType] = {
-    **_LOCATION,
-    "type": StringType(),
-    "number": LongType(),
-    "offset": LongType(),
-    "position": LongType(),
-    "timestamp": LongType(),
-    "producerId": LongType(),
-    "producerEpoch": IntegerType(),
-    "coordinatorEpoch": IntegerType(),
-    "firstOffset": LongType(),
-    "lastOffset": LongType(),
-    "lastStableOffset": LongType(),
-    "lastSequence": IntegerType(),
-    "offsetDelta": IntegerType(),
-    "currentTxnFirstOffset": LongType(),
-}
-
-COLUMNS = {"records": RECORDS, "counts": COUNTS, "batches": BATCHES, "findings": FINDINGS, "entries": ENTRIES}
+def columns_of(mode: str) -> dict[str, DataType]:
+    """Returns the columns of a mode with their types."""
+    return {name: _TYPES[kind] for name, kind in types_of(mode).items()}
 
 
 def schema_of(mode: str, includes_headers: bool = True) -> StructType:
     """Returns all columns of a mode; ``includes_headers`` false: without that of the headers."""
-    columns = [(name, kind) for name, kind in COLUMNS[mode].items() if includes_headers or name != "headers"]
+    columns = [(name, kind) for name, kind in columns_of(mode).items() if includes_headers or name != "headers"]
     return StructType([StructField(name, kind) for name, kind in columns])
 
 
@@ -154,7 +84,7 @@ def table_options(schema: StructType) -> dict[str, str]:
 
 def check_schema(mode: str, schema: StructType) -> None:
     """Raises KsegError unless each column belongs to the mode, has its type, and is nullable, and there is one."""
-    known = COLUMNS[mode]
+    known = columns_of(mode)
     if not schema.names:
         raise KsegError(f"a schema of format kseg needs a column; mode {mode} has {', '.join(known)}")
     for field in schema:

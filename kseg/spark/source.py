@@ -5,7 +5,7 @@ whose schema is exactly the one derived from the DataFrame's schema.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -26,9 +26,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kseg.errors import KsegError
-from kseg.segment.files import SegmentFile
+from kseg.segment.files import LAST_OFFSET
 from kseg.spark.modes import module_of, record_batches
-from kseg.spark.options import Options, parse_options, parse_write_options
+from kseg.spark.options import FIRST_OFFSET, Options, parse_options, parse_write_options
 from kseg.spark.schemas import check_schema, needs_only_offsets, schema_of, table_options, with_table_options
 from kseg.spark.storage import Settings
 from kseg.spark.stores import stores_at
@@ -48,82 +48,42 @@ _LAST_MS = ((1 << 63) - 1) // _MILLISECOND
 """Later timestamps overflow a DataFrame's microseconds and are null, so no comparison is true for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class WantedPartitions:
-    """Requested topics and partitions; None: all. Files without a topic are in no set."""
-
-    topics: frozenset[str] | None = None
-    partitions: frozenset[int] | None = None
-
-    def keep(self, file: SegmentFile) -> bool:
-        """Whether a file is in a requested topic and partition."""
-        return (self.topics is None or file.topic in self.topics) and (
-            self.partitions is None or file.partition in self.partitions
-        )
-
-
-@dataclass(slots=True)
-class Narrowed:
-    """The options of a read after `take`."""
-
-    options: Options
-    partitions: WantedPartitions = field(default_factory=WantedPartitions)
-
-    def take(self, filters: Iterable[Filter]) -> list[Filter]:
-        """Applies each filter that can be applied exactly. Returns the others."""
-        return [each for each in filters if not self._take(each)]
-
-    def _take(self, each: Filter) -> bool:
-        column = getattr(each, "attribute", None)
-        if isinstance(each, IsNotNull):
-            return column == ("offset",)
-        value: Any = getattr(each, "value", None)
-        if column == ("offset",):
-            return isinstance(value, int) and self._narrow("offset", each, value, value)
-        if column == ("timestamp",) and isinstance(value, datetime):
-            micros = (value if value.tzinfo else value.astimezone()) - _EPOCH
-            below, rest = divmod(micros // _MICROSECOND, _MILLISECOND)
-            return self._narrow("timestamp", each, below, below + bool(rest))
-        if column in (("topic",), ("partition",)) and isinstance(each, EqualTo | In):
-            values = frozenset(each.value if isinstance(each, In) else (value,))
-            name = "topics" if column == ("topic",) else "partitions"
-            before = getattr(self.partitions, name)
-            self.partitions = replace(self.partitions, **{name: values if before is None else before & values})
-            return True
-        return False
-
-    def _narrow(self, column: str, each: Filter, floor: int, ceiling: int) -> bool:
-        """Applies a comparison with a value between the integers ``floor`` and ``ceiling``, which are equal for an
-        integer.
-        """
-        first: int | None = None
-        last: int | None = None
-        if isinstance(each, EqualTo):
-            first, last = ceiling, floor
-        elif isinstance(each, GreaterThan):
-            first = floor + 1
-        elif isinstance(each, GreaterThanOrEqual):
-            first = ceiling
-        elif isinstance(each, LessThan):
-            last = ceiling - 1
-        elif isinstance(each, LessThanOrEqual):
-            last = floor
+def narrowed(options: Options, each: Filter) -> Options | None:
+    """Returns the options with which a read applies a filter exactly; None if it cannot."""
+    column: Any = getattr(each, "attribute", None)
+    value: Any = getattr(each, "value", None)
+    if column == ("offset",) and isinstance(each, IsNotNull):
+        return options
+    if column == ("offset",) and isinstance(value, int) and (ends := _ends(each, value, value)):
+        first, last = max(options.first_offset, ends[0]), min(options.last_offset, ends[1])
+        return replace(options, first_offset=first, last_offset=last)
+    if column == ("timestamp",) and isinstance(value, datetime):
+        micros = (value if value.tzinfo else value.astimezone()) - _EPOCH
+        below, rest = divmod(micros // _MICROSECOND, _MILLISECOND)
+        if ends := _ends(each, below, below + bool(rest)):
+            earliest, latest = max(options.earliest_ms, ends[0], -_LAST_MS), min(options.latest_ms, ends[1], _LAST_MS)
+            return replace(options, earliest_ms=earliest, latest_ms=latest)
+    if column in (("topic",), ("partition",)) and isinstance(each, EqualTo | In):
+        values, before = frozenset(each.value if isinstance(each, In) else (value,)), options.subscription
+        if column == ("topic",):
+            wanted = replace(before, topics=values if before.topics is None else before.topics & values)
         else:
-            return False
-        options = self.options
-        if column == "offset":
-            low, high = options.first_offset, options.last_offset
-            self.options = replace(
-                options, first_offset=low if first is None else max(low, first),
-                last_offset=high if last is None else min(high, last),
-            )  # fmt: skip
-        else:
-            low, high = max(options.earliest_ms, -_LAST_MS), min(options.latest_ms, _LAST_MS)
-            self.options = replace(
-                options, earliest_ms=low if first is None else max(low, first),
-                latest_ms=high if last is None else min(high, last),
-            )  # fmt: skip
-        return True
+            wanted = replace(before, numbers=values if before.numbers is None else before.numbers & values)
+        return replace(options, subscription=wanted)
+    return None
+
+
+def _ends(each: Filter, floor: int, ceiling: int) -> tuple[int, int] | None:
+    """Returns the first and last integer for which a comparison is true; None for another filter. Its value is between
+    ``floor`` and ``ceiling``, which are equal for an integer.
+    """
+    if isinstance(each, EqualTo):
+        return ceiling, floor
+    if isinstance(each, GreaterThan | GreaterThanOrEqual):
+        return floor + 1 if isinstance(each, GreaterThan) else ceiling, LAST_OFFSET
+    if isinstance(each, LessThan | LessThanOrEqual):
+        return FIRST_OFFSET, ceiling - 1 if isinstance(each, LessThan) else floor
+    return None
 
 
 _IN_A_CATALOG = "provider"
@@ -194,23 +154,18 @@ class KsegReader(DataSourceReader):
     """Reads only the columns of ``schema``."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self.narrowed = Narrowed(options)
+        self.options = options
         self._schema = schema
-
-    @property
-    def _mode(self) -> Any:
-        return module_of(self.narrowed.options.mode)
 
     def partitions(self) -> list[InputPartition]:
         """Returns the tasks of the mode. Raises KsegError for paths that do not exist or are not Kafka's."""
-        options = self.narrowed.options
-        with stores_at(options.paths, options.storage):
-            tasks = self._mode.plan(options, self.narrowed.partitions.keep)
+        with stores_at(self.options.paths, self.options.storage):
+            tasks = module_of(self.options.mode).plan(self.options)
         return [InputPartition(task) for task in tasks] or [InputPartition(())]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
         """Yields the Arrow record batches of one task."""
-        return record_batches(partition.value, self.narrowed.options, self._schema)
+        return record_batches(partition.value, self.options, self._schema)
 
 
 class KsegPushingReader(KsegReader):
@@ -222,6 +177,11 @@ class KsegPushingReader(KsegReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Accepts comparisons of offset and timestamp, topics and partitions, in mode records."""
-        if self.narrowed.options.mode != "records":
-            return filters
-        return self.narrowed.take(filters)
+        left = []
+        for each in filters:
+            found = narrowed(self.options, each) if self.options.mode == "records" else None
+            if found is None:
+                left.append(each)
+            else:
+                self.options = found
+        return left

@@ -28,7 +28,7 @@ from kseg.formats.suffixes import LOG
 from kseg.segment.files import parse_partition_name
 from kseg.segment.writer import RollLimits
 from kseg.spark.options import WriteOptions
-from kseg.spark.schemas import RECORDS
+from kseg.spark.schemas import columns_of
 from kseg.spark.storage import Storage
 from kseg.spark.stores import GOOGLE, can_rename, writable_file_system
 from kseg.stores.no_follow import resolved
@@ -373,10 +373,11 @@ def _add(writer: RowsWriter, name: str, batch: "pyarrow.RecordBatch") -> None:
 
 def _checked_names(schema: StructType) -> list[str]:
     """Returns the names of the columns. Raises KsegError for one that records do not have."""
+    known = columns_of("records")
     for column in schema:
-        wanted = RECORDS.get(column.name)
+        wanted = known.get(column.name)
         if wanted is None:
-            raise KsegError(f"a record has no column {column.name!r}; it has {', '.join(RECORDS)}")
+            raise KsegError(f"a record has no column {column.name!r}; it has {', '.join(known)}")
         is_text = column.name in ("key", "value") and isinstance(column.dataType, StringType)
         if column.dataType.simpleString() != wanted.simpleString() and not is_text:
             expected, given = wanted.simpleString(), column.dataType.simpleString()

@@ -5,7 +5,8 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from kseg.spark.schemas import COLUMNS, arrow_schema_of
+from kseg.spark.options import MODES
+from kseg.spark.schemas import arrow_schema_of, columns_of
 from kseg.spark.source import KsegReader, configured
 
 
@@ -36,4 +37,4 @@ def rows_of(*paths: object, columns: list[str] | None = None, **options: str) ->
     return read(reader_of(list(paths), columns, **options))
 
 
-ALL = {mode: list(columns) for mode, columns in COLUMNS.items()}
+ALL = {mode: list(columns_of(mode)) for mode in MODES}

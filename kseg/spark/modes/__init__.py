@@ -1,4 +1,7 @@
-"""The modes of the data source: a module each, with ``plan`` and ``read``, imported when Spark asks for the mode."""
+"""The modes of the data source: a module each, with ``plan`` and ``read``, imported when Spark asks for the mode.
+
+Those that read parts of segments have the plan of `kseg.spark.planning`.
+"""
 
 import gc
 from collections.abc import Iterator

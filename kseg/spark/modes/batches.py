@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kseg.export.records import sought
+from kseg.export.records import runs_between, sought
 from kseg.formats.compression import codec_name
 from kseg.formats.rows import Scratch, int64s
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
@@ -26,18 +26,17 @@ from kseg.kernel.layout.rows import (
     FRAME_WIDTH,
 )
 from kseg.kernel.scan import headers
-from kseg.segment.files import LAST_OFFSET
-from kseg.segment.items import TIMESTAMP_TYPES, Damage
+from kseg.segment.items import TIMESTAMP_TYPES
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.seek import OffsetStop
-from kseg.segment.slices import runs_of
 from kseg.spark.modes.records import opened_for
 from kseg.spark.options import Options
-from kseg.spark.planning import Keep, TaskPart, tasks_of
+from kseg.spark.planning import TaskPart, plan
 from kseg.spark.schemas import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow
+
+__all__ = ["plan", "read"]
 
 _UNSET = {
     "baseOffset": BATCH_FIRST_OFFSET,
@@ -48,11 +47,6 @@ _UNSET = {
     "partitionLeaderEpoch": BATCH_LEADER_EPOCH,
 }
 """Columns that are null if the number is -1."""
-
-
-def plan(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
-    """Returns the tasks."""
-    return tasks_of(options, keep)
 
 
 def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:
@@ -66,18 +60,11 @@ def _rows(parts: Sequence[TaskPart], options: Options) -> Iterator[dict[str, Any
         file, first_offset, last_offset = part.file, part.first_offset, part.last_offset
         with open_segment(file, scratch, source=opened_for(part, options)) as reader:
             location = location_columns(file.path, file.topic, file.partition)
-            stop = OffsetStop(last_offset)
-            for run in runs_of(reader, file, sought(reader, file, part.slice, first_offset)):
-                if isinstance(run, Damage):
-                    continue
-                if last_offset < LAST_OFFSET and stop.is_behind(reader.batch(run, 0, keep=False)):
-                    break
-                for row in _run(reader, run):
+            for run in runs_between(reader, file, sought(reader, file, part.slice, first_offset), last_offset):
+                for row in _run(reader, run) if isinstance(run, Run) else ():
                     first = row["lastOffset"] if row["baseOffset"] is None else row["baseOffset"]
                     if first <= last_offset and row["lastOffset"] >= first_offset:
                         yield location | row
-                if last_offset < LAST_OFFSET and stop.is_behind_end(reader, run):
-                    break
 
 
 def _run(reader: SegmentReader, run: Run) -> Iterator[dict[str, Any]]:

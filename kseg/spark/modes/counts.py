@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 from kseg.export.chunk import OFFSET, Chunk
 from kseg.spark.modes.records import chunks_of
 from kseg.spark.options import Options
-from kseg.spark.planning import Keep, TaskPart, tasks_of
+from kseg.spark.planning import TaskPart, plan
 from kseg.spark.schemas import location_columns, record_batches
 
 if TYPE_CHECKING:
     import pyarrow
 
-
-def plan(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
-    """Returns the tasks, which are those of mode records."""
-    return tasks_of(options, keep)
+__all__ = ["plan", "read"]
 
 
 def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kseg.errors import KsegError
@@ -11,7 +11,7 @@ from kseg.export.scanning import grouped
 from kseg.findings.table import severity_of
 from kseg.logdir.coordinators import topic_id_at
 from kseg.quantities import shell_line
-from kseg.segment.files import SegmentFile, parse_partition_name, segment_file
+from kseg.segment.files import parse_partition_name, segment_file
 from kseg.spark.options import LEVELS, Options
 from kseg.spark.schemas import location_columns, record_batches
 from kseg.spark.stores import expanded_paths, size_of
@@ -52,9 +52,9 @@ def settings_of(options: Options) -> CheckSettings:
     )
 
 
-def plan(options: Options, keep: Callable[[SegmentFile], bool]) -> list[Sequence[Work]]:
+def plan(options: Options) -> list[Sequence[Work]]:
     """Returns the tasks; each partition is verified as a whole."""
-    works = [(size, work) for size, work in _works(options) if _is_kept(work, keep)]
+    works = list(_works(options))
     return grouped(works, options.task_bytes(sum(size for size, _ in works)))
 
 
@@ -91,12 +91,6 @@ def _directory_bytes(directory: str) -> int:
             return sum(each.stat().st_size for each in found if each.is_file())
     except OSError:
         return 0  # the task reports the error
-
-
-def _is_kept(work: Work, keep: Callable[[SegmentFile], bool]) -> bool:
-    if isinstance(work, Task):
-        return keep(segment_file(os.path.join(work.directory, "0.log")))
-    return not isinstance(work, FileTask) or keep(segment_file(work.path))
 
 
 def read(works: Sequence[Work], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:

@@ -12,11 +12,13 @@ from kseg.export.scanning import DamageLog, Offsets, PartReader, ScanPart, ScanR
 from kseg.segment.files import SegmentFile
 from kseg.segment.seek import indexed_span, span_of_bytes
 from kseg.spark.options import Options
-from kseg.spark.planning import Committed, Keep, TaskPart, tasks_of
+from kseg.spark.planning import Committed, TaskPart, plan
 from kseg.stores.source import Source, open_source
 
 if TYPE_CHECKING:
     import pyarrow
+
+__all__ = ["plan", "read"]
 
 _MICROSECONDS = 1000
 _log = logging.getLogger("kseg.spark")
@@ -25,11 +27,6 @@ _log = logging.getLogger("kseg.spark")
 def _request(options: Options) -> ScanRequest:
     wanted = Wanted(earliest_ms=options.earliest_ms, latest_ms=options.latest_ms)
     return ScanRequest(options.paths, wanted, max_batch_bytes=options.max_batch_bytes)
-
-
-def plan(options: Options, keep: Keep) -> list[Sequence[TaskPart]]:
-    """Returns the tasks."""
-    return tasks_of(options, keep)
 
 
 def read(parts: Sequence[TaskPart], options: Options, schema: "pyarrow.Schema") -> Iterator["pyarrow.RecordBatch"]:

@@ -137,7 +137,9 @@ def test_objects_of_pyarrow_are_those_of_the_files() -> None:
     assert list(store.list()) == list(LocalObjects(str(local)).list())
     (name,) = (item.name for item in store.list() if "/00000000000000000216-" in item.name and "log" in item.name)
     assert store.read(name, 10, 20) == (local / name).read_bytes()[10:30]
-    assert store.size(name) == (local / name).stat().st_size
+    found = store.info(name)
+    assert found is not None
+    assert found.size == (local / name).stat().st_size
     assert store.path(name) == f"s3://bucket/tier/{name}"
     assert [found.name for found in storage_in(store, keys()).partitions] == ["t-txn-0"]
 

@@ -44,6 +44,13 @@ class Outcome:
     def objects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.out.splitlines()]
 
+    def expect(self, status: int, *told: str) -> "Outcome":
+        """Fails unless it ended with this status, and standard error holds these texts."""
+        assert self.status == status, self.err
+        for text in told:
+            assert text in self.err, self.err
+        return self
+
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         return [found for found in self.objects if found["type"] == kind]
 
@@ -63,6 +70,20 @@ def caller(capfdbinary: pytest.CaptureFixture[bytes]) -> Kseg:
         return Outcome(ended.value.code, out, err.decode("utf-8"))
 
     return kseg
+
+
+def files(directory: Path, kept: bool = True) -> dict[str, bytes]:
+    """The contents of all files but locks, by their paths below the directory; ``kept``: also what kseg keeps there."""
+    found = {str(path.relative_to(directory)): path for path in sorted(directory.rglob("*")) if path.is_file()}
+    wanted = {name: path for name, path in found.items() if path.name != ".lock" and (kept or ".kseg-" not in name)}
+    return {name: path.read_bytes() for name, path in wanted.items()}
+
+
+def flip(path: Path, at: int | None = None, bits: int = 1) -> None:
+    """Flips bits of a byte of a file, by default the one in its middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 if at is None else at] ^= bits
+    path.write_bytes(data)
 
 
 @dataclass(frozen=True)

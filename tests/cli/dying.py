@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from changes.failing import CountingDisk, Killed
+from cli.command import files
 from kseg.changes import apply, journal, log_directory, log_directory_undo, staging, undo
 from kseg.changes.driver import path_run, paths, undoing
 from kseg.cli.main import run
@@ -25,14 +26,9 @@ MODULES = (
 """Modules that write to the disk."""
 
 
-def everything(directory: Path) -> dict[str, bytes]:
-    found = [path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"]
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found}
-
-
 def outcome(directory: Path) -> dict[str, bytes]:
     """All but the records of what was done, which name times."""
-    return {name: data for name, data in everything(directory).items() if ".kseg-" not in name}
+    return {name: data for name, data in files(directory).items() if ".kseg-" not in name}
 
 
 def on(disk: CountingDisk, monkeypatch: pytest.MonkeyPatch, *arguments: object) -> SystemExit | Killed:

@@ -21,7 +21,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from cli.command import TESTDATA, Kseg, Outcome
+from cli.command import TESTDATA, Kseg, Outcome, files, flip
 from kseg.stores.archives import opening
 from segment.long_log import BASE_OFFSET, template, write_long_log
 from stores.archives.packed_logs import DAMAGES, PACK, SIZE, cut, flipped, partition, zeros_behind, zeros_inside
@@ -92,9 +92,7 @@ def test_intact_batches_take_no_temporary_space(tmp_path: Path, kseg: Kseg) -> N
     packed = tmp_path / f"{BASE_OFFSET:020}.log.gz"
     packed.write_bytes(gzip.compress(Path(write_long_log(tmp_path, SIZE, with_indexes=False).path).read_bytes()))
     bound = ("--spool-bytes", str(SIZE // 2), packed)
-    done = kseg("verify", *bound)
-    assert done.status == 0
-    assert f"batches: {-(-SIZE // len(template()))}," in done.err
+    kseg("verify", *bound).expect(0, f"batches: {-(-SIZE // len(template()))},")
     for bounded in (("dump", *bound), ("verify", "--level", "deep", *bound)):
         assert kseg(*bounded).status == 3
 
@@ -218,14 +216,11 @@ def test_what_is_left_of_a_cut_file_is_judged(packing: str, tmp_path: Path, kseg
     path = tmp_path / f"{SEGMENT.name}.gz"
     data = PACKED[packing](SEGMENT.read_bytes() * 2)
     path.write_bytes(data[: len(data) - 600])
-    done = kseg("verify", "--format", "json", path)
-    assert done.status == 1
+    done = kseg("verify", "--format", "json", path).expect(1)
     (told,) = [row for row in done.of_type("finding") if row["code"] == "damaged-archive"]
     assert (told["file"], told["severity"]) == (str(path), "error")
     assert done.objects[-1]["notJudged"] == 1
-    dumped = kseg("dump", path)
-    assert dumped.status == 1
-    assert "damaged-archive" in dumped.err
+    kseg("dump", path).expect(1, "damaged-archive")
 
 
 @pytest.mark.sampled(3)
@@ -282,8 +277,7 @@ def test_a_cut_tar_file_is_judged_up_to_the_cut(tmp_path: Path, kseg: Kseg) -> N
     data = tar_bytes(found)
     path = tmp_path / "cut.tar"
     path.write_bytes(data[: len(data) * 2 // 3])
-    done = kseg("verify", "--format", "json", path)
-    assert done.status == 1
+    done = kseg("verify", "--format", "json", path).expect(1)
     codes = [row["code"] for row in done.of_type("finding")]
     assert codes.count("damaged-archive") == 1
     assert done.objects[-1]["batches"] > 0
@@ -339,18 +333,9 @@ def test_packed_segments_inside_an_archive_are_judged(tmp_path: Path, kseg: Kseg
     (folder / "orders-0" / f"{SEGMENT.name}.zst").write_bytes(zstandard.ZstdCompressor().compress(bytes(hurt)))
     path = tmp_path / "nested.zip"
     path.write_bytes(zip_bytes(members(folder, "")))
-    done = kseg("verify", "--format", "json", path)
-    assert done.status == 1
+    done = kseg("verify", "--format", "json", path).expect(1)
     assert f"{path}/orders-0/{SEGMENT.name}.zst" in {row["file"] for row in done.of_type("finding")}
     assert done.objects[-1]["batches"] > 0
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
-    }
 
 
 @pytest.fixture
@@ -358,9 +343,7 @@ def hurt(tmp_path: Path) -> Path:
     """A log directory after an unclean stop, with damage."""
     logs = tmp_path / "hurt"
     shutil.copytree(LOGS, logs)
-    data = bytearray((logs / "dplain-0" / SEGMENT.name).read_bytes())
-    data[len(data) // 2] ^= 8
-    (logs / "dplain-0" / SEGMENT.name).write_bytes(data)
+    flip(logs / "dplain-0" / SEGMENT.name, bits=8)
     (logs / ".kafka_cleanshutdown").unlink(missing_ok=True)
     return logs
 
@@ -375,8 +358,8 @@ def test_what_recover_writes_is_that_of_the_files(form: str, mode: str, hurt: Pa
     plain = kseg(*flags, tmp_path / "one", hurt)
     found = kseg(*flags, tmp_path / "two", "--spool-dir", tmp_path, "--spool-bytes", "100M", path)
     assert found.status == plain.status
-    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
-    assert len(files_of(tmp_path / "two")) > 20
+    assert files(tmp_path / "two") == files(tmp_path / "one")
+    assert len(files(tmp_path / "two")) > 20
     assert sorted(os.listdir(tmp_path)) == ["backup", "hurt", "one", "two"]
     assert kseg("verify", tmp_path / "two").status == kseg("verify", tmp_path / "one").status
 
@@ -385,9 +368,8 @@ def test_converting_an_archive_gives_what_the_files_give(tmp_path: Path, kseg: K
     path = tmp_path / "backup.tar.gz"
     path.write_bytes(gzip.compress(tar_bytes(members(LOGS, "backup/logs/"))))
     for place, out in ((LOGS, "one"), (path, "two")):
-        done = kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-bytes", "100M", place)
-        assert done.status == 0
-    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+        kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-bytes", "100M", place).expect(0)
+    assert files(tmp_path / "two") == files(tmp_path / "one")
     exported = [kseg("convert", "--to", "jsonl", "--output", "-", place) for place in (LOGS, path)]
     assert rows(exported[0]) == rows(exported[1])
 
@@ -399,18 +381,15 @@ def test_a_packed_segment_is_converted(tmp_path: Path, kseg: Kseg) -> None:
     path.write_bytes(gzip.compress(SEGMENT.read_bytes()))
     shutil.copy(SEGMENT, folder)
     for place, out in ((folder / SEGMENT.name, "one"), (path, "two")):
-        done = kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-dir", tmp_path, place)
-        assert done.status == 0
-    assert files_of(tmp_path / "two") == files_of(tmp_path / "one")
+        kseg("convert", "--codec", "zstd", "--output", tmp_path / out, "--spool-dir", tmp_path, place).expect(0)
+    assert files(tmp_path / "two") == files(tmp_path / "one")
 
 
 def test_damage_of_an_archive_shows_in_the_status_of_recover(tmp_path: Path, kseg: Kseg) -> None:
     data = tar_bytes(sorted(members(LOGS / "dplain-0", "dplain-0/")))
     path = tmp_path / "cut.tar"
     path.write_bytes(data[: -tarfile.RECORDSIZE])
-    done = kseg("recover", "--output", tmp_path / "out", path)
-    assert done.status == 1
-    assert "damaged-archive" in done.err
+    kseg("recover", "--output", tmp_path / "out", path).expect(1, "damaged-archive")
     assert (tmp_path / "out/dplain-0" / SEGMENT.name).read_bytes() == SEGMENT.read_bytes()
 
 
@@ -422,9 +401,7 @@ def test_an_archive_is_never_changed(command: tuple[str, ...], tmp_path: Path, k
     path = tmp_path / "backup.tar"
     data = tar_bytes(members(LOGS, ""))
     path.write_bytes(data)
-    done = kseg(*command, path)
-    assert done.status == 3
-    assert "--output DIR" in done.err
+    kseg(*command, path).expect(3, "--output DIR")
     assert path.read_bytes() == data
     assert os.listdir(tmp_path) == ["backup.tar"]
 

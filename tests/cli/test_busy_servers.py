@@ -41,7 +41,6 @@ def test_a_server_without_ranges_changes_no_row(http: Server, kseg: Kseg) -> Non
 @pytest.mark.parametrize("command", ["dump", "verify"])
 def test_a_server_that_stays_busy_is_named(http: Server, command: str, kseg: Kseg) -> None:
     http.failures = [503] * 1000
-    done = kseg(command, f"{http.root}/{SEGMENT.name}")
-    assert done.status == 3
+    done = kseg(command, f"{http.root}/{SEGMENT.name}").expect(3)
     assert done.err.splitlines()[0] == f"kseg: {http.root}/{SEGMENT.name}: the server answered 503 Service Unavailable"
     assert ATTEMPTS <= http.requests

@@ -194,9 +194,7 @@ def test_several_images_of_one_disk_are_carved_together(kseg: Kseg, image: Path)
 
 def test_bytes_without_batches_end_with_status_1(kseg: Kseg, image: Path) -> None:
     image.write_bytes(b"lorem ipsum " * 20000 + bytes(BLOCK))
-    done = kseg("recover", "--carve", "--output", image.parent / "out", image)
-    assert done.status == 1
-    assert "found no batches" in done.err
+    kseg("recover", "--carve", "--output", image.parent / "out", image).expect(1, "found no batches")
     assert not (image.parent / "out").exists()
 
 
@@ -239,9 +237,7 @@ def test_hostile_side_files_in_an_image_are_no_danger(kseg: Kseg, image: Path, t
     ],
 )
 def test_options_that_do_not_go_together_are_named(kseg: Kseg, words: list[str], text: str) -> None:
-    done = kseg("recover", *words)
-    assert done.status == 2
-    assert text in done.err
+    kseg("recover", *words).expect(2, text)
 
 
 @pytest.mark.skipif(not HAS_EXT4, reason="no mke2fs and debugfs (e2fsprogs)")
@@ -299,8 +295,7 @@ def test_a_carved_log_gets_another_name_afterwards(kseg: Kseg, image: Path) -> N
     image.write_bytes(file.read_bytes())
     assert carve(kseg, image).status == 0
     named = image.parent / "named"
-    done = kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0")
-    assert done.status == 0
+    kseg("recover", "--as", name, "--output", named, image.parent / "out" / "carved-0001-0").expect(0)
     assert carved_batches(named) == {name: list(batches_in(file.read_bytes()))}
 
 

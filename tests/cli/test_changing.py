@@ -46,8 +46,7 @@ def test_a_conversion_has_its_plan_in_a_file_too(kseg: Kseg, tmp_path: Path) -> 
 
 
 def test_an_export_has_no_report(kseg: Kseg, tmp_path: Path) -> None:
-    done = kseg("convert", "--to", "jsonl", "--report", tmp_path / "plan", "--dry-run", CASE)
-    assert done.status == 2
+    kseg("convert", "--to", "jsonl", "--report", tmp_path / "plan", "--dry-run", CASE).expect(2)
     assert not (tmp_path / "plan").exists()
 
 
@@ -81,8 +80,7 @@ WHOLE = (CLEAN / LOG).stat().st_size
 
 def test_a_partition(kseg: Kseg, logs: Path) -> None:
     before = files(logs)
-    outcome = kseg("cut", logs / "dplain-1")
-    assert outcome.status == 0
+    outcome = kseg("cut", logs / "dplain-1").expect(0)
     assert sizes(logs) == [WHOLE, SIZE]
     assert not (logs / CLEAN_SHUTDOWN).exists()
     assert outcome.lines == [
@@ -104,8 +102,7 @@ def test_a_partition(kseg: Kseg, logs: Path) -> None:
 def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
     before = files(logs)
     for path in (logs, logs / "dplain-0"):
-        outcome = kseg("cut", "--dry-run", "--format", "json", path)
-        assert outcome.status == 1
+        outcome = kseg("cut", "--dry-run", "--format", "json", path).expect(1)
         assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
         assert outcome.objects[-1]["changed"] is False
     assert files(logs) == before
@@ -114,8 +111,7 @@ def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
 
 def test_a_log_directory(kseg: Kseg, logs: Path) -> None:
     before = files(logs)
-    outcome = kseg("cut", "--format", "json", logs)
-    assert outcome.status == 0
+    outcome = kseg("cut", "--format", "json", logs).expect(0)
     assert [Path(row["file"]).name for row in outcome.of_type("action")] == [CLEAN_SHUTDOWN, LOG, LOG, POINTS]
     assert outcome.objects[1] == {
         "type": "action",
@@ -175,9 +171,7 @@ def test_a_copy_leaves_the_input_alone(kseg: Kseg, logs: Path, tmp_path: Path) -
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
         [".lock", "dplain-0", "dplain-1", "meta.properties", POINTS]
     )
-    again = kseg("cut", "--output", tmp_path / "out", logs / "dplain-0")
-    assert again.status == 3
-    assert "already exists; nothing was written" in again.err
+    kseg("cut", "--output", tmp_path / "out", logs / "dplain-0").expect(3, "already exists; nothing was written")
 
 
 def test_a_long_plan_is_counted_for_people_and_whole_in_json(
@@ -210,16 +204,13 @@ def test_lines_keep_to_80_columns(kseg: Kseg, logs: Path) -> None:
     ],
 )
 def test_options_that_contradict_each_other(arguments: list[str], message: str, kseg: Kseg, logs: Path) -> None:
-    outcome = kseg("cut", *arguments, logs)
-    assert outcome.status == 2
-    assert message in outcome.err
+    kseg("cut", *arguments, logs).expect(2, message)
     assert (logs / CLEAN_SHUTDOWN).exists()
 
 
 def test_a_path_that_is_neither_is_told(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    outcome = kseg("cut", tmp_path / "empty", TESTDATA / "no-such")
-    assert outcome.status == 3
+    outcome = kseg("cut", tmp_path / "empty", TESTDATA / "no-such").expect(3)
     assert outcome.err.count("\n") == 2
     assert "neither a partition nor a log directory" in outcome.err
 
@@ -252,8 +243,7 @@ def test_two_paths_that_would_make_the_same_output_are_told(
     first, second = (shutil.copytree(source, tmp_path / name / "e-idem-0") for name in ("a", "b"))
     asked = ("--retention-ms", "1", "--policy", "delete", "--output", tmp_path / "new", *options)
     done = kseg("retain", *asked, first, second)
-    assert done.status == 3
-    assert f"{first} and {second} would both become {tmp_path}/new/e-idem-0" in done.err
+    done.expect(3, f"{first} and {second} would both become {tmp_path}/new/e-idem-0")
     assert "already exists" not in done.err
     assert (tmp_path / "new" / "e-idem-0").is_dir() == (not options)
 

@@ -113,8 +113,7 @@ LOG = OFFSETS / "00000000000000000000.log"
 
 
 def committed(kseg: Kseg, *arguments: object, status: int = 0) -> list[dict[str, Any]]:
-    done = kseg("dump", "--committed-offsets", "--format", "json", *arguments)
-    assert done.status == status, done.err
+    done = kseg("dump", "--committed-offsets", "--format", "json", *arguments).expect(status)
     return done.of_type("committedOffset")
 
 
@@ -237,8 +236,7 @@ def test_damage_is_told(kseg: Kseg, tmp_path: Path) -> None:
     folder = tmp_path / OFFSETS.name
     folder.mkdir()
     (folder / LOG.name).write_bytes(data[:1300] + bytes([data[1300] ^ 1]) + data[1301:] + b"nonsense")
-    done = kseg("dump", "--committed-offsets", folder)
-    assert done.status == 1
+    done = kseg("dump", "--committed-offsets", folder).expect(1)
     assert done.lines[-1] == (
         "damage: 1 ranges, 8 bytes; batches with problems: 1; commits in them are not known"
     )  # fmt: skip

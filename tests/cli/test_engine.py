@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, write_checkpoint
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, files
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.spark.jobs import _Task
 
@@ -172,12 +172,6 @@ def logs(folder: Path) -> Path:
     return folder
 
 
-def everything(directory: Path) -> dict[str, bytes]:
-    """All but the records of what was done, which name times."""
-    found = [path for path in directory.rglob("*") if path.is_file() and ".kseg-" not in str(path)]
-    return {str(path.relative_to(directory)): path.read_bytes() for path in found if path.name != ".lock"}
-
-
 def told(text: str, folder: Path) -> str:
     """What a command says, without the speed, the seconds, the place and its free space."""
     text = re.sub(r" \([\d.]+ \w+/s\)|, [\d.]+ \w+ are free|\"seconds\": ?[\d.]+", "", text)
@@ -209,7 +203,7 @@ def test_a_compaction_in_tasks_leaves_the_same(
         # Tasks put a partition in place as a whole, where a process of its own may free segments one by one.
         own = ("map of keys", "of disk space before old ones are deleted")
         lines = [line for line in told(done.err, folder).splitlines() if not any(text in line for text in own)]
-        outcomes.append((done.status, told(done.out.decode(), folder), lines, everything(folder)))
+        outcomes.append((done.status, told(done.out.decode(), folder), lines, files(folder, kept=False)))
     assert outcomes[1] == outcomes[0]
     assert outcomes[0][0] == 1
     assert "damaged at position" in "".join(outcomes[0][2])
@@ -224,7 +218,7 @@ def test_compact_leaves_the_same_on_spark(tmp_path: Path) -> None:
     assert local.returncode == 1
     assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
     assert told(spark.stderr, there) == told(local.stderr, here)
-    assert everything(there) == everything(here)
+    assert files(there, kept=False) == files(here, kept=False)
 
 
 @pytest.mark.slow
@@ -234,7 +228,7 @@ def test_a_compaction_whose_driver_is_killed_is_repeated(tmp_path: Path) -> None
     """Killed while tasks write: nothing of the partition has changed, and what they wrote is taken away."""
     here, there = logs(tmp_path / "here"), logs(tmp_path / "there")
     program("compact", *COMPACTION, here)
-    before, environment = everything(there), os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
+    before, environment = files(there, kept=False), os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
     command = [sys.executable, "-m", "kseg", "compact", "--engine", "spark", "--master", "local[1]", *COMPACTION]
     with subprocess.Popen([*command, there], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
         while driver.poll() is None and not list(there.glob("*/.kseg-quarantine/0*/*/*/*.log")):
@@ -242,10 +236,10 @@ def test_a_compaction_whose_driver_is_killed_is_repeated(tmp_path: Path) -> None
         driver.kill()
         driver.communicate()
     assert driver.returncode == -signal.SIGKILL
-    assert everything(there) == before
+    assert files(there, kept=False) == before
     done = program("compact", "--engine", "spark", "--master", "local[1]", *COMPACTION, there)
     assert done.returncode == 1
-    assert everything(there) == everything(here)
+    assert files(there, kept=False) == files(here, kept=False)
     assert not list(there.glob("*/.kseg-quarantine/0*"))
 
 
@@ -275,7 +269,9 @@ def test_a_conversion_in_tasks_leaves_the_same(
         monkeypatch.chdir(folder)
         partitions = shutil.copytree(LOG_DIRECTORY, folder / "logs"), shutil.copytree(DAMAGED, folder / DAMAGED.name)
         done = kseg("convert", "--engine", engine, *options, *partitions[: 1 + ("--in-place" in options)])
-        outcomes.append((done.status, told(done.out.decode(), folder), told(done.err, folder), everything(folder)))
+        outcomes.append(
+            (done.status, told(done.out.decode(), folder), told(done.err, folder), files(folder, kept=False))
+        )
     assert outcomes[1] == outcomes[0]
 
 
@@ -289,4 +285,4 @@ def test_convert_leaves_the_same_on_spark(tmp_path: Path) -> None:
     assert local.returncode == 0
     assert (spark.returncode, told(spark.stdout, there)) == (local.returncode, told(local.stdout, here))
     assert told(spark.stderr, there) == told(local.stderr, here)
-    assert everything(there) == everything(here)
+    assert files(there, kept=False) == files(here, kept=False)

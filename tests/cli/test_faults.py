@@ -12,8 +12,8 @@ import pytest
 
 import kseg as package
 from changes.failing import CountingDisk, FailingDisk
-from cli.command import TESTDATA, Kseg
-from cli.dying import everything, on_disk, outcome, points
+from cli.command import TESTDATA, Kseg, files, flip
+from cli.dying import on_disk, outcome, points
 from kseg.segment.files import CLEAN_SHUTDOWN
 
 LOGS = TESTDATA / "log-directories/4.3.1/logs"
@@ -41,9 +41,7 @@ def make(target: Path, name: str, partitions: int = 1) -> Path:
             (target / CLEAN_SHUTDOWN).unlink()
     for partition in target.glob("dplain-*"):
         if name in ("recover", "salvage"):
-            data = bytearray((partition / LOG).read_bytes())
-            data[-20] ^= 1
-            (partition / LOG).write_bytes(data)
+            flip(partition / LOG, -20)
         if name == "reindex":
             (partition / INDEX).unlink()
     return target
@@ -67,7 +65,7 @@ def test_a_call_that_fails_is_told_as_it_is(
     statuses = set()
     for at in points(len(counting.calls), 25):
         logs = make(tmp_path / "logs", name)
-        before = everything(logs)
+        before = files(logs)
         capfdbinary.readouterr()
         status = on_disk(FailingDisk(at, number), monkeypatch, *command, place(logs))
         err = capfdbinary.readouterr().err.decode()
@@ -123,7 +121,7 @@ def test_of_several_partitions_the_others_are_done(
     wanted = make(tmp_path / "whole", name, 3)
     assert on_disk(CountingDisk(), monkeypatch, *COMMANDS[name], wanted) == 0
     logs = make(tmp_path / "logs", name, 3)
-    before, after = everything(logs), outcome(wanted)
+    before, after = files(logs), outcome(wanted)
     capfdbinary.readouterr()
     disk = FailingIn(f"dplain-{failing}")
     assert on_disk(disk, monkeypatch, *COMMANDS[name], logs) == 3
@@ -223,9 +221,9 @@ def test_a_signal_while_files_are_staged_leaves_everything_as_it_was(
         committed = counting.calls.index("rename", counting.calls.index("link"))
         for at in sorted({*range(0, committed, step), committed - 1}):
             logs = make(tmp_path / "logs", command)
-            before = everything(logs)
+            before = files(logs)
             capfdbinary.readouterr()
             assert on_disk(Ending(at), monkeypatch, *arguments, logs) == 128 + ending
             assert capfdbinary.readouterr().err
-            assert everything(logs) == before, at
+            assert files(logs) == before, at
             shutil.rmtree(logs)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg
+from cli.command import Kseg, flip
 from kseg.changes.resumable_output import OUTPUT_MARK
 from kseg.recovery.remote import PartitionBuilder
 from kseg.sidefiles.leader_epochs import plain_epochs
@@ -89,8 +89,7 @@ def test_joined_with_the_disk_and_from_the_store_alone(
     topic = name.rpartition("-")[0]
     for logs, log_end in ((REMOTE / variant / "logs", end), (None, tiered_end)):
         output = tmp_path / str(log_end)
-        made = recover(kseg, store_of(variant), output, "--topic", topic, logs=logs)
-        assert made.status == 0, made.err
+        made = recover(kseg, store_of(variant), output, "--topic", topic, logs=logs).expect(0)
         (rebuilt,) = made.of_type("rebuilt")
         assert (rebuilt["logEndOffset"], rebuilt["directory"]) == (log_end, str(output / name))
         assert not [entry for entry in os.listdir(output) if entry.startswith(".kseg") and entry != OUTPUT_MARK]
@@ -116,8 +115,7 @@ def test_segments_are_the_brokers_own(kseg: Kseg, tmp_path: Path, variant: str) 
 
 
 def test_kafkas_local_tiered_storage(kseg: Kseg, tmp_path: Path) -> None:
-    made = recover(kseg, store_of("local"), tmp_path / "out")
-    assert made.status == 0
+    recover(kseg, store_of("local"), tmp_path / "out").expect(0)
     expected = [row for row in consumed("local", "t-txn-0.ru") if row["offset"] < 324]
     check_records(kseg, tmp_path / "out" / "t-txn-0", expected)
     check_clean(kseg, tmp_path / "out" / "t-txn-0")
@@ -133,16 +131,14 @@ def test_what_is_left_out_is_told(kseg: Kseg, tmp_path: Path) -> None:
     left = recover(kseg, store_of("zstd"), tmp_path / "out").of_type("left")
     assert [(row["firstOffset"], row["lastOffset"]) for row in left] == [(156, 300), (301, 444), (445, 599)]
     assert {row["reason"].split(":")[0] for row in left} == {"written by a leader whose records were lost"}
-    made = recover(kseg, store_of("plain"), tmp_path / "int", "--topic", "t-int")
-    assert made.status == 1
+    made = recover(kseg, store_of("plain"), tmp_path / "int", "--topic", "t-int").expect(1)
     assert [row["reason"] for row in made.of_type("left")] == ["has no .indexes, .rsm-manifest"]
     assert not (tmp_path / "int" / "t-int-0").exists()
 
 
 def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    made = recover(kseg, store_of("zstd"), output, "--topic-id", NEW_ID, "--as", "new", "--reset-epochs")
-    assert made.status == 0, made.err
+    recover(kseg, store_of("zstd"), output, "--topic-id", NEW_ID, "--as", "new", "--reset-epochs").expect(0)
     assert (output / "new-0" / "partition.metadata").read_text() == f"version: 0\ntopic_id: {NEW_ID}"
     assert (output / "new-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 0\n"
     records = [row for row in consumed("zstd", "t-roll-0.ru") if row["offset"] < 599]
@@ -157,17 +153,13 @@ def test_another_cluster_another_name_and_epochs_of_zero(kseg: Kseg, tmp_path: P
 def test_ids_of_the_new_cluster(kseg: Kseg, tmp_path: Path) -> None:
     """testdata/log-directories/4.3.1 stands for a broker of the new cluster: it has a topic of another name."""
     cluster = REMOTE.parent / "log-directories" / "4.3.1"
-    refused = recover(kseg, store_of("zstd"), tmp_path / "a", "--for-cluster", cluster)
-    assert refused.status == 3
+    refused = recover(kseg, store_of("zstd"), tmp_path / "a", "--for-cluster", cluster).expect(3)
     assert "has no topic t-roll: create it first" in refused.err or "no readable cluster metadata" in refused.err
 
 
 def test_the_next_steps_are_named(kseg: Kseg, tmp_path: Path) -> None:
     made = kseg("recover", "--from-remote", store_of("zstd"), "--output", tmp_path / "out")
-    assert made.status == 0
-    assert "Create the topic in the new cluster" in made.err
-    assert "Stop the broker" in made.err
-    assert "leader epochs up to 4" in made.err
+    made.expect(0, "Create the topic in the new cluster", "Stop the broker", "leader epochs up to 4")
     quiet = kseg("recover", "-q", "--from-remote", store_of("zstd"), "--output", tmp_path / "quiet")
     assert quiet.err == ""
 
@@ -216,17 +208,12 @@ def test_an_interrupted_run_goes_on(kseg: Kseg, tmp_path: Path, monkeypatch: pyt
     assert "repeat the command" in stopped.err
     assert sorted(entry.name for entry in output.iterdir() if entry.is_dir()) == ["t-del-0"]
     inode = (output / "t-del-0").stat().st_ino
-    other = recover(kseg, both, output, "--topic", "t-[dr]*", "--reset-epochs")
-    assert other.status == 3
-    assert "other options" in other.err
-    made = recover(kseg, both, output, "--topic", "t-[dr]*")
-    assert made.status == 0
+    recover(kseg, both, output, "--topic", "t-[dr]*", "--reset-epochs").expect(3, "other options")
+    made = recover(kseg, both, output, "--topic", "t-[dr]*").expect(0)
     assert [row["wasThere"] for row in made.of_type("rebuilt")] == [True, False]
     assert (output / "t-del-0").stat().st_ino == inode
     assert "t-roll 0 599" in (output / "recovery-point-offset-checkpoint").read_text()
-    again = recover(kseg, both, output, "--topic", "t-[dr]*")
-    assert again.status == 3
-    assert "already exists" in again.err
+    recover(kseg, both, output, "--topic", "t-[dr]*").expect(3, "already exists")
 
 
 def test_partitions_are_rebuilt_at_the_same_time(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,9 +235,7 @@ def test_partitions_are_rebuilt_at_the_same_time(kseg: Kseg, tmp_path: Path, mon
 def test_a_damaged_chunk_costs_its_batches_alone(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("both", tmp_path)
     damage_chunk(store, "both", 5)
-    made = recover(kseg, store, tmp_path / "out")
-    assert made.status == 1
-    assert "chunk 5: authentication failed" in made.err
+    recover(kseg, store, tmp_path / "out").expect(1, "chunk 5: authentication failed")
     offsets = [
         row["offset"]
         for row in kseg("dump", "--deep-iteration", "--format", "json", tmp_path / "out" / "t-txn-0").of_type("record")
@@ -266,12 +251,8 @@ def test_a_damaged_local_segment_is_taken_from_the_store(kseg: Kseg, tmp_path: P
     logs = tmp_path / "logs"
     shutil.copytree(REMOTE / "zstd" / "logs", logs)
     first = sorted((logs / "t-roll-0").glob("*.log"))[0]
-    data = bytearray(first.read_bytes())
-    data[len(data) // 2] ^= 1
-    first.write_bytes(data)
-    made = recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs)
-    assert made.status == 0
-    assert "is damaged, and replaced from the store" in made.err
+    flip(first)
+    recover(kseg, store_of("zstd"), tmp_path / "out", logs=logs).expect(0, "is damaged, and replaced from the store")
     check_records(kseg, tmp_path / "out" / "t-roll-0", consumed("zstd", "t-roll-0.ru"))
     check_clean(kseg, tmp_path / "out" / "t-roll-0")
 
@@ -280,8 +261,7 @@ def test_a_gap_between_the_store_and_the_disk(kseg: Kseg, tmp_path: Path) -> Non
     store = copied("zstd", tmp_path)
     for path in store.rglob("*0302-*"):
         path.unlink()
-    made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs")
-    assert made.status == 1
+    made = recover(kseg, store, tmp_path / "out", logs=REMOTE / "zstd" / "logs").expect(1)
     (summary,) = made.of_type("summary")
     assert [(gap["firstOffset"], gap["lastOffset"]) for gap in summary["gaps"]] == [(302, 451)]
 
@@ -312,9 +292,7 @@ def test_segments_that_the_lineage_cuts(kseg: Kseg, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [[], ["--private-key", f"k1={REMOTE}/keys/k2-private.pem"]])
 def test_without_the_key(kseg: Kseg, tmp_path: Path, given: list[str]) -> None:
-    made = kseg("recover", "--from-remote", store_of("enc"), *given, "--output", tmp_path / "out")
-    assert made.status == 3
-    assert "k1" in made.err
+    kseg("recover", "--from-remote", store_of("enc"), *given, "--output", tmp_path / "out").expect(3, "k1")
     assert not (tmp_path / "out" / "t-txn-0").exists()
 
 

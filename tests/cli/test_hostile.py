@@ -138,9 +138,7 @@ def test_a_journal_asks_for_checkpoints_only(
     rows = (begun(name), {"begunNs": 1}, json.loads(json.dumps(ending).replace("X", name)))
     (logs / ".kseg-change-1.jsonl").write_text(journal(*rows))
     before = everything(logs)
-    done = kseg(*arguments, logs)
-    assert done.status == 3
-    assert "is no journal that this release of kseg understands" in done.err
+    kseg(*arguments, logs).expect(3, "is no journal that this release of kseg understands")
     after = everything(logs)
     after.pop(".lock", None)
     assert after == before
@@ -162,8 +160,7 @@ def test_a_journal_gives_no_rights(logs: Path, kseg: Kseg) -> None:
 def test_a_journal_of_a_third_user_is_refused(logs: Path, kseg: Kseg) -> None:
     (logs / ".kseg-change-1.jsonl").write_text(journal(begun("cleaner-offset-checkpoint")))
     os.chown(logs / ".kseg-change-1.jsonl", 1234, 1234)
-    done = kseg("recover", logs)
-    assert (done.status, "belongs to another user" in done.err) == (3, True)
+    kseg("recover", logs).expect(3, "belongs to another user")
 
 
 @pytest.mark.parametrize("target", ["/dev/zero", "/dev/full", "outside/precious", "FIFO"])
@@ -173,9 +170,7 @@ def test_a_journal_is_a_regular_file(
 ) -> None:
     path = logs / ".kseg-change-1.jsonl"
     os.mkfifo(path) if target == "FIFO" else path.symlink_to(logs.parent / target)
-    done = kseg(*arguments, logs)
-    assert done.status == 3
-    assert ".kseg-change-1.jsonl: is " in done.err
+    kseg(*arguments, logs).expect(3, ".kseg-change-1.jsonl: is ")
 
 
 @pytest.mark.parametrize("arguments", CHANGING, ids=" ".join)
@@ -253,8 +248,7 @@ def test_a_manifest_names_files_of_its_partition(name: str, field: str, logs: Pa
     manifest.write_text(json.dumps({**row, "state": "committed"}))
     before = everything(logs)
     for command in ("recover", "undo"):
-        done = kseg(command, logs / "dplain-0")
-        assert (done.status, "is no manifest" in done.err) == (3, True)
+        kseg(command, logs / "dplain-0").expect(3, "is no manifest")
     after = everything(logs)
     after.pop(".lock", None)
     before.pop(".lock", None)
@@ -271,8 +265,7 @@ def test_the_lock_is_a_regular_file(kind: str, logs: Path, outside: Path, kseg: 
     else:
         path.symlink_to(outside / ("precious" if kind == "link" else "new"))
     before = everything(outside), everything(logs / "dplain-0")
-    done = kseg("recover", logs)
-    assert (done.status, ".lock: cannot be locked" in done.err) == (3, True)
+    kseg("recover", logs).expect(3, ".lock: cannot be locked")
     assert (everything(outside), everything(logs / "dplain-0")) == before
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from changes.failing import CountingDisk, FailingDisk, KillingDisk
 from cleaner.partitions import PAIRS
-from cli.command import TESTDATA, Kseg
-from cli.dying import everything, on, outcome, points
+from cli.command import TESTDATA, Kseg, files
+from cli.dying import on, outcome, points
 from recovery.damages import read, write
 from retention.partitions import RETENTION
 
@@ -109,7 +109,7 @@ def test_it_is_completed_or_taken_back(
 ) -> None:
     arguments = [request.getfixturevalue("spare") if word == SPARE else word for word in sweep.arguments]
     whole, disk = sweep.made(tmp_path / "whole"), CountingDisk()
-    before = everything(whole.parent)
+    before = files(whole.parent)
     on(disk, monkeypatch, *arguments, whole)
     after = outcome(whole.parent)
     name, lines = sweep.expected
@@ -122,22 +122,22 @@ def test_it_is_completed_or_taken_back(
         assert outcome(partition.parent) == after, ender.at
         if sweep.keeps:
             assert kseg("undo", "-q", partition).status == 0, ender.at
-            assert everything(partition.parent) == before, ender.at
+            assert files(partition.parent) == before, ender.at
         shutil.rmtree(partition.parent)
 
 
 @pytest.mark.parametrize("sweep", [SWEEPS["salvage"], SWEEPS["retain"]], ids=["salvage", "retain"])
 def test_the_way_back_is_completed(kseg: Kseg, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sweep: Sweep) -> None:
     whole, disk = sweep.made(tmp_path / "whole"), CountingDisk()
-    before = everything(whole.parent)
+    before = files(whole.parent)
     kseg(*sweep.arguments, whole)
     on(disk, monkeypatch, "undo", "-q", whole)
-    assert everything(whole.parent) == before
+    assert files(whole.parent) == before
     for ender in sweep.enders(disk.calls):
         partition = sweep.made(tmp_path / "struck")
         kseg(*sweep.arguments, partition)
         on(ender, monkeypatch, "undo", "-q", partition)
         for path in (partition, partition.parent):  # the log directory keeps a record of the change of both
             kseg("undo", "-q", path)
-        assert everything(partition.parent) == before, ender.at
+        assert files(partition.parent) == before, ender.at
         shutil.rmtree(partition.parent)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, files, flip
 
 CLEAN = TESTDATA / "log-directories/4.3.1-rounds/clean"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -18,16 +18,8 @@ def logs(tmp_path: Path) -> Path:
     return Path(shutil.copytree(CLEAN, tmp_path / "logs"))
 
 
-def contents(logs: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(logs)): path.read_bytes()
-        for path in sorted(logs.rglob("*"))
-        if path.is_file() and not (path.name.startswith((".lock", ".kseg-")) or ".kseg-quarantine" in path.parts)
-    }
-
-
 def changed(before: dict[str, bytes], logs: Path) -> set[str]:
-    after = contents(logs)
+    after = files(logs, kept=False)
     return {name.split("/")[0] for name in before.keys() | after if before.get(name) != after.get(name)}
 
 
@@ -39,9 +31,7 @@ def judged(kseg: Kseg, *paths: Path) -> tuple[list[dict[str, Any]], list[list[st
 
 def flipped(partition: Path) -> None:
     log = max(partition.glob("*.log"), key=lambda path: path.stat().st_size)
-    data = bytearray(log.read_bytes())
-    data[len(data) // 2] ^= 4
-    log.write_bytes(data)
+    flip(log, bits=4)
 
 
 def without_index(partition: Path) -> None:
@@ -55,7 +45,7 @@ def with_bad_epochs(partition: Path) -> None:
 @pytest.mark.parametrize("damage", [flipped, without_index, with_bad_epochs])
 def test_a_named_command_changes_one_partition(damage: Callable[[Path], None], kseg: Kseg, logs: Path) -> None:
     damage(logs / "gz-0")
-    before = contents(logs)
+    before = files(logs, kept=False)
     for argv in judged(kseg, logs)[1]:
         assert kseg(*argv[1:]).status == 0
     assert changed(before, logs) - {".kafka_cleanshutdown"} == {"gz-0"}
@@ -64,7 +54,7 @@ def test_a_named_command_changes_one_partition(damage: Callable[[Path], None], k
 
 def test_salvage_leaves_what_is_not_damaged(kseg: Kseg, logs: Path) -> None:
     flipped(logs / "lz-2")
-    before = contents(logs)
+    before = files(logs, kept=False)
     outcome = kseg("recover", "--mode", "salvage", "--format", "json", logs)
     assert changed(before, logs) - {".kafka_cleanshutdown"} == {"lz-2"}
     names = {path.name for path in logs.iterdir() if path.is_dir()} - {"lz-2"}
@@ -77,12 +67,12 @@ def test_salvage_leaves_what_is_not_damaged(kseg: Kseg, logs: Path) -> None:
 @pytest.mark.parametrize("name", ["abc.snapshot", "foo.swap", "x.log", "-.index", "x.timeindex.cleaned"])
 def test_salvage_settles_names_that_no_broker_starts_with(name: str, kseg: Kseg, logs: Path) -> None:
     shutil.copy(next((logs / "lz-2").glob("*.log")), logs / "lz-2" / name)
-    before = contents(logs)
+    before = files(logs, kept=False)
     assert {error["code"] for error in judged(kseg, logs)[0]} == {"broker-would-not-start"}
     assert kseg("recover", "--mode", "salvage", logs).status == 0
     assert changed(before, logs) - {".kafka_cleanshutdown"} == {"lz-2"}
     assert not (logs / "lz-2" / name).exists()
-    assert {path for path in before if path.endswith(".log")} - contents(logs).keys() <= {f"lz-2/{name}"}
+    assert {path for path in before if path.endswith(".log")} - files(logs, kept=False).keys() <= {f"lz-2/{name}"}
     assert judged(kseg, logs) == ([], [])
     assert kseg("recover", "--dry-run", logs).status <= 1  # a broker starts
 
@@ -90,7 +80,7 @@ def test_salvage_settles_names_that_no_broker_starts_with(name: str, kseg: Kseg,
 def test_only_an_unreadable_checkpoint_is_written_anew(kseg: Kseg, logs: Path) -> None:
     points = logs / "recovery-point-offset-checkpoint"
     points.write_text(points.read_text() + "nonsense\n")
-    before = contents(logs)
+    before = files(logs, kept=False)
     _, commands = judged(kseg, logs)
     assert commands == [["kseg", "recover", "--mode", "salvage", str(logs)]]
     assert kseg(*commands[0][1:]).status == 0
@@ -106,9 +96,11 @@ def test_a_log_start_beyond_the_end_is_a_decision(kseg: Kseg, logs: Path) -> Non
     assert "kseg recover would remove 318 records" in error["message"]
     plan = kseg("recover", "--dry-run", "--format", "json", logs / "gz-0").objects[-1]
     assert plan["removedRecords"] == 318
-    before = contents(logs)
+    before = files(logs, kept=False)
     assert kseg("recover", "--mode", "salvage", logs / "gz-0").status == 0
-    assert {name for name in before if name.startswith("gz-0/") and name.endswith(".log")} <= contents(logs).keys()
+    assert {name for name in before if name.startswith("gz-0/") and name.endswith(".log")} <= files(
+        logs, kept=False
+    ).keys()
     assert (logs / LOG_STARTS).read_text() == "0\n1\ngz 0 0\n"
     assert judged(kseg, logs) == ([], [])
 
@@ -162,12 +154,12 @@ def test_nothing_changes_where_the_node_would_not_start(damage: Callable[[Path],
     (logs / ".kafka_cleanshutdown").touch()
     assert kseg("recover", "--dry-run", logs).status <= 1
     damage(logs)
-    before = contents(logs)
+    before = files(logs, kept=False)
     for options in (["--dry-run"], []):
         outcome = kseg("recover", *options, logs)
         assert (outcome.status, outcome.out) == (3, b"")
         assert "start" in outcome.err
-    assert contents(logs) == before
+    assert files(logs, kept=False) == before
 
 
 def test_batches_that_must_go_are_counted_and_called_intact(kseg: Kseg, logs: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, flip
 from formats.streams import GZIP, LZ4, SNAPPY, ZSTD, lz4_frame, xerial, zstd_frame
 from kernel.rendering import batch, message, record
 from kseg.limits import LARGEST_BUFFER_BYTES
@@ -86,8 +86,7 @@ def assert_first_records(found: list[dict[str, Any]], least: int, first: int = 0
 def test_a_broken_stream_under_a_right_checksum(kseg: Kseg, tmp_path: Path, name: str, options: tuple[str]) -> None:
     codec, stream, least = STREAMS[name]
     directory = write(tmp_path, v2(stream, codec))
-    dumped = kseg("dump", "--print-data-log", "--format", "json", directory)
-    assert dumped.status == 1
+    dumped = kseg("dump", "--print-data-log", "--format", "json", directory).expect(1)
     assert_first_records(broken_lines(dumped.out), least)
     assert_first_records(recovered(kseg, directory, *options), least)
 
@@ -220,12 +219,6 @@ def known_records(kseg: Kseg, path: Path, position: int) -> list[dict[str, Any]]
     return [row for row in rows if row["type"] == "record" and row["position"] == position]
 
 
-def damage(path: Path, position: int, bits: int = 1) -> None:
-    data = bytearray(path.read_bytes())
-    data[position] ^= bits
-    path.write_bytes(data)
-
-
 @pytest.fixture
 def partition(tmp_path: Path) -> Path:
     return Path(shutil.copytree(PLAIN, tmp_path / "logs" / "dplain-0"))
@@ -238,10 +231,8 @@ def test_records_of_a_batch_whose_checksum_was_damaged(kseg: Kseg, tmp_path: Pat
     path, target = directory / file, tmp_path / "records.jsonl"
     start, _ = spans(path.read_bytes())[number]
     known = known_records(kseg, path, start)
-    damage(path, start + (18 if path.read_bytes()[start + 16] == 2 else 13))
-    done = kseg("recover", "--records", target, directory)
-    assert done.status == 0
-    assert f"{len(known)} records of broken batches were written" in done.err
+    flip(path, start + (18 if path.read_bytes()[start + 16] == 2 else 13))
+    kseg("recover", "--records", target, directory).expect(0, f"{len(known)} records of broken batches were written")
     found = lines(target.read_bytes())
     assert len(found) == len(known) > 0
     assert [{**row, "proven": False} for row in known] == found
@@ -256,7 +247,7 @@ def test_records_up_to_the_byte_that_ends_them(kseg: Kseg, partition: Path, tmp_
     for _ in range(2):  # the lengths of these records take one or two bytes
         size, width = (data[at] & 127, 1) if data[at] < 128 else (data[at] & 127 | data[at + 1] << 7, 2)
         at += width + (size >> 1)
-    damage(path, at, 0x80)
+    flip(path, at, 0x80)
     target = tmp_path / "records.jsonl"
     assert kseg("recover", "--records", target, partition).status == 0
     found = lines(target.read_bytes())
@@ -269,7 +260,7 @@ def test_a_record_that_is_larger_than_the_largest_kept_buffer(kseg: Kseg, tmp_pa
     directory.mkdir(parents=True)
     path, value = directory / f"{0:020d}.log", b"x" * (LARGEST_BUFFER_BYTES + 1)
     path.write_bytes(batch([record(0, key=b"k", value=value)]))
-    damage(path, 18)
+    flip(path, 18)
     assert kseg("recover", "--mode", "salvage", "--records", target, directory).status == 0
     (found,) = lines(target.read_bytes())
     assert found["value"] == value.decode()
@@ -291,7 +282,7 @@ def test_files_under_other_names(kseg: Kseg, partition: Path, tmp_path: Path, na
     path, target = partition / f"{46:020d}.log", tmp_path / "records.jsonl"
     start = spans(path.read_bytes())[2][0]
     known = known_records(kseg, path, start)
-    damage(path, start + 18)
+    flip(path, start + 18)
     other = path.rename(partition / name)
     assert kseg("recover", "--records", target, partition).status == 0
     found = lines(target.read_bytes())
@@ -301,7 +292,7 @@ def test_files_under_other_names(kseg: Kseg, partition: Path, tmp_path: Path, na
 def test_what_is_mended_is_not_dug_for(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     path, target = partition / "00000000000000000046.log", tmp_path / "records.jsonl"
     whole = path.read_bytes()
-    damage(path, spans(whole)[2][0] + 16)
+    flip(path, spans(whole)[2][0] + 16)
     assert kseg("recover", "--records", target, partition).status == 0
     assert path.read_bytes() == whole
     assert target.read_bytes() == b""
@@ -309,10 +300,8 @@ def test_what_is_mended_is_not_dug_for(kseg: Kseg, partition: Path, tmp_path: Pa
 
 def test_a_dry_run_writes_nothing(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     path, target = partition / "00000000000000000046.log", tmp_path / "records.jsonl"
-    damage(path, spans(path.read_bytes())[2][0] + 18)
-    done = kseg("recover", "--dry-run", "--records", target, partition)
-    assert done.status == 1
-    assert "records of broken batches would be written" in done.err
+    flip(path, spans(path.read_bytes())[2][0] + 18)
+    kseg("recover", "--dry-run", "--records", target, partition).expect(1, "records of broken batches would be written")
     assert not target.exists()
 
 
@@ -322,7 +311,7 @@ def test_all_partitions_of_a_log_directory(kseg: Kseg, partition: Path, tmp_path
     shutil.copytree(partition, root / "orders-7")
     for directory in (partition, root / "orders-7"):
         path = directory / "00000000000000000046.log"
-        damage(path, spans(path.read_bytes())[2][0] + 18)
+        flip(path, spans(path.read_bytes())[2][0] + 18)
     assert kseg("recover", "--records", target, root).status == 0
     found = lines(target.read_bytes())
     assert {(row["topic"], row["partition"]) for row in found} == {("dplain", 0), ("orders", 7)}
@@ -338,7 +327,7 @@ def test_where_recovery_is_refused_no_file_appears(kseg: Kseg, partition: Path, 
 
 def test_where_the_file_cannot_be_written_nothing_changes(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
     path = partition / "00000000000000000046.log"
-    damage(path, spans(path.read_bytes())[2][0] + 18)
+    flip(path, spans(path.read_bytes())[2][0] + 18)
     before = path.read_bytes()
     assert kseg("recover", "--records", tmp_path / "missing" / "records.jsonl", partition).status == 3
     assert path.read_bytes() == before

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, files
 
 # The marker of a clean stop, which tells a broker to trust marked_logs and indexes: it stays where only indexes are
 # made.
@@ -52,12 +52,6 @@ def test_a_change_of_one_partition_is_told_as_one(kseg: Kseg, marked_logs: Path)
     assert "reindex, 1 partition\n" in kseg("undo", "--list", marked_logs).out.decode()
 
 
-def everything(marked_logs: Path) -> dict[str, bytes]:
-    """All files, without the lock and what kseg keeps."""
-    found = {str(path.relative_to(marked_logs)): path.read_bytes() for path in marked_logs.rglob("*") if path.is_file()}
-    return {name: content for name, content in found.items() if ".kseg-" not in name and name != ".lock"}
-
-
 CHANGES = {
     "reindex": ["reindex"],
     "recover": ["recover", "--full"],
@@ -85,11 +79,11 @@ def test_undo_restores_it_with_the_partition(kseg: Kseg, damaged: Path, words: l
     path, skips = damaged / "dplain-0", ["--skip-damage"] * ("convert" in words)
     if words[0] in ("recover", "convert"):
         damage(path)
-    before = everything(damaged)
+    before = files(damaged, kept=False)
     assert kseg(*words, *skips, path).status == 0
-    assert everything(damaged) != before
+    assert files(damaged, kept=False) != before
     assert kseg("undo", path).status == 0
-    assert everything(damaged) == before
+    assert files(damaged, kept=False) == before
 
 
 @pytest.mark.parametrize("second", ["other-0", "dplain-0", "."])
@@ -97,27 +91,25 @@ def test_undo_restores_it_with_the_partition(kseg: Kseg, damaged: Path, words: l
 def test_changes_are_undone_newest_first(kseg: Kseg, damaged: Path, first: list[str], second: str) -> None:
     if first[0] == "recover":
         damage(damaged / "dplain-0")
-    before = everything(damaged)
+    before = files(damaged, kept=False)
     assert kseg(*first, damaged / "dplain-0").status == 0
     assert kseg("recover", "--mode", "salvage", "--rebuild-epochs", damaged / second).status == 0
     for path in (damaged / second, damaged / "dplain-0"):
         kseg("undo", path)
-    assert everything(damaged) == before
+    assert files(damaged, kept=False) == before
 
 
 def test_undo_says_why_it_is_not_restored(kseg: Kseg, damaged: Path) -> None:
     assert kseg("recover", "--full", damaged / "dplain-0").status == 0
     assert kseg("recover", "--full", damaged / "other-0").status == 0
-    done = kseg("undo", damaged / "dplain-0")
-    assert (done.status, f"{MARKER}: is not restored: 'recover --mode broker' has changed" in done.err) == (0, True)
+    kseg("undo", damaged / "dplain-0").expect(0, f"{MARKER}: is not restored: 'recover --mode broker' has changed")
     assert not (damaged / MARKER).exists()
 
 
 def test_a_broker_that_ran_meanwhile_is_noticed(kseg: Kseg, damaged: Path) -> None:
     assert kseg("recover", "--full", damaged / "dplain-0").status == 0
     (damaged / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
-    done = kseg("undo", damaged / "dplain-0")
-    assert (done.status, "is not restored: the log directory has changed since" in done.err) == (0, True)
+    kseg("undo", damaged / "dplain-0").expect(0, "is not restored: the log directory has changed since")
     assert not (damaged / MARKER).exists()
 
 
@@ -144,11 +136,6 @@ def logs(tmp_path: Path, kseg: Kseg) -> Path:
     return path
 
 
-def files(directory: Path) -> dict[str, bytes]:
-    kept = (path for path in directory.rglob("*") if path.is_file() and ".kseg" not in str(path))
-    return {str(path.relative_to(directory)): path.read_bytes() for path in kept if path.name != ".lock"}
-
-
 def told(out: bytes) -> str:
     """The text without its line breaks."""
     return " ".join(out.decode().split())
@@ -159,14 +146,13 @@ def test_epochs_that_cannot_be_read_stop_and_are_rebuilt_where_asked(kseg: Kseg,
     expected = epochs.read_bytes()
     assert expected == b"0\n1\n0 0\n"
     epochs.write_bytes(b"garbage")
-    before = files(logs)
+    before = files(logs, kept=False)
     refused = kseg("recover", logs)
-    assert (refused.status, "--rebuild-epochs" in refused.err, files(logs)) == (3, True, before)
-    done = kseg("recover", "--rebuild-epochs", logs)
-    assert done.status == 0
+    assert (refused.status, "--rebuild-epochs" in refused.err, files(logs, kept=False)) == (3, True, before)
+    done = kseg("recover", "--rebuild-epochs", logs).expect(0)
     assert "rebuilt from the batches" in told(done.out)
     assert epochs.read_bytes() == expected
-    changed = [name for name, data in files(logs).items() if before.get(name) != data]
+    changed = [name for name, data in files(logs, kept=False).items() if before.get(name) != data]
     assert [name for name in changed if not name.endswith(".snapshot")] == [f"dplain-0/{EPOCHS}"]
 
 
@@ -202,8 +188,7 @@ def test_a_topic_id_is_taken_from_another_partition(kseg: Kseg, logs: Path, cont
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    done = kseg("recover", "--mode", mode, "--format", "json", logs)
-    assert done.status == 0
+    done = kseg("recover", "--mode", mode, "--format", "json", logs).expect(0)
     assert path.read_bytes() == expected
     reasons = [
         row["reason"] for row in map(json.loads, done.out.splitlines()) if row.get("file", "").endswith(METADATA)
@@ -215,12 +200,11 @@ def test_without_another_partition_it_has_to_be_given(kseg: Kseg, logs: Path) ->
     path = logs / "dplain-0"
     shutil.rmtree(logs / "dplain-1")
     (path / METADATA).unlink()
-    named = kseg("recover", path)
-    assert (named.status, f"has no {METADATA}" in named.err) == (1, True)
+    kseg("recover", path).expect(1, f"has no {METADATA}")
     (path / METADATA).write_bytes(b"garbage")
-    before = files(logs)
+    before = files(logs, kept=False)
     refused = kseg("recover", path)
-    assert (refused.status, "--topic-id UUID" in refused.err, files(logs)) == (3, True, before)
+    assert (refused.status, "--topic-id UUID" in refused.err, files(logs, kept=False)) == (3, True, before)
     assert kseg("recover", "--topic-id", OTHER_ID, path).status == 0
     assert (path / METADATA).read_text() == f"version: 0\ntopic_id: {OTHER_ID}"
 
@@ -255,10 +239,10 @@ def test_what_is_no_topic_id_is_refused(kseg: Kseg, logs: Path, topic_id: str) -
 
 def test_one_id_is_not_for_several_topics(kseg: Kseg, logs: Path) -> None:
     shutil.copytree(logs / "dplain-0", logs / "orders-0")
-    before = files(logs)
+    before = files(logs, kept=False)
     assert kseg("recover", "--topic-id", OTHER_ID, logs).status == 2
     assert kseg("recover", "--topic-id", OTHER_ID, logs / "dplain-0", logs / "orders-0").status == 2
-    assert files(logs) == before
+    assert files(logs, kept=False) == before
 
 
 @pytest.mark.parametrize(
@@ -266,8 +250,7 @@ def test_one_id_is_not_for_several_topics(kseg: Kseg, logs: Path) -> None:
 )
 def test_checkpoints_that_cannot_be_read_are_emptied_and_named(kseg: Kseg, logs: Path, name: str) -> None:
     (logs / name).write_bytes(b"garbage")
-    done = kseg("recover", logs)
-    assert done.status == 0
+    done = kseg("recover", logs).expect(0)
     assert name in told(done.out)
     assert "cannot be read" in told(done.out)
     assert (logs / name).read_bytes() == b"0\n0\n"
@@ -285,9 +268,9 @@ def test_a_partition_that_is_named_alone_leaves_a_checkpoint_that_cannot_be_read
 
 def test_the_marker_stays_where_nothing_is_changed(kseg: Kseg, logs: Path) -> None:
     (logs / ".kafka_cleanshutdown").write_bytes(b"")
-    before = files(logs)
+    before = files(logs, kept=False)
     assert kseg("recover", logs).status == 0
-    assert files(logs) == before
+    assert files(logs, kept=False) == before
 
 
 @pytest.mark.parametrize("mode", ["broker", "salvage"])

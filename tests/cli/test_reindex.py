@@ -54,8 +54,7 @@ def test_reindex_follows_a_release_and_says_the_interval(kseg: Kseg, tmp_path: P
 
 
 def test_an_unknown_release_is_wrong_usage(kseg: Kseg, tmp_path: Path) -> None:
-    done = kseg("recover", "--era", "7.7", tmp_path)
-    assert (done.status, "7.7 is no release that kseg knows" in done.err) == (2, True)
+    kseg("recover", "--era", "7.7", tmp_path).expect(2, "7.7 is no release that kseg knows")
 
 
 # Indexes that are larger than any broker makes one: told, and not read.
@@ -75,8 +74,7 @@ def test_a_hole_in_the_middle_of_an_index(suffix: str, width: int, tmp_path: Pat
     code = {".index": "index-corrupt", ".timeindex": "time-index-corrupt", ".txnindex": "transaction-index-damaged"}
     assert found[0]["code"] == code[suffix]
     assert found[0]["repair"][:2] == ["kseg", "reindex"]
-    done = kseg("dump", path)
-    assert (done.status, f"has {size} bytes, more than any index" in done.err) == (1, True)
+    kseg("dump", path).expect(1, f"has {size} bytes, more than any index")
     if suffix != ".txnindex":
         (action,) = [row for row in kseg("reindex", "-n", "--format", "json", partition).objects if "action" in row]
         assert (action["action"], action["file"].rpartition("/")[2]) == ("replace", path.name)

@@ -66,13 +66,11 @@ def test_the_commands_of_a_line_find_what_it_says(kseg: Kseg, tmp_path: Path, li
 
 def test_the_text_shows_cause_and_commands(kseg: Kseg, tmp_path: Path) -> None:
     path, told = damaged(tmp_path, CRASHED)
-    done = kseg("symptoms", told)
-    assert done.status == 0
+    done = kseg("symptoms", told).expect(0)
     assert done.lines[0] == "invalid-messages"
     printed = [shlex.split(line) for line in done.lines if line.startswith("    kseg ")]
     assert ["kseg", "dump", "--hex", "--position", "7129..7640", f"{path}/00000000000000000116.log"] in printed
-    hexed = kseg(*printed[0][1:])
-    assert hexed.status == 1
+    hexed = kseg(*printed[0][1:]).expect(1)
     assert b"crc-mismatch" in hexed.out
 
 

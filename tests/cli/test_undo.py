@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, flip
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.log_directory import LogDirectoryChange
@@ -68,8 +68,7 @@ def change_all(logs: Path) -> None:
 def test_the_last_change_is_put_back(kseg: Kseg, logs: Path) -> None:
     before = files(logs)
     change(logs / "dplain-0")
-    outcome = kseg("undo", logs / "dplain-0")
-    assert outcome.status == 0
+    outcome = kseg("undo", logs / "dplain-0").expect(0)
     assert files(logs) == before
     assert outcome.lines[0] == str(logs / "dplain-0")
     assert outcome.lines[1].startswith("  replace  leader-epoch-checkpoint")
@@ -94,8 +93,7 @@ def test_repeated_it_puts_back_the_one_before(kseg: Kseg, logs: Path) -> None:
 def test_a_dry_run_changes_nothing(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
     before = files(logs)
-    outcome = kseg("undo", "--dry-run", "--format", "json", logs / "dplain-0")
-    assert outcome.status == 1
+    outcome = kseg("undo", "--dry-run", "--format", "json", logs / "dplain-0").expect(1)
     assert [(row["action"], row["file"]) for row in outcome.of_type("action")] == [
         ("replace", str(logs / "dplain-0" / "leader-epoch-checkpoint")),
         ("extend", str(logs / "dplain-0" / LOG)),
@@ -145,8 +143,7 @@ def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
     rows = kseg("undo", "--list", "--format", "json", logs).objects
     assert [row.get("partitions") for row in rows] == [2, None, None, None]
     assert kseg("undo", "-n", logs).status == 1
-    outcome = kseg("undo", "--format", "json", logs)
-    assert outcome.status == 0
+    outcome = kseg("undo", "--format", "json", logs).expect(0)
     assert {Path(row["file"]).name for row in outcome.of_type("action")} == {
         LOG, "leader-epoch-checkpoint", POINTS, CLEAN_SHUTDOWN,
     }  # fmt: skip
@@ -157,9 +154,7 @@ def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
 def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> None:
     change_all(logs)
     (logs / POINTS).write_bytes(b"a broker's")
-    outcome = kseg("undo", logs)
-    assert outcome.status == 0
-    assert f"{POINTS}: has changed since, and is not restored" in outcome.err
+    kseg("undo", logs).expect(0, f"{POINTS}: has changed since, and is not restored")
     assert (logs / POINTS).read_bytes() == b"a broker's"
 
 
@@ -212,9 +207,7 @@ def test_what_was_interrupted_is_completed_first_and_told(kseg: Kseg, logs: Path
         apply(plan, "recover", disk=Full())
     dry = kseg("undo", "--dry-run", logs / "dplain-0")
     assert "'recover' was interrupted, and would be completed first" in dry.err
-    outcome = kseg("undo", logs / "dplain-0")
-    assert "'recover' was interrupted, and is complete now" in outcome.err
-    assert outcome.status == 0
+    kseg("undo", logs / "dplain-0").expect(0, "'recover' was interrupted, and is complete now")
     assert files(logs) == before
 
 
@@ -235,23 +228,14 @@ def test_colours(color: str, shown: bool, kseg: Kseg, logs: Path) -> None:
     ],
 )
 def test_wrong_usage(arguments: list[str], status: int, message: str, kseg: Kseg) -> None:
-    outcome = kseg("undo", "--verbose", *arguments)
-    assert outcome.status == status
-    assert message in outcome.err
+    kseg("undo", "--verbose", *arguments).expect(status, message)
 
 
 def test_one_path_that_cannot_be_undone_does_not_keep_the_others(kseg: Kseg, logs: Path) -> None:
     before = files(logs)
     change(logs / "dplain-1")
-    outcome = kseg("undo", logs / "dplain-0", logs / "dplain-1")
-    assert outcome.status == 3
+    kseg("undo", logs / "dplain-0", logs / "dplain-1").expect(3)
     assert files(logs) == before
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize("at", range(2))
@@ -286,8 +270,7 @@ def test_a_quarantine_that_was_moved_away_is_missed(logs: Path, tmp_path: Path, 
     change_all(logs)
     (logs / "dplain-1" / ".kseg-quarantine").rename(tmp_path / "away")
     before = files(logs)
-    done = kseg("undo", logs)
-    assert (done.status, "kept there are missing; nothing was undone" in done.err) == (3, True)
+    kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
     assert files(logs) == before
 
 
@@ -332,8 +315,7 @@ def test_bytes_kept_elsewhere_for_a_partition_that_has_moved(logs: Path, tmp_pat
 def test_an_interrupted_change_is_completed_and_not_undone(kseg: Kseg, tmp_path: Path) -> None:
     partition = Path(shutil.copytree(TESTDATA / "damaged/findings/pending-change/dplain-0", tmp_path / "dplain-0"))
     assert kseg("undo", "--complete", "-n", partition).status == 1
-    outcome = kseg("undo", "--complete", partition)
-    assert (outcome.status, "is complete now" in outcome.err) == (0, True)
+    kseg("undo", "--complete", partition).expect(0, "is complete now")
     assert kseg("undo", "--complete", "-n", partition).status == 0
     assert kseg("undo", "--complete", "--list", partition).status == 2
 
@@ -367,7 +349,6 @@ def test_a_partition_named_without_its_directory_is_put_back(
     monkeypatch.chdir(logs)
     kseg("recover", "--mode", "salvage", "dplain-0")
     assert files(logs / "dplain-0") != before
-    outcome = kseg("undo", "dplain-0")
-    assert outcome.status == 0, outcome.err
+    kseg("undo", "dplain-0").expect(0)
     found = files(logs / "dplain-0")
     assert {name: found[name] for name in before} == before

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, flip
 from kseg.cli.main import run
 from kseg.findings.table import KINDS, texts_of
 
@@ -179,8 +179,7 @@ def test_clean(kseg: Kseg) -> None:
 
 
 def test_damaged(kseg: Kseg) -> None:
-    outcome = kseg("verify", DAMAGED)
-    assert outcome.status == 1
+    outcome = kseg("verify", DAMAGED).expect(1)
     assert outcome.lines[0].startswith(f"{DAMAGED}/{LAST}:7129: error: bad-length: ")
     assert outcome.lines[0].endswith(" (305 bytes)")
     lines = outcome.err.splitlines()
@@ -220,9 +219,7 @@ def test_what_is_ignored_is_neither_shown_nor_counted(kseg: Kseg) -> None:
 
 @pytest.mark.parametrize("option", ["--ignore", "--explain"])
 def test_an_unknown_code_is_wrong_usage(option: str, kseg: Kseg) -> None:
-    outcome = kseg("verify", option, "bad-lenth", CLEAN)
-    assert outcome.status == 2
-    assert "is it bad-length" in outcome.err
+    kseg("verify", option, "bad-lenth", CLEAN).expect(2, "is it bad-length")
     assert "--explain all" in kseg("verify", option, "xyz", CLEAN).err
 
 
@@ -250,9 +247,7 @@ def test_explain_all(kseg: Kseg, tmp_path: Path) -> None:
 
 def test_levels_look_as_deep_as_they_say(kseg: Kseg, partition: Path) -> None:
     """A flipped bit that a checksum covers, and a batch whose checksum is right over records that are not."""
-    data = bytearray((partition / LAST).read_bytes())
-    data[200] ^= 1
-    (partition / LAST).write_bytes(data)
+    flip(partition / LAST, 200)
     gzip_case = TESTDATA / "damaged/4.3.1-crcok-gzip-payload-garbage/dgzip-0"
     codes = {}
     for level in ("quick", "full", "deep"):
@@ -311,24 +306,19 @@ def test_era_07(kseg: Kseg, tmp_path: Path) -> None:
 
 def test_what_a_batch_may_take(kseg: Kseg) -> None:
     folder = TESTDATA / "kafka-4.3.1/clients"
-    outcome = kseg("verify", "--level", "deep", "--max-batch-bytes", "100", "--jobs", "1", folder)
-    assert outcome.status == 1
+    outcome = kseg("verify", "--level", "deep", "--max-batch-bytes", "100", "--jobs", "1", folder).expect(1)
     assert any(": error: decompression-limit: " in line for line in outcome.lines)
 
 
 def test_paths_that_cannot_be_read_keep_no_other_from_being_checked(kseg: Kseg, tmp_path: Path) -> None:
-    outcome = kseg("verify", tmp_path / "missing", DAMAGED)
-    assert outcome.status == 3
-    assert "no such file" in outcome.err
+    outcome = kseg("verify", tmp_path / "missing", DAMAGED).expect(3, "no such file")
     assert "bad-length" in outcome.lines[0]
     rows = kseg("verify", "--format", "json", tmp_path / "missing", CLEAN).objects
     assert rows[-1]["ok"] is False
 
 
 def test_no_path(kseg: Kseg) -> None:
-    outcome = kseg("verify")
-    assert outcome.status == 2
-    assert "no PATH is given" in outcome.err
+    kseg("verify").expect(2, "no PATH is given")
 
 
 def test_an_empty_partition(kseg: Kseg, tmp_path: Path) -> None:
@@ -429,11 +419,8 @@ def test_against(kseg: Kseg) -> None:
 
 
 def test_against_a_diverged_replica(kseg: Kseg, partition: Path) -> None:
-    data = bytearray((partition / LAST).read_bytes())
-    data[15] ^= 1
-    (partition / LAST).write_bytes(data)
-    outcome = kseg("verify", "--against", partition, CLEAN)
-    assert outcome.status == 1
+    flip(partition / LAST, 15)
+    outcome = kseg("verify", "--against", partition, CLEAN).expect(1)
     assert ": error: replicas-diverge: offsets 116 to 126: leader epoch of 11 records" in outcome.lines[0]
     assert "nothing agrees, the first difference is at offset 116" in outcome.lines[-1]
 
@@ -449,11 +436,8 @@ def test_a_manifest_is_written_then_checked(kseg: Kseg, partition: Path, tmp_pat
     assert "written, 1 files" in written.err
     before = manifest.read_bytes()
     assert kseg("verify", "--manifest", manifest, partition).status == 0
-    data = bytearray((partition / LAST).read_bytes())
-    data[15] ^= 1
-    (partition / LAST).write_bytes(data)
-    outcome = kseg("verify", "--manifest", manifest, partition)
-    assert outcome.status == 1
+    flip(partition / LAST, 15)
+    outcome = kseg("verify", "--manifest", manifest, partition).expect(1)
     assert f"{partition}/{LAST}:0: error: manifest-changed: " in outcome.lines[-1]
     assert manifest.read_bytes() == before
 
@@ -470,8 +454,7 @@ def test_a_manifest_that_cannot_be(kseg: Kseg, partition: Path, tmp_path: Path) 
 
 
 def test_junit(kseg: Kseg, tmp_path: Path) -> None:
-    outcome = kseg("verify", "--format", "junit", DAMAGED, CLEAN, tmp_path / "missing")
-    assert outcome.status == 3
+    outcome = kseg("verify", "--format", "junit", DAMAGED, CLEAN, tmp_path / "missing").expect(3)
     suites = {suite.get("name"): suite for suite in ElementTree.fromstring(outcome.out)}
     damaged, clean = suites[str(DAMAGED)], suites[str(CLEAN)]
     assert (clean.get("failures"), [case.get("name") for case in clean.iter("testcase")]) == ("0", [LAST])
@@ -482,8 +465,7 @@ def test_junit(kseg: Kseg, tmp_path: Path) -> None:
 
 
 def test_help_fits(kseg: Kseg) -> None:
-    outcome = kseg("verify", "--help")
-    assert outcome.status == 0
+    outcome = kseg("verify", "--help").expect(0)
     assert max(map(len, outcome.lines)) <= 100
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import Kseg
+from cli.command import Kseg, flip
 from kseg.stores.objects import LocalObjects
 from stores.remote.stores import KEY_OPTIONS, REMOTE, copied, damage_chunk, storage, store_of
 
@@ -100,8 +100,7 @@ def test_a_damaged_chunk_is_skipped(kseg: Kseg, tmp_path: Path) -> None:
     store = copied("both", tmp_path)
     segment = damage_chunk(store, "both", 5)
     for options in ([], ["--offsets", "0.."]):
-        dumped = kseg("dump", *DEEP, *KEYS, *options, store)
-        assert dumped.status == 1
+        dumped = kseg("dump", *DEEP, *KEYS, *options, store).expect(1)
         (damage,) = dumped.of_type("damage")
         begin, end = segment.chunks.original_range(5)
         assert damage["code"] == "unreadable-bytes"
@@ -120,12 +119,9 @@ def test_what_cannot_be_dumped_is_told(kseg: Kseg, tmp_path: Path) -> None:
     assert "left out: there is no .indexes, .rsm-manifest" in unfinished.err
     store = copied("zstd", tmp_path)
     next(store.rglob("*.rsm-manifest")).write_text("{}")
-    broken = kseg("dump", "--format", "json", store)
-    assert broken.status == 3
-    assert "its manifest cannot be used" in broken.err
+    broken = kseg("dump", "--format", "json", store).expect(3, "its manifest cannot be used")
     assert len({row["file"] for row in broken.of_type("batch")}) == 6
-    asked = kseg("dump", "--open-transactions", store)
-    assert asked.status == 3
+    kseg("dump", "--open-transactions", store).expect(3)
     nothing = kseg("dump", "--format", "json", "--offsets", "9000..", store_of("plain"))
     assert "its offsets are" in nothing.err
 
@@ -177,9 +173,7 @@ def test_a_damaged_index(kseg: Kseg, tmp_path: Path) -> None:
     segment = storage("zstd").partitions[0].segments[0]
     part = segment.manifest.parts[".index"]
     indexes = next(store.rglob(f"*{segment.segment_id}.indexes"))
-    data = bytearray(indexes.read_bytes())
-    data[part.position + 7] ^= 1
-    indexes.write_bytes(data)
+    flip(indexes, part.position + 7)
     judged = kseg("verify", "--format", "json", store)
     (found,) = [row for row in judged.of_type("finding") if row["code"].startswith("index-")]
     assert found["file"] == str(indexes).removesuffix("indexes") + "index"
@@ -221,10 +215,7 @@ def test_a_chunk_index_that_disagrees(
     ],
 )
 def test_keys_that_are_missing_or_wrong(kseg: Kseg, given: list[str], reason: str) -> None:
-    judged = kseg("verify", "--format", "json", *given, store_of("enc"))
-    assert judged.status == 3
-    assert reason in judged.err
-    assert "1 more segment" in judged.err
+    judged = kseg("verify", "--format", "json", *given, store_of("enc")).expect(3, reason, "1 more segment")
     assert judged.of_type("summary")[0]["notJudged"] == 2
 
 

@@ -14,7 +14,7 @@ from kseg.output.html_table import html_table
 from kseg.output.sink import open_sink
 from kseg.quantities import shell_line
 from kseg.stores.remote.keys import RemoteChoice
-from kseg.verification.report import Comparison, Finding, Report
+from kseg.verification.report import CheckReporter, Comparison, Finding, Report
 from kseg.verification.run import VerifyOptions
 from kseg.verification.run import verify as check
 
@@ -111,33 +111,26 @@ def verify(
         against = others[0] if others else None
         remote = RemoteChoice(keys_of(private_keys), log_directories=paths)
         # A program with threads must not fork: this process checks all partitions.
-        check(replace(options, paths=paths, against=against, remote=remote), found, open_sink, single_process=True)
+        check(replace(options, paths=paths, against=against, remote=remote), found, open_sink, may_fork=False)
     report = found.report
     if report.failures and not report.totals.files:
         raise PathError("; ".join(report.failures))
     return _verdict(report, found.findings, found.comparisons)
 
 
-class _Findings:
-    """A `kseg.verification.run.CheckReporter` that keeps what it gets."""
+class _Findings(CheckReporter):
+    """Keeps what it gets."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.comparisons: list[Comparison] = []
         self.report: Report
-        self.finding, self.compared = self.findings.append, self.comparisons.append
 
-    def begin(self, path: str) -> None:
-        """Needs nothing."""
+    def finding(self, finding: Finding) -> None:
+        self.findings.append(finding)
 
-    def advance(self, count: int) -> None:
-        """Shows no progress."""
-
-    def failed(self, message: str) -> None:
-        """The report has the failures."""
-
-    def noted(self, message: str) -> None:
-        """Nothing is noted without a manifest."""
+    def compared(self, comparison: Comparison) -> None:
+        self.comparisons.append(comparison)
 
     def finish(self, report: Report) -> None:
         self.report = report

@@ -397,25 +397,26 @@ class Census(Rule):
         from kseg.segment.summary import FORMATS
 
         found = []
-        for form, name in enumerate(FORMATS):
-            for codec in range(CODECS):
-                batches, size = self._forms[2 * (form * CODECS + codec) :][:2]
-                if batches:
-                    compression = codec_name(codec)
-                    found.append({"format": name, "compression": compression, "batches": batches, "bytes": size})
+        numbers = iter(self._forms.tolist())
+        for column, (batches, size) in enumerate(zip(numbers, numbers, strict=True)):
+            if batches:
+                form, codec = divmod(column, CODECS)
+                row = {"format": FORMATS[form], "compression": codec_name(codec), "batches": batches, "bytes": size}
+                found.append(row)
         return found
 
     def _cleaner(self) -> dict[str, Any] | None:
-        from kseg.cleaner.active_producers import Producers
-        from kseg.cleaner.ranges import backlog_of  # few checks take a census
-
-        partition = self.partition
-        if partition.directory is None or not partition.segments:
+        partition, broker = self.partition, self.partition.broker
+        is_cleaned = broker.is_compacted or broker.cleaner_offset is not None
+        if partition.directory is None or not partition.segments or not is_cleaned:
             return None
+        from kseg.cleaner.active_producers import Producers
+        from kseg.cleaner.ranges import backlog_of  # few partitions are compacted
+
         producers, last = None, partition.segments[-1]
         if partition.level != QUICK and not last.is_damaged and last.next_offset is not None:
             producers = Producers(last.next_offset, partition.first_open_offset)
-        found = backlog_of(partition.directory, partition.broker, partition.now_ms, self._blocked, producers)
+        found = backlog_of(partition.directory, broker, partition.now_ms, self._blocked, producers)
         return None if found is None else found.as_object()
 
 

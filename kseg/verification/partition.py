@@ -377,7 +377,7 @@ Advance = Callable[[int], None]
 class CheckSettings:
     """``level``: QUICK, FULL or DEEP of `kseg.segment.survey`; ``now_ms``: the current time, in ms since the epoch;
     ``is_07``: files are read as 0.7; ``server``: the broker's own settings; ``takes_census``: `Totals` gets
-    ``partitions``.
+    ``partitions``; ``may_fork``: whether worker processes may be started.
     """
 
     level: int
@@ -389,6 +389,7 @@ class CheckSettings:
     remote: RemoteChoice = field(default_factory=RemoteChoice)
     server: ServerProperties | None = None
     takes_census: bool = False
+    may_fork: bool = True
 
 
 def partition_to_check(

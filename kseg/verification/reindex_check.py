@@ -23,8 +23,8 @@ class ReindexCheck(ReindexPlanner):
     def chosen(self, plan: Plan) -> Plan:
         if plan:
             found: list[Finding] = []
-            settings = CheckSettings(FULL, time.time_ns() // 1_000_000, self._start.jobs)
-            judge_path(plan.directory, settings, Report(found.append), lambda _: None, single_process=True)
+            settings = CheckSettings(FULL, time.time_ns() // 1_000_000, self._start.jobs, may_fork=False)
+            judge_path(plan.directory, settings, Report(found.append), lambda _: None)
             wrong = {finding.file: finding.message for finding in reversed(found) if finding.severity != INFO}
             # Brokers up to 0.10.0 wrote no time indexes.
             is_old = any(finding.code == "time-index-missing" and finding.severity == INFO for finding in found)

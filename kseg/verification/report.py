@@ -229,3 +229,28 @@ class Comparison:
     def is_identical(self) -> bool:
         """Whether each record of both is in the other, too."""
         return not (self.different or self.only_here or self.only_there or self.damaged_ranges)
+
+
+class CheckReporter:
+    """Called in order while a verification runs. All methods are optional."""
+
+    def begin(self, path: str) -> None:
+        """The check of a path starts."""
+
+    def advance(self, count: int) -> None:
+        """``count`` more bytes were read."""
+
+    def finding(self, finding: Finding) -> None:
+        """A finding, with its repair."""
+
+    def compared(self, comparison: Comparison) -> None:
+        """Two replicas were compared."""
+
+    def failed(self, message: str) -> None:
+        """A part could not be checked; the check goes on."""
+
+    def noted(self, message: str) -> None:
+        """A note for the user."""
+
+    def finish(self, report: Report) -> None:
+        """The check ended, or was interrupted."""

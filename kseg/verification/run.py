@@ -5,9 +5,9 @@ Modules for directories are imported on first use, so that a single file is chec
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
 from kseg.findings.table import ERROR, SEVERITIES, WARNING
@@ -23,7 +23,7 @@ from kseg.stores.remote.recognition import is_remote_storage
 from kseg.stores.unreadable import is_disk_error
 from kseg.verification.partition import Advance, CheckSettings, add_archive
 from kseg.verification.repairs import Repairs
-from kseg.verification.report import Comparison, Finding, Report, Totals, effect_of
+from kseg.verification.report import CheckReporter, Comparison, Finding, Report, Totals, effect_of
 from kseg.verification.rules import judge_file
 
 if TYPE_CHECKING:
@@ -32,17 +32,12 @@ if TYPE_CHECKING:
 
 
 def judge_path(
-    path: str,
-    settings: CheckSettings,
-    report: Report,
-    progress: Advance,
-    checker: "PartitionChecker | None" = None,
-    single_process: bool = False,
+    path: str, settings: CheckSettings, report: Report, progress: Advance, checker: "PartitionChecker | None" = None
 ) -> None:
     """Checks a PATH. Raises PathError if there are no files of Kafka.
 
     Unreadable partitions of a log directory are added to ``report.failures``, and the others are checked. ``checker``
-    checks the partitions; None: this process does, and worker processes unless ``single_process``.
+    checks the partitions; None: this process does, and worker processes if the settings allow them.
     """
     if is_remote_storage(path):
         from kseg.verification.remote_storage import judge_storage
@@ -53,30 +48,20 @@ def judge_path(
     with archives_at([path], current_spool()):
         trees.check(path)
         try:
-            _judge(path, settings, report, progress, checker, single_process)
+            if trees.isdir(path):
+                from kseg.verification.directory_tree import DirectoryCheck
+
+                # Trees are mounted in this process; only forked processes have them, too.
+                may_fork = settings.may_fork and trees.are_forkable()
+                DirectoryCheck(settings, report, progress, checker, may_fork).judge(path)
+            elif path != "-" and not trees.lexists(path):
+                raise PathError(f"{path or repr(path)}: no such file or directory")
+            else:
+                judge_file(path, settings, report, progress)
         finally:
             found = trees.find(path)
             if found is not None:
                 add_archive(path, found.tree, report)
-
-
-def _judge(
-    path: str,
-    settings: CheckSettings,
-    report: Report,
-    progress: Advance,
-    checker: "PartitionChecker | None",
-    single_process: bool,
-) -> None:
-    if not trees.isdir(path):
-        if path != "-" and not trees.lexists(path):
-            raise PathError(f"{path or repr(path)}: no such file or directory")
-        judge_file(path, settings, report, progress)
-        return
-    from kseg.verification.directory_tree import DirectoryCheck
-
-    # Trees are mounted in this process; only forked processes have them, too.
-    DirectoryCheck(settings, report, progress, checker, not single_process and trees.are_forkable()).judge(path)
 
 
 MAX_HELD_FINDINGS = 1000
@@ -86,69 +71,61 @@ LEVELS = ("quick", "full", "deep")
 
 
 class Check:
-    """``show`` is called for each finding when all findings of its partition are known: its repair depends on the
-    others. ``checker`` checks partitions; None: this process does, and worker processes unless ``single_process``.
+    """The findings of a partition are reported when all of them are known: their repairs depend on each other.
+    ``checker``: see `judge_path`.
 
     After `finish` the ``report`` has the totals, the next steps, and ``failures``: sentences about unread parts.
     """
 
     def __init__(
-        self,
-        paths: Collection[str],
-        settings: CheckSettings,
-        show: Callable[[Finding], None],
-        ignored: Collection[str] = (),
+        self, paths: Collection[str], settings: CheckSettings, reporter: CheckReporter, ignored: Collection[str] = (),
         checker: "PartitionChecker | None" = None,
-        single_process: bool = False,
-        progress: Advance = lambda _: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.settings = settings
         self.report = Report(self._hold, ignored)
-        self._show, self._progress = show, progress
-        self._checker, self._single_process = checker, single_process
+        self._reporter, self._checker = reporter, checker
         self._paths = paths
         self._repairs = Repairs()
         self._held: list[Finding] = []
         self._held_path = ""
         self._ready: deque[Finding] = deque()
 
-    def judge(self, path: str) -> list[str]:
-        """Judges one path. Returns the failures."""
+    def judge(self, path: str) -> None:
+        """Judges one path."""
         settings, report = self.settings, self.report
         if settings.server is not None:
             from kseg.verification.log_directories import judge_absent
 
             if judge_absent(path, settings, report):
-                return []
-        return self.attempt(
-            path, lambda: judge_path(path, settings, report, self._progress, self._checker, self._single_process)
-        )
+                return
+        self._attempt(path, lambda: judge_path(path, settings, report, self._reporter.advance, self._checker))
 
-    def compare(self, path: str, other: str, compared: Callable[[Comparison], None]) -> list[str]:
-        """Compares one path with another replica. Returns the failures."""
+    def compare(self, path: str, other: str) -> None:
+        """Compares one path with another replica."""
         from kseg.verification.replicas import compare_path  # few checks have another replica
 
         def show(comparison: Comparison) -> None:
             self._show_held()
-            compared(comparison)
+            self._reporter.compared(comparison)
 
-        settings = self.settings
-        return self.attempt(
-            path,
-            lambda: compare_path(
-                path,
-                other,
-                self.report,
-                show,
-                settings.jobs,
-                settings.max_batch_bytes,
-                self._progress,
-                settings.remote.wants,
-            ),
-        )
+        settings, advance = self.settings, self._reporter.advance
+        wants, limit = settings.remote.wants, settings.max_batch_bytes
+        self._attempt(path, lambda: compare_path(path, other, self.report, show, settings.jobs, limit, advance, wants))
 
-    def attempt(self, path: str, work: Callable[[], None]) -> list[str]:
-        """Runs a part of the check; an error does not end the check. Returns the failures."""
+    def keep_manifest(self, path: str, open_output: "OpenOutput") -> None:
+        """Compares all paths with a manifest, or writes it."""
+        from kseg.verification.manifest import keep_manifest  # few checks have a manifest
+
+        def keep() -> None:
+            advance = self._reporter.advance
+            self._reporter.noted(
+                keep_manifest(path, tuple(self._paths), self.settings, self.report, advance, open_output)
+            )
+
+        self._attempt(path, keep)
+
+    def _attempt(self, path: str, work: Callable[[], None]) -> None:
+        """Runs a part of the check; an error does not end the check."""
         before = len(self.report.failures)
         try:
             work()
@@ -161,7 +138,8 @@ class Check:
                 raise
             self.report.failures.append(f"{error.filename or path}: {error.strerror or error}")
         self._show_held()
-        return self.report.failures[before:]
+        for failure in self.report.failures[before:]:
+            self._reporter.failed(failure)
 
     def finish(self) -> Report:
         """Checks the log directories of each node together, shows the remaining findings, and decides on the commands
@@ -169,7 +147,7 @@ class Check:
         if (self.report.directories or self.report.absent) and not self.report.was_interrupted:
             from kseg.verification.log_directories import judge_nodes  # segments need none of this
 
-            self.attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
+            self._attempt("", lambda: judge_nodes(self._paths, self.settings, self.report))
         self._show_held()
         self.report.steps, self.report.needs = self._repairs.steps(), self._repairs.needs()
         return self.report
@@ -191,7 +169,7 @@ class Check:
     def _show_ready(self) -> None:
         """Takes findings one at a time, so that the rest is left after an interrupt."""
         while self._ready:
-            self._show(self._ready.popleft())
+            self._reporter.finding(self._ready.popleft())
 
     def _show_held(self) -> None:
         self._add_repairs()
@@ -263,7 +241,7 @@ class VerifyOptions:
         """Whether nothing of an intact batch is read but its header, once its checksum is known to be right."""
         return self.level == "full" and self.passes == 1
 
-    def settings(self) -> CheckSettings:
+    def settings(self, may_fork: bool) -> CheckSettings:
         """Returns the settings of the rules."""
         return CheckSettings(
             level=LEVELS.index(self.level),
@@ -275,6 +253,7 @@ class VerifyOptions:
             remote=self.remote,
             server=self.server,
             takes_census=self.takes_census,
+            may_fork=may_fork,
         )
 
     def fails(self, totals: Totals) -> bool:
@@ -282,74 +261,31 @@ class VerifyOptions:
         return totals.errors > 0 or (self.fail_on == WARNING and totals.warnings > 0)
 
 
-class CheckReporter(Protocol):
-    """Called in order while a verification runs."""
-
-    def begin(self, path: str) -> None:
-        """The check of a path starts."""
-
-    def advance(self, count: int) -> None:
-        """``count`` more bytes were read."""
-
-    def finding(self, finding: Finding) -> None:
-        """A finding, with its repair."""
-
-    def compared(self, comparison: Comparison) -> None:
-        """Two replicas were compared."""
-
-    def failed(self, message: str) -> None:
-        """A part could not be checked; the check goes on."""
-
-    def noted(self, message: str) -> None:
-        """A note for the user."""
-
-    def finish(self, report: Report) -> None:
-        """The check ended, or was interrupted."""
-
-
 def verify(
     options: VerifyOptions,
     reporter: CheckReporter,
     open_output: "OpenOutput",
     checker: "PartitionChecker | None" = None,
-    single_process: bool = False,
+    may_fork: bool = True,
 ) -> int:
     """Checks all paths. Returns the exit status.
 
-    ``open_output``: opens a new manifest; ``checker``: checks partitions elsewhere; ``single_process``: no worker
-    processes are started. After an interrupt the findings so far are reported.
+    ``open_output``: opens a new manifest; ``checker``: checks partitions elsewhere; ``may_fork``: whether worker
+    processes may be started. After an interrupt the findings so far are reported.
     """
-    check = Check(
-        options.paths, options.settings(), reporter.finding, options.ignored, checker, single_process, reporter.advance
-    )
-    failed = False
+    check = Check(options.paths, options.settings(may_fork), reporter, options.ignored, checker)
     try:
-        for failure in _failures(check, options, reporter, open_output):
-            reporter.failed(failure)
-            failed = True
+        for path in options.paths:
+            reporter.begin(path)
+            check.judge(path)
+            if options.against:
+                check.compare(path, options.against)
+        if options.manifest:
+            check.keep_manifest(options.manifest, open_output)
     except KeyboardInterrupt:
         check.report.was_interrupted = True
         reporter.finish(check.finish())
         raise
     report = check.finish()
     reporter.finish(report)
-    return max(KsegError.exit_status if failed else 0, int(options.fails(report.totals)))
-
-
-def _failures(
-    check: Check, options: VerifyOptions, reporter: CheckReporter, open_output: "OpenOutput"
-) -> Iterator[str]:
-    """Runs all parts of the check. Yields a message for each part that could not be checked."""
-    for path in options.paths:
-        reporter.begin(path)
-        yield from check.judge(path)
-        if options.against:
-            yield from check.compare(path, options.against, reporter.compared)
-    if manifest := options.manifest:
-        from kseg.verification.manifest import keep_manifest  # few checks have a manifest
-
-        def keep() -> None:
-            done = keep_manifest(manifest, options.paths, check.settings, check.report, reporter.advance, open_output)
-            reporter.noted(done)
-
-        yield from check.attempt(manifest, keep)
+    return max(KsegError.exit_status if report.failures else 0, int(options.fails(report.totals)))

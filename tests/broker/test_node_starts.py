@@ -11,7 +11,7 @@ from broker.nodes import KraftNode
 from kseg.logdir.server_properties import read_server_properties
 from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
-from kseg.verification.report import NodeStart
+from kseg.verification.report import CheckReporter, NodeStart
 from kseg.verification.run import Check
 from verification.log_directories import NOW_MS, OTHER_ID, REAL, edited
 
@@ -60,7 +60,7 @@ def node(stopped: TwoDirectories, tmp_path: Path) -> Iterator[TwoDirectories]:
 
 def predicted(node: TwoDirectories) -> NodeStart:
     server = read_server_properties(str(node.properties))
-    check = Check(server.log_dirs, CheckSettings(FULL, NOW_MS, server=server), lambda _: None, single_process=True)
+    check = Check(server.log_dirs, CheckSettings(FULL, NOW_MS, server=server, may_fork=False), CheckReporter())
     for path in server.log_dirs:
         check.judge(path)
     (start,) = check.finish().starts

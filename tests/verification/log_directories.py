@@ -8,7 +8,7 @@ from typing import Any
 from kseg.logdir.server_properties import ServerProperties
 from kseg.segment.survey import FULL
 from kseg.verification.partition import CheckSettings
-from kseg.verification.report import Finding, Report
+from kseg.verification.report import CheckReporter, Finding, Report
 from kseg.verification.run import Check, judge_path
 from verification.partitions import TESTDATA
 
@@ -71,11 +71,13 @@ def check_node(*paths: Path | str, server: str | None = None, **given: Any) -> C
     """Checks the log directories of a node; ``server``: the content of its server.properties, without paths it names
     them."""
     settings = CheckSettings(
-        given.pop("level", FULL), NOW_MS, server=None if server is None else server_of(server), **given
+        given.pop("level", FULL), NOW_MS, server=None if server is None else server_of(server), may_fork=False, **given
     )
     paths = paths or tuple(settings.server.log_dirs if settings.server else ())
     found: list[Finding] = []
-    check = Check([str(path) for path in paths], settings, found.append, single_process=True)
+    reporter = CheckReporter()
+    reporter.finding = found.append  # type: ignore[method-assign]
+    check = Check([str(path) for path in paths], settings, reporter)
     for path in paths:
         check.judge(str(path))
     return Checked(found, check.finish())

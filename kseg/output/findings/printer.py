@@ -1,17 +1,13 @@
 """The base of the printers of findings, their common texts, and the reporter of a verification."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kseg.findings.table import BROKER, DECISION, ERROR, INFO, REPLICA, SEVERITIES, TOPIC_ID, WARNING, severity_of
 from kseg.output.notices import Notices, on_one_line
 from kseg.output.progress import Progress
 from kseg.output.sink import Sink
 from kseg.quantities import shell_line
-from kseg.verification.report import Finding, Report
-
-if TYPE_CHECKING:
-    from kseg.verification.report import Comparison
+from kseg.verification.report import CheckReporter, Comparison, Finding, Report
 
 COLORS = {ERROR: "red", WARNING: "yellow", INFO: "cyan"}
 NEEDED = {
@@ -41,28 +37,38 @@ class FindingsPrinter:
     def show(self, finding: Finding) -> None:
         raise NotImplementedError
 
-    def compared(self, comparison: "Comparison") -> None:
+    def compared(self, comparison: Comparison) -> None:
         raise NotImplementedError
 
     def finish(self, report: Report, notices: Notices) -> None:
         raise NotImplementedError
 
 
-class FindingsReporter:
+class FindingsReporter(CheckReporter):
     """Prints findings, messages and progress while a verification runs."""
 
     def __init__(self, printer: FindingsPrinter, notices: Notices, progress: Progress) -> None:
         self._printer, self._notices, self._progress = printer, notices, progress
-        self.begin, self.advance = progress.at, progress.advance
-        self.failed, self.noted = notices.error, notices.warning
         notices.before = progress.erase
+
+    def begin(self, path: str) -> None:
+        self._progress.at(path)
+
+    def advance(self, count: int) -> None:
+        self._progress.advance(count)
+
+    def failed(self, message: str) -> None:
+        self._notices.error(message)
+
+    def noted(self, message: str) -> None:
+        self._notices.warning(message)
 
     def finding(self, finding: Finding) -> None:
         if self._printer.shows(finding.severity):
             self._progress.erase()
             self._printer.show(finding)
 
-    def compared(self, comparison: "Comparison") -> None:
+    def compared(self, comparison: Comparison) -> None:
         self._progress.erase()
         self._printer.compared(comparison)
 

@@ -18,21 +18,6 @@ from kseg.carving.image import Piece
 from kseg.decoders import FOR_TOPIC, decoder
 from kseg.formats.rows import Scratch
 from kseg.kernel.layout.headers import CONTROL, ENTRY_MAGIC, LEGACY_CRC, MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-)
 from kseg.segment.batches import RecordBatch
 from kseg.sidefiles.producer_state import ProducerStateEntry
 
@@ -204,11 +189,11 @@ class Joining:
         entries = [[entry for entry in snapshot if entry.has_batch] for snapshot in snapshots]
         wanted = {(entry.producer_id, entry.last_offset) for snapshot in entries for entry in snapshot}
         where: dict[tuple[int, int, int, int, int], list[Piece]] = defaultdict(list)
-        columns = (BATCH_PRODUCER_ID, BATCH_LAST_OFFSET, BATCH_PRODUCER_EPOCH, BATCH_BASE_SEQUENCE, BATCH_MAX_TIMESTAMP)
         for piece in self.pieces if wanted else ():
-            producers, lasts = map(piece.column, columns[:2])
+            producers, lasts = piece.producer_ids, piece.lasts
             if not wanted.isdisjoint(zip(producers, lasts, strict=True)):
-                for row in zip(*map(piece.column, columns), strict=True):
+                others = piece.producer_epochs, piece.sequences, piece.max_timestamps
+                for row in zip(producers, lasts, *others, strict=True):
                     if row[:2] in wanted:
                         where[row].append(piece)
         for snapshot in entries:
@@ -364,30 +349,20 @@ def _is_near(piece: Piece, other: Piece) -> bool:
     return piece.source is other.source and 0 < other.number - piece.number <= NEAR_PIECES
 
 
-_KEY_COLUMNS = (
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_BASE_SEQUENCE,
-)
-
-
 def _keys(piece: Piece) -> Iterator[tuple[int, ...]]:
     """Yields for each batch what copies and versions of it have in common: offsets and producer, or the time if it has
     none. A message of v0 or v1 has only copies."""
-    columns = list(map(piece.column, _KEY_COLUMNS))
-    magics = piece.column(BATCH_MAGIC)
+    producers = piece.producer_ids, piece.producer_epochs, piece.sequences
+    columns, magics = [piece.firsts, piece.lasts, piece.epochs, *producers], piece.magics
     if min(magics) < MAGIC_V2:
-        buffer, positions = piece.source.buffer, piece.column(BATCH_POSITION)
-        checksums = [bytes(buffer[position + LEGACY_CRC : position + ENTRY_MAGIC]) for position in positions]
+        buffer = piece.source.buffer
+        checksums = [bytes(buffer[position + LEGACY_CRC : position + ENTRY_MAGIC]) for position in piece.positions]
         columns[0] = [
             int.from_bytes(crc, "big") * (magic < MAGIC_V2) for crc, magic in zip(checksums, magics, strict=True)
         ]
     elif min(columns[3]) < 0:
-        times = piece.column(BATCH_MAX_TIMESTAMP)
-        columns[4] = [time if epoch < 0 else epoch for time, epoch in zip(times, columns[4], strict=True)]
+        times = zip(piece.max_timestamps, columns[4], strict=True)
+        columns[4] = [time if epoch < 0 else epoch for time, epoch in times]
     return zip(*columns, strict=True)
 
 
@@ -410,15 +385,10 @@ def _repeated(pieces: list[Piece]) -> Iterator[tuple[Piece, list[tuple[int, tupl
 
 def _is_strong(piece: Piece, i: int) -> bool:
     """Whether a copy of batch i can hardly stand in another partition."""
-    at = i * BATCH_WIDTH
-    rows = piece.rows
-    if rows[at + BATCH_MAGIC] >= MAGIC_V2:
-        return (
-            not rows[at + BATCH_ATTRIBUTES] & CONTROL
-            and rows[at + BATCH_COUNT] > 0
-            and rows[at + BATCH_MAX_TIMESTAMP] > 0
-        )
-    return rows[at + BATCH_SIZE] >= STRONG_BYTES
+    row = piece[i]
+    if row.magic >= MAGIC_V2:
+        return not row.attributes & CONTROL and row.records > 0 and row.max_timestamp > 0
+    return row.size >= STRONG_BYTES
 
 
 def contradict(one: Piece, two: Piece) -> bool:
@@ -453,19 +423,17 @@ def _spans(piece: Piece, other: Piece) -> list[tuple[int, ...]]:
     last_offset = piece.last_offset
     low = bisect_left(range(len(piece)), other.first_offset, key=last_offset)
     rows = piece.part(low, bisect_left(range(len(piece)), other.next_offset, lo=low, key=last_offset) + 1)
-    firsts, lasts = rows.column(BATCH_FIRST_OFFSET), rows.column(BATCH_LAST_OFFSET)
-    producer = (BATCH_LEADER_EPOCH, BATCH_PRODUCER_ID, BATCH_PRODUCER_EPOCH, BATCH_BASE_SEQUENCE)
-    columns = (*producer, BATCH_COUNT, BATCH_MAX_TIMESTAMP, BATCH_SIZE)
-    firsts = [first if first >= 0 else last for first, last in zip(firsts, lasts, strict=True)]
-    return list(zip(firsts, lasts, *map(rows.column, columns), strict=True))
+    firsts = [first if first >= 0 else last for first, last in zip(rows.firsts, rows.lasts, strict=True)]
+    producer = rows.epochs, rows.producer_ids, rows.producer_epochs, rows.sequences
+    return list(zip(firsts, rows.lasts, *producer, rows.records, rows.max_timestamps, rows.sizes, strict=True))
 
 
 def _version_order(one: Piece, i: int, two: Piece, k: int) -> int | None:
     """Compares two batches of equal offsets and producers: 1 if the first is older (has more records), -1 if the second
     is, 0 if they have the same number; None if their records differ, or have nothing in common."""
-    if one.rows[i * BATCH_WIDTH + BATCH_MAGIC] < MAGIC_V2:
+    if one[i].magic < MAGIC_V2:
         return None
-    if (one.rows[i * BATCH_WIDTH + BATCH_ATTRIBUTES] ^ two.rows[k * BATCH_WIDTH + BATCH_ATTRIBUTES]) & CONTROL:
+    if (one[i].attributes ^ two[k].attributes) & CONTROL:
         return None
     mine, other = _records(one, i), _records(two, k)
     common = mine.keys() & other.keys()
@@ -517,8 +485,7 @@ def records_of(runs: list[Piece]) -> Iterator[tuple[bytes | None, bytes | None]]
     """Yields key and value of the data records of v2 batches."""
     for run in runs:
         for i in range(len(run)):
-            at = i * BATCH_WIDTH
-            if run.rows[at + BATCH_MAGIC] >= MAGIC_V2 and not run.rows[at + BATCH_ATTRIBUTES] & CONTROL:
+            if run[i].magic >= MAGIC_V2 and not run[i].attributes & CONTROL:
                 data = run.data(i)
                 for record in RecordBatch(data, 0, len(data), MAGIC_V2, True, Scratch(EXPANDED_BYTES)):
                     yield record.key, record.value

@@ -28,32 +28,13 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
     V2_LEADER_EPOCH,
 )
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    be32,
-    be64,
-)
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_SIZE, BATCH_WIDTH, FRAME_POSITION, FRAME_WIDTH, be32, be64
 from kseg.kernel.scan import frames, headers
 from kseg.kernel.scan.checksums import crc32, crc32c
 from kseg.kernel.scan.frame_scan import IRREGULAR, FrameScan
 from kseg.limits import FRAMES_PER_CALL, SEARCH_BYTES
 from kseg.runtime.threads import Pipeline
+from kseg.segment.survey import HeaderRows, headers_of
 from kseg.sidefiles.checkpoints import read_offset_checkpoint
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import CRC_START as SNAPSHOT_CRC_START
@@ -202,8 +183,8 @@ class ImageBytes(Protocol):
         """Its bytes, to be sliced."""
 
 
-class Piece:
-    """Adjacent batches of ``source`` in ``rows`` (BATCH_*), whose offsets rise.
+class Piece(HeaderRows):
+    """Adjacent batches of ``source``, whose offsets rise.
 
     ``number`` counts pieces in the order of their positions. ``like``: the partition of --like that holds it; None for
     a piece of an image. ``is_cut_after``: behind it is a part of a batch, which ends below ``continues_at``, -1 if that
@@ -211,80 +192,70 @@ class Piece:
     """
 
     def __init__(self, source: ImageBytes, rows: memoryview, number: int = -1, like: str | None = None) -> None:
+        super().__init__(rows, len(rows) // BATCH_WIDTH)
         self.source = source
-        self.rows = rows
         self.number = number
         self.like = like
-        self.continues_at = self.rows[-BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+        self.continues_at = self.next_offset
         self.is_cut_after = self.is_cut_before = False
 
-    def column(self, column: int) -> list[int]:
-        return self.rows[column::BATCH_WIDTH].tolist()
-
     def __len__(self) -> int:
-        return len(self.rows) // BATCH_WIDTH
+        return self.count
 
     def part(self, first: int, stop: int) -> "Piece":
         """Returns the batches ``first`` to ``stop`` (exclusive)."""
         return Piece(self.source, self.rows[first * BATCH_WIDTH : stop * BATCH_WIDTH], self.number, self.like)
 
     def last_offset(self, i: int) -> int:
-        return self.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+        return self[i].last_offset
 
     def data(self, i: int) -> bytes:
         """Returns the bytes of batch i."""
-        position = self.rows[i * BATCH_WIDTH + BATCH_POSITION]
-        return bytes(self.source.buffer[position : position + self.rows[i * BATCH_WIDTH + BATCH_SIZE]])
+        return bytes(self.source.buffer[self[i].position : self[i].end])
 
     @property
     def position(self) -> int:
-        return self.rows[BATCH_POSITION]
-
-    @property
-    def end(self) -> int:
-        """The position behind the last batch."""
-        return self.rows[-BATCH_WIDTH + BATCH_POSITION] + self.rows[-BATCH_WIDTH + BATCH_SIZE]
+        return self[0].position
 
     @cached_property
     def first_offset(self) -> int:
         """The first offset; of a compressed v0 or v1 message, whose first offset is inside, the last one."""
-        first = self.rows[BATCH_FIRST_OFFSET]
-        return first if first >= 0 else self.rows[BATCH_LAST_OFFSET]
+        first = self[0]
+        return first.first_offset if first.first_offset >= 0 else first.last_offset
 
     @cached_property
     def next_offset(self) -> int:
-        return self.rows[-BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
+        return self[-1].last_offset + 1
 
     @property
     def first_epoch(self) -> int:
-        return self.rows[BATCH_LEADER_EPOCH]
+        return self[0].epoch
 
     @property
     def last_epoch(self) -> int:
-        return self.rows[-BATCH_WIDTH + BATCH_LEADER_EPOCH]
+        return self[-1].epoch
 
     @property
     def magic(self) -> int:
-        return self.rows[BATCH_MAGIC]
+        return self[0].magic
 
     @property
     def codec(self) -> int:
-        return self.rows[BATCH_ATTRIBUTES] & CODEC
+        return self[0].attributes & CODEC
 
     @cached_property
     def last_timestamp(self) -> int:
-        return max(self.column(BATCH_MAX_TIMESTAMP))
+        return max(self.max_timestamps)
 
     @cached_property
     def first_timestamp(self) -> int:
-        known = [time for time in self.column(BATCH_MAX_TIMESTAMP) if time > 0]
+        known = [time for time in self.max_timestamps if time > 0]
         return min(known) if known else -1
 
     @cached_property
     def producers(self) -> dict[tuple[int, int], ProducerSpan]:
         """By producer id and epoch, without batches that have none."""
-        ids, epochs = self.column(BATCH_PRODUCER_ID), self.column(BATCH_PRODUCER_EPOCH)
-        producers = list(zip(ids, epochs, strict=True))
+        producers = list(zip(self.producer_ids, self.producer_epochs, strict=True))
         backwards = producers[::-1]
         found = {}
         for producer in set(producers):
@@ -302,11 +273,11 @@ class Piece:
             last -= 1
         if first > last:
             return ProducerSpan(-1, -1, last_offset)
-        delta = self.last_offset(last) - self.rows[last * BATCH_WIDTH + BATCH_FIRST_OFFSET]
+        delta = self[last].last_offset - self[last].first_offset
         return ProducerSpan(self._sequence(first), (self._sequence(last) + delta) % _SEQUENCES, last_offset)
 
     def _sequence(self, i: int) -> int:
-        return self.rows[i * BATCH_WIDTH + BATCH_BASE_SEQUENCE]
+        return self[i].base_sequence
 
 
 def pieces_of(source: ImageBytes, tables: Iterable[memoryview], like: str | None = None) -> list[Piece]:
@@ -335,25 +306,23 @@ def _divided(tables: Iterable[memoryview], starts: list[int]) -> Iterator[bytes]
     for table in tables:
         data = table.tobytes()
         before = count - (1 if last else 0)
-        starts += [before + i for i in _breaks(memoryview(last + data).cast("q"))]
+        both = memoryview(last + data).cast("q")
+        starts += [before + i for i in _breaks(HeaderRows(both, len(both) // BATCH_WIDTH))]
         last, count = data[-BATCH_WIDTH * table.itemsize :], count + len(table) // BATCH_WIDTH
         yield data
 
 
-def _breaks(rows: memoryview) -> list[int]:
+def _breaks(rows: HeaderRows) -> list[int]:
     """Returns the numbers of batches that do not continue the one before. Whole columns at a time: see `Piece`."""
-    positions, sizes, firsts, lasts, epochs = (
-        rows[column::BATCH_WIDTH].tolist()
-        for column in (BATCH_POSITION, BATCH_SIZE, BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET, BATCH_LEADER_EPOCH)
-    )
+    positions, firsts, lasts, epochs = rows.positions, rows.firsts, rows.lasts, rows.epochs
     if min(firsts) < 0:  # compressed v0 and v1 messages
         firsts = [first if first >= 0 else last for first, last in zip(firsts, lasts, strict=True)]
-    apart = map(ne, positions[1:], map(add, positions, sizes))
+    apart = map(ne, positions[1:], map(add, positions, rows.sizes))
     falling = map(or_, map(le, firsts[1:], lasts), map(lt, epochs[1:], epochs))
     found = [i for i, is_new in enumerate(map(or_, apart, falling), 1) if is_new]
     # Within a block only one file is written: at the start of one, a missing offset is more likely another file.
     for i, is_missing in enumerate(map(ne, firsts[1:], map(add, lasts, repeat(1))), 1):
-        if is_missing and positions[i] % SMALLEST_BLOCK_BYTES == 0 and rows[i * BATCH_WIDTH + BATCH_FIRST_OFFSET] >= 0:
+        if is_missing and positions[i] % SMALLEST_BLOCK_BYTES == 0 and rows[i].first_offset >= 0:
             found.append(i)
     return sorted(set(found))
 
@@ -439,7 +408,7 @@ class TornBatches:
             place = following.position - rest
             if place >= 0 and claim.checksum(buffer[place : following.position], head) == claim.stored:
                 batch = Mended(piece.source, (start, cut), (place, following.position))
-                return Piece(batch, _row(batch.buffer))
+                return Piece(batch, headers_of(batch.buffer, [(0, batch.size)]).rows)
         return None
 
 
@@ -480,13 +449,6 @@ def _claim(piece: Piece) -> _Claim | None:
         return None
     stored = int.from_bytes(head[V2_CRC:V2_ATTRIBUTES], "big")
     return _Claim(size, first + delta + 1, HEADER_BYTES, V2_ATTRIBUTES, stored, crc32c)
-
-
-def _row(data: bytes) -> memoryview:
-    frame, row = int64s(FRAME_WIDTH), int64s(BATCH_WIDTH)
-    frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = len(data), data[ENTRY_MAGIC], 1
-    headers.read(data, frame, 1, False, 0, row)
-    return row
 
 
 class SideFiles:

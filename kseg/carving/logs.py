@@ -26,16 +26,6 @@ from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_BASE_TIMESTAMP,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-)
 from kseg.limits import WINDOW_BYTES
 from kseg.quantities import plural, shown_bytes
 from kseg.segment.batches import Message
@@ -99,7 +89,7 @@ class CarvedLog:
     def first_offset(self) -> int:
         """The first offset; that of a compressed v0 or v1 message stands inside."""
         first = self.runs[0]
-        if first.rows[BATCH_FIRST_OFFSET] >= 0 or first.magic >= MAGIC_V2:
+        if first[0].first_offset >= 0 or first.magic >= MAGIC_V2:
             return first.first_offset
         return _inside(first, 0)[0]
 
@@ -108,7 +98,7 @@ class CarvedLog:
         """Records of all batches; compressed v0 and v1 messages are opened for it."""
         total = 0
         for run in self.runs:
-            counts = run.column(BATCH_COUNT)
+            counts = run.records
             total += sum(counts)
             for i, count in enumerate(counts) if min(counts) < 0 else ():
                 total += 0 if count >= 0 else 1 + _inside(run, i)[1]
@@ -119,7 +109,7 @@ class CarvedLog:
         """Places at which offsets are missing, as far as headers tell: not before compressed v0 and v1 messages."""
         found, last = 0, -1
         for run in self.runs:
-            firsts, lasts = run.column(BATCH_FIRST_OFFSET), run.column(BATCH_LAST_OFFSET)
+            firsts, lasts = run.firsts, run.lasts
             found += last >= 0 and firsts[0] > last + 1
             found += sum(map(gt, firsts[1:], map(add, lasts, repeat(1))))
             last = lasts[-1]
@@ -257,7 +247,7 @@ def _named_by_checkpoints(
     known, ending, named = sorted(partitions), Counter(log.next_offset for log in logs), {}
     for log in logs:
         offset, candidates = log.next_offset, set(partitions.get(log.next_offset, ()))
-        for producer in {producer for run in log.runs for producer in run.column(BATCH_PRODUCER_ID)} & written.keys():
+        for producer in {producer for run in log.runs for producer in run.producer_ids} & written.keys():
             candidates &= written[producer]
         alike = bisect_left(known, 2 * offset) - bisect_left(known, offset // 2)
         if len(candidates) == 1 == ending[offset] and _TELLING * alike <= 1.5 * offset:
@@ -486,7 +476,7 @@ def _written(log: CarvedLog, folder: str, metadata: bytes | None) -> dict[str, i
 def _windows(run: Piece) -> Iterator[tuple[int, int]]:
     """Yields ranges of whole batches of about WINDOW_BYTES."""
     start = run.position
-    for position, size in zip(run.column(BATCH_POSITION), run.column(BATCH_SIZE), strict=True):
+    for position, size in zip(run.positions, run.sizes, strict=True):
         if position + size - start >= WINDOW_BYTES:
             yield start, position + size
             start = position + size
@@ -545,9 +535,9 @@ def _reason(log: CarvedLog) -> str:
 def _row(log: CarvedLog, directory: str) -> dict[str, Any]:
     """Returns the JSON object of a carved log."""
     runs = log.runs
-    times = [time for run in runs for time in run.column(BATCH_MAX_TIMESTAMP) if time >= 0]
-    first_times = [time for run in runs for time in run.column(BATCH_BASE_TIMESTAMP) if time >= 0] or times
-    producers = {producer for run in runs for producer in run.column(BATCH_PRODUCER_ID) if producer >= 0}
+    times = [time for run in runs for time in run.max_timestamps if time >= 0]
+    first_times = [time for run in runs for time in run.base_timestamps if time >= 0] or times
+    producers = {producer for run in runs for producer in run.producer_ids if producer >= 0}
     return {
         "type": "carved",
         "directory": name_value(directory),

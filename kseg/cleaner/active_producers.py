@@ -12,15 +12,9 @@ from kseg.cleaner.reading import windows
 from kseg.errors import PathError
 from kseg.formats.suffixes import SNAPSHOT
 from kseg.kernel.layout.headers import CONTROL
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_LAST_OFFSET,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_WIDTH,
-)
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.segment.files import file_names, segment_file
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.problems import entries_of, problems_of
 from kseg.sidefiles.producer_state import ProducerStateEntry, ProducerStates, read_producer_snapshot
 from kseg.stores import trees
@@ -41,21 +35,18 @@ class Producers:
     last_offsets: dict[int, int] = field(default_factory=dict)
     last_epochs: dict[int, int] = field(default_factory=dict)
 
-    def last_batches(self, rows: memoryview, count: int) -> list[int]:
+    def last_batches(self, headers: HeaderRows) -> list[int]:
         """Indexes of batches that are a producer's last one; their headers are kept for the next sequence number."""
         if not self.last_offsets and not self.last_epochs:
             return []
-        end = count * BATCH_WIDTH
         found = []
-        for i, offset in enumerate(rows[BATCH_LAST_OFFSET:end:BATCH_WIDTH].tolist()):
-            at = i * BATCH_WIDTH
-            producer = rows[at + BATCH_PRODUCER_ID]
+        for i, (offset, producer) in enumerate(zip(headers.lasts, headers.producer_ids, strict=True)):
             if producer < 0:
                 continue
             if offset in self.last_offsets:
                 found += [i] * (self.last_offsets[offset] == producer)
-            elif producer in self.last_epochs and rows[at + BATCH_ATTRIBUTES] & CONTROL:
-                found += [i] * (self.last_epochs[producer] == rows[at + BATCH_PRODUCER_EPOCH])
+            elif producer in self.last_epochs and headers[i].attributes & CONTROL:
+                found += [i] * (self.last_epochs[producer] == headers[i].producer_epoch)
         return found
 
 
@@ -67,8 +58,10 @@ def read_producers(
     states, end = ProducerStates(entries), segments[-1].base_offset
     for segment in segments_between(segments, start, 1 << 63):
         for window in windows(segment.path, buffers):
-            end = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1
-            first = _first_from(window.rows, window.count, start)
+            end = window[-1].last_offset + 1
+            first = 0
+            if window[0].last_offset < start:
+                first = next((i for i, offset in enumerate(window.lasts) if offset >= start), window.count)
             states.replay(window.rows, window.count, first)
     found = Producers(end)
     for entry in states.entries():
@@ -80,14 +73,6 @@ def read_producers(
             found.last_epochs[entry.producer_id] = entry.producer_epoch
     found.first_unstable = next((ongoing.first_offset for ongoing in states.ongoing()), None)
     return found
-
-
-def _first_from(rows: memoryview, count: int, start: int) -> int:
-    """Returns the index of the first batch with offsets of ``start`` or above."""
-    if rows[BATCH_LAST_OFFSET] >= start:
-        return 0
-    offsets = rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-    return next((i for i, offset in enumerate(offsets) if offset >= start), count)
 
 
 def _newest_snapshot(directory: str) -> tuple[list[ProducerStateEntry], int]:

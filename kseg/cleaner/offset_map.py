@@ -13,7 +13,6 @@ from kseg.formats.rows import int64s
 from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.compact import keys
 from kseg.kernel.compact.key_map import ENTRY_WIDTH, SECRET_BYTES, KeyMap, Secret
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_WIDTH
 from kseg.kernel.records.opening import DONE, MALFORMED
 from kseg.segment.batches import Message
 from kseg.stores.buffers import Buffers
@@ -214,7 +213,7 @@ class MapBuilder:
     def _take(self, window: Window) -> bool:
         """Submits a window and adds the results that are ready; returns False if the map is full."""
         start, secret = self._start, self._map.keys.secret
-        verdicts = as_verdicts(self._transactions.discardable(window.rows, window.count), window.count)
+        verdicts = as_verdicts(self._transactions.discardable(window), window.count)
 
         def work(buffers: RecordBuffers, kept: Window) -> _Found:
             return kept, read_keys(kept, verdicts, start, secret, buffers)
@@ -242,8 +241,7 @@ class MapBuilder:
 
     def _end_before(self, window: Window, offset: int | None, batches: int | None = None) -> None:
         """Records the map's end: the last batch that ends before ``offset``, or batch number ``batches``."""
-        count = window.count if batches is None else batches
-        ends = window.rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist() if count else []
+        ends = window.lasts[:batches]
         if offset is not None:
             ends = [end for end in ends if end < offset]
         if ends and ends[-1] >= self._start:

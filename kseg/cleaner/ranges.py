@@ -19,10 +19,6 @@ from kseg.formats import message_set, record_batch
 from kseg.formats.suffixes import TRANSACTION_INDEX
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_WIDTH,
     ROW_KEY_SIZE,
     ROW_VALUE_SIZE,
     ROW_WIDTH,
@@ -230,9 +226,8 @@ def large_record(
     transactions.add(aborted_between(with_aborted, 0, found.end))
     for segment in segments_between(segments, 0, found.end):
         for window in windows(segment.path, buffers):
-            skipped = transactions.discardable(window.rows, window.count)
-            for i in range(window.count):
-                last_offset = window.rows[i * BATCH_WIDTH + BATCH_LAST_OFFSET]
+            skipped = transactions.discardable(window)
+            for i, last_offset in enumerate(window.lasts):
                 is_dirty = last_offset >= found.start
                 if (skipped and skipped[i]) or (first and not is_dirty):
                     continue
@@ -246,10 +241,9 @@ def large_record(
 
 def _record_sizes(window: Window, i: int, limit_bytes: int, buffers: RecordBuffers) -> Iterator[int]:
     """Yields the sizes of the records in batch i; none if it is not compressed or too small for a large record."""
-    row = i * BATCH_WIDTH
-    if not window.rows[row + BATCH_ATTRIBUTES] & CODEC:
+    if not window[i].attributes & CODEC:
         return
-    magic = window.rows[row + BATCH_MAGIC]
+    magic = window[i].magic
     if magic < MAGIC_V2:
         for found in open_message(window, i, buffers).rows():
             for at in range(0, found.count * ROW_WIDTH, ROW_WIDTH):

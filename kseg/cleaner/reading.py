@@ -14,20 +14,7 @@ from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel import COMPILED
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, MAGIC_V2, V2_FLAGS
-from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout.rows import BATCH_WIDTH, ROW_WIDTH
 from kseg.kernel.records import opening
 from kseg.kernel.records.records import REASONS
 from kseg.kernel.scan import headers
@@ -37,6 +24,7 @@ from kseg.runtime.threads import TASK_BYTES, Pipeline
 from kseg.segment.batches import Message
 from kseg.segment.items import HARMLESS_CODES
 from kseg.segment.reader import SegmentReader
+from kseg.segment.survey import HeaderRows, headers_of
 from kseg.stores.buffers import Buffers
 from kseg.stores.source import Source, check_readable, open_source
 from kseg.stores.windows import Windows
@@ -51,35 +39,30 @@ class DamagedError(KsegError):
         super().__init__(f"{path}: damaged at position {position}: {problem}; nothing is cleaned, see kseg verify")
 
 
-@dataclass(slots=True)
-class Window:
-    """Whole batches of a segment: ``count`` rows (BATCH_*) in ``rows``, with positions relative to ``data``.
+@dataclass(slots=True, eq=False)
+class Window(HeaderRows):
+    """Whole batches of a segment, with positions relative to ``data``.
 
     ``data`` starts at file position ``origin``. Both buffers are overwritten when the next window is read.
     """
 
     data: memoryview
-    rows: memoryview
-    count: int
     origin: int
     path: str
 
     @property
     def size(self) -> int:
         """Bytes of its batches."""
-        last, first = (self.count - 1) * BATCH_WIDTH, self.rows[BATCH_POSITION]
-        return int(self.rows[last + BATCH_POSITION] + self.rows[last + BATCH_SIZE] - first)
+        return self.end - self[0].position
 
     def copy(self) -> "Window":
         """Returns a copy in its own memory."""
-        end = self.rows[(self.count - 1) * BATCH_WIDTH + BATCH_POSITION]
-        end += self.rows[(self.count - 1) * BATCH_WIDTH + BATCH_SIZE]
         rows = memoryview(bytes(self.rows[: self.count * BATCH_WIDTH])).cast("q")
-        return Window(memoryview(bytes(self.data[:end])), rows, self.count, self.origin, self.path)
+        return Window(rows, self.count, memoryview(bytes(self.data[: self.end])), self.origin, self.path)
 
     def damage(self, i: int, problem: str) -> DamagedError:
         """Returns the error for batch i."""
-        return DamagedError(self.path, self.origin + self.rows[i * BATCH_WIDTH + BATCH_POSITION], problem)
+        return DamagedError(self.path, self.origin + self[i].position, problem)
 
 
 def windows(path: str, buffers: Buffers, skips_checksums: bool = False) -> Iterator[Window]:
@@ -106,7 +89,7 @@ def _windows(path: str, buffers: Buffers, skips_checksums: bool) -> Iterator[Win
             for data, frames, count, origin in found:
                 rows = buffers.int64s("batches", FRAMES_PER_CALL * BATCH_WIDTH)
                 headers.read(data, frames, count, False, 0, rows)
-                window = Window(data, rows, count, origin, path)
+                window = Window(rows, count, data, origin, path)
                 last_offset = _last_offset(window, last_offset)
                 yield window
             position = found.position
@@ -119,10 +102,7 @@ def _windows(path: str, buffers: Buffers, skips_checksums: bool) -> Iterator[Win
 
 def _last_offset(window: Window, before: int) -> int:
     """Returns the window's last offset. Raises DamagedError if offsets do not rise: cleaning depends on their order."""
-    end = window.count * BATCH_WIDTH
-    firsts = window.rows[BATCH_FIRST_OFFSET:end:BATCH_WIDTH].tolist()
-    lasts = window.rows[BATCH_LAST_OFFSET:end:BATCH_WIDTH].tolist()
-    for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+    for i, (first, last) in enumerate(zip(window.firsts, window.lasts, strict=True)):
         if not before < (last if first < 0 else first) <= last:  # a compressed message does not store its first
             raise window.damage(i, "offsets do not rise")
         before = last
@@ -136,10 +116,7 @@ def _large_batch(source: Source, position: int) -> Window:
     if run is None:
         raise DamagedError(source.path, position)
     batch = reader.batch(run, 0)
-    frame, rows = int64s(FRAME_WIDTH), int64s(BATCH_WIDTH)
-    frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = batch.size, batch.magic, CRC_RIGHT
-    headers.read(batch.data, frame, 1, False, 0, rows)
-    return Window(memoryview(batch.data), rows, 1, position, source.path)
+    return Window(headers_of(batch.data, [(0, batch.size)]).rows, 1, memoryview(batch.data), position, source.path)
 
 
 # Batches that the kernel leaves to Python: gzip, snappy, and all that it fails to decompress.
@@ -170,18 +147,17 @@ class RecordBuffers:
             raise window.damage(i, opening.REASONS.get(reason) or REASONS.get(reason, "its records make no sense"))
         if status == opening.ROWS_FULL:
             self.widen(state.needed)
-        at = i * BATCH_WIDTH
+        row = window[i]
         needs_opening = status == opening.NEEDS_OPENING
         if status == opening.NEEDS_BUFFER:
-            needs_opening = not self.expansion.extend(window.data[window.rows[at + BATCH_POSITION] + V2_FLAGS] & CODEC)
+            needs_opening = not self.expansion.extend(window.data[row.position + V2_FLAGS] & CODEC)
         if not needs_opening:
             return None
-        return (open_message if window.rows[at + BATCH_MAGIC] < MAGIC_V2 else open_records)(window, i, self)
+        return (open_message if row.magic < MAGIC_V2 else open_records)(window, i, self)
 
 
 def batch_bytes(window: Window, i: int) -> memoryview:
-    at = i * BATCH_WIDTH
-    return window.data[window.rows[at + BATCH_POSITION] :][: window.rows[at + BATCH_SIZE]]
+    return window.data[window[i].position : window[i].end]
 
 
 def open_records(window: Window, i: int, buffers: RecordBuffers) -> bytes | memoryview:

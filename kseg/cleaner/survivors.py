@@ -17,15 +17,7 @@ from kseg.formats.rows import Rows
 from kseg.kernel.compact import survivors as kernel
 from kseg.kernel.compact.survivors import Counts, judge_rows
 from kseg.kernel.layout.headers import CODEC, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_TIMESTAMP,
-    BATCH_LAST_OFFSET,
-    BATCH_WIDTH,
-    ROW_OFFSET,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_VALUE_SIZE, ROW_WIDTH
 from kseg.kernel.records.building import seal
 from kseg.kernel.records.opening import DONE, OUTPUT_FULL
 from kseg.segment.batches import Message
@@ -282,26 +274,21 @@ class GroupCopier:
 
     def _verdicts(self, window: Window, keeps_markers: bool) -> memoryview:
         """Returns one verdict per batch from the transaction state; ``keeps_markers`` if file times decide."""
-        rows, count = window.rows, window.count
-        numbers = self.transactions.discardable(rows, count)
-        found = as_verdicts(numbers, count)
-        for i in range(count if numbers else 0):
-            at = i * BATCH_WIDTH
-            if not rows[at + BATCH_ATTRIBUTES] & CONTROL:
+        numbers = self.transactions.discardable(window)
+        found = as_verdicts(numbers, window.count)
+        for i, attributes in enumerate(window.attributes if numbers else ()):
+            if not attributes & CONTROL:
                 continue
             found[i] = kernel.ALL
             if numbers[i] and self._settings.has_horizons:
                 found[i] |= kernel.EMPTY_TXN
-                has_horizon = rows[at + BATCH_ATTRIBUTES] & DELETE_HORIZON
-                if has_horizon and rows[at + BATCH_BASE_TIMESTAMP] <= self._settings.now_ms:
+                if attributes & DELETE_HORIZON and window[i].base_timestamp <= self._settings.now_ms:
                     found[i] |= kernel.DISCARD
             elif numbers[i] and not keeps_markers:
                 found[i] |= kernel.DISCARD
-        for i in self._producers.last_batches(rows, count):
+        for i in self._producers.last_batches(window):
             found[i] |= kernel.KEEP_EMPTY
         end = self._kept_end
-        if end is not None and rows[(count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET] + 1 >= end:
-            ends = rows[BATCH_LAST_OFFSET : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-            if end - 1 in ends:
-                found[ends.index(end - 1)] |= kernel.KEEP_EMPTY
+        if end is not None and window[-1].last_offset + 1 >= end and end - 1 in window.lasts:
+            found[window.lasts.index(end - 1)] |= kernel.KEEP_EMPTY
         return found

@@ -12,14 +12,8 @@ from kseg.cleaner.reading import Window, windows
 from kseg.formats.record_batch import ABORT, COMMIT
 from kseg.formats.rows import int64s
 from kseg.kernel.layout.headers import CONTROL, TRANSACTIONAL
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COUNT,
-    BATCH_LAST_OFFSET,
-    BATCH_MARKER,
-    BATCH_PRODUCER_ID,
-    BATCH_WIDTH,
-)
+from kseg.kernel.layout.rows import BATCH_WIDTH
+from kseg.segment.survey import BatchRow, HeaderRows
 from kseg.sidefiles.indexes import AbortedTxn
 from kseg.stores.buffers import Buffers
 
@@ -41,23 +35,21 @@ class CleanedTransactions:
             heapq.heappush(self._queue, (transaction.first_offset, self._added, transaction))
             self._added += 1
 
-    def discardable(self, rows: memoryview, count: int) -> list[int]:
+    def discardable(self, headers: HeaderRows) -> list[int]:
         """Judges the next batches: 1 if a batch's records are aborted, or if it is a removable marker, else 0.
 
         A marker is removable if no data of its transaction is left. An empty list stands for all zeros.
         """
-        attributes = rows[BATCH_ATTRIBUTES : count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        if not any(found & (TRANSACTIONAL | CONTROL) for found in attributes):
+        judged = [found & (TRANSACTIONAL | CONTROL) for found in headers.attributes]
+        if not any(judged):
             return []
-        return [self._judge(rows, i * BATCH_WIDTH, found) for i, found in enumerate(attributes)]
+        return [self._judge(headers[i]) if is_judged else 0 for i, is_judged in enumerate(judged)]
 
-    def _judge(self, rows: memoryview, at: int, attributes: int) -> int:
-        if not attributes & (TRANSACTIONAL | CONTROL):
-            return 0
-        self._consume(rows[at + BATCH_LAST_OFFSET])
-        producer = rows[at + BATCH_PRODUCER_ID]
-        if attributes & CONTROL:
-            return int(self._end(producer, rows[at + BATCH_MARKER], rows[at + BATCH_COUNT]))
+    def _judge(self, row: BatchRow) -> int:
+        self._consume(row.last_offset)
+        producer = row.producer_id
+        if row.attributes & CONTROL:
+            return int(self._end(producer, row.marker, row.records))
         if producer in self._aborted:
             self._observed.add(producer)
             return 1
@@ -118,7 +110,7 @@ class Trace:
     def follow(self, transactions: CleanedTransactions) -> None:
         """Advances the transaction state to the end of the segment."""
         if self.rows:
-            transactions.discardable(memoryview(self.rows).cast("q"), len(self.rows) // (8 * BATCH_WIDTH))
+            transactions.discardable(HeaderRows(memoryview(self.rows).cast("q"), len(self.rows) // (8 * BATCH_WIDTH)))
 
 
 def read_trace(path: str, buffers: Buffers) -> Trace:
@@ -127,9 +119,9 @@ def read_trace(path: str, buffers: Buffers) -> Trace:
     last_offset = -1
     collector = _TraceCollector()
     for window in windows(path, buffers, skips_checksums=True):
-        counts = window.rows[BATCH_COUNT : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
+        counts = window.records
         records = None if records is None or min(counts) < 0 else records + sum(counts)
-        last_offset = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]
+        last_offset = window[-1].last_offset
         collector.take(window)
     return Trace(records, last_offset, collector.rows())
 
@@ -145,14 +137,10 @@ class _TraceCollector:
         self._latest: dict[int, tuple[int, bytes] | None] = {}
 
     def take(self, window: Window) -> None:
-        rows = window.rows
-        attributes = rows[BATCH_ATTRIBUTES : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist()
-        for i, found in enumerate(attributes):
+        for i, found in enumerate(window.attributes):
             if not found & (TRANSACTIONAL | CONTROL):
                 continue
-            at = i * BATCH_WIDTH
-            producer = rows[at + BATCH_PRODUCER_ID]
-            row = rows[at + BATCH_LAST_OFFSET], rows[at : at + BATCH_WIDTH].tobytes()
+            producer, row = window[i].producer_id, (window[i].last_offset, window.part(i, i + 1).rows.tobytes())
             if found & CONTROL:
                 self._keep(self._latest.pop(producer, None))
                 self._keep(row)

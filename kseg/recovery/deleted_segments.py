@@ -10,7 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from kseg.formats.suffixes import DELETED, LOG, SEGMENT_SUFFIXES, SNAPSHOT
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_STATE, CRC_RIGHT
+from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.limits import MAX_ROOT_FILE_BYTES
 from kseg.recovery.broker.segments import EpochChanges, LeaderEpochs
 from kseg.recovery.workspace import Workspace
@@ -41,8 +41,8 @@ def span_of(path: str, buffers: Buffers, level: int = FULL) -> SegmentSpan:
         for item in survey:
             if isinstance(item, HeaderRows):
                 if level >= FULL:
-                    span.is_intact &= all(state & CRC_RIGHT for state in item.column(BATCH_STATE))
-                span.next_offset = item.last(BATCH_LAST_OFFSET) + 1
+                    span.is_intact &= all(state & CRC_RIGHT for state in item.states)
+                span.next_offset = item[-1].last_offset + 1
                 changes.add(item)
             elif not isinstance(item, BatchProblem):
                 span.is_intact = False

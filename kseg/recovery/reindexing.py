@@ -10,7 +10,6 @@ from kseg.changes.journal import Known
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
 from kseg.formats.suffixes import LOG
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET
 from kseg.logdir.belonging import foreign_segments
 from kseg.logdir.index_interval import Interval, IntervalMessages, chosen_interval
 from kseg.logdir.topics import KnownTopics, Topics
@@ -58,7 +57,7 @@ def reindex(workspace: Workspace, start: BrokerStart, with_snapshots: bool = Fal
     def each(headers: HeaderRows, segment: BrokerSegment) -> ReplayResult:
         if not era.has_producers:
             return ReplayResult(headers.count, [])
-        manager.end_offset = headers.last(BATCH_LAST_OFFSET) + 1
+        manager.end_offset = headers[-1].last_offset + 1
         return manager.replay(headers, segment.read)
 
     for segment in segments:

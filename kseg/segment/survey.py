@@ -4,17 +4,20 @@ Intact batches are read in windows, in several threads if the file is large (`ks
 bytes that are not intact, `SegmentReader` reads the rest.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, TypeVar
+from itertools import chain
+from typing import Any, NamedTuple, Self, TypeVar
 
 from kseg.formats import record_batch
-from kseg.formats.rows import Scratch, UndecodableError
+from kseg.formats.rows import BytesLike, Scratch, UndecodableError, int64s
 from kseg.kernel.layout import rows as layout
-from kseg.kernel.layout.headers import MAGIC_V2
+from kseg.kernel.layout.headers import ENTRY_MAGIC, MAGIC_V2
 from kseg.kernel.records.records import FLAG_ATTRIBUTES, FLAG_NULL_KEY
 from kseg.kernel.scan.frame_scan import SKIP_CHECKSUMS, WALK_RECORDS
+from kseg.kernel.scan.headers import read as read_headers
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem
@@ -88,28 +91,93 @@ QUICK, FULL, DEEP = 0, 1, 2
 SCAN_OPTIONS = (SKIP_CHECKSUMS, 0, WALK_RECORDS)
 
 
-@dataclass(slots=True)
+class BatchRow(NamedTuple):
+    """The header of one batch: a row of BATCH_* columns (`kseg.kernel.layout.rows`)."""
+
+    position: int
+    size: int
+    magic: int
+    state: int
+    first_offset: int
+    last_offset: int
+    attributes: int
+    epoch: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records: int
+    marker: int
+    coordinator_epoch: int
+
+    @property
+    def end(self) -> int:
+        """The position after the batch."""
+        return self.position + self.size
+
+    @property
+    def has_right_crc(self) -> bool:
+        return bool(self.state & layout.CRC_RIGHT)
+
+
+class _Column:
+    """The values of a field of `BatchRow` in all rows."""
+
+    def __init__(self, name: str) -> None:
+        self._number = BatchRow._fields.index(name)
+
+    def __get__(self, headers: "HeaderRows", _owner: object = None) -> list[int]:
+        return headers.rows[self._number : headers.count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
+
+
+@dataclass(slots=True, eq=False)
 class HeaderRows:
-    """``count`` adjacent batches as rows of BATCH_* columns (`kseg.kernel.layout.rows`)."""
+    """``count`` adjacent batches: a table of BATCH_* columns, read as `BatchRow`, or by whole columns."""
 
     rows: memoryview
     count: int
 
-    def last(self, column: int) -> int:
-        """Returns the value of the last batch in a column."""
-        return self.rows[(self.count - 1) * layout.BATCH_WIDTH + column]
+    positions, sizes, magics, states = map(_Column, ("position", "size", "magic", "state"))
+    firsts, lasts, attributes, epochs = map(_Column, ("first_offset", "last_offset", "attributes", "epoch"))
+    base_timestamps, max_timestamps, records = map(_Column, ("base_timestamp", "max_timestamp", "records"))
+    producer_ids, producer_epochs, sequences = map(_Column, ("producer_id", "producer_epoch", "base_sequence"))
+
+    @classmethod
+    def of(cls, rows: Sequence[BatchRow]) -> "HeaderRows":
+        """Returns a table of these rows."""
+        return cls(memoryview(array("q", chain.from_iterable(rows))), len(rows))
+
+    def __getitem__(self, i: int) -> BatchRow:
+        at = range(self.count)[i] * layout.BATCH_WIDTH
+        return BatchRow(*self.rows[at : at + layout.BATCH_WIDTH])
+
+    def __setitem__(self, i: int, row: BatchRow) -> None:
+        self.rows[i * layout.BATCH_WIDTH : (i + 1) * layout.BATCH_WIDTH] = memoryview(array("q", row))
+
+    def __iter__(self) -> Iterator[BatchRow]:
+        return map(self.__getitem__, range(self.count))
 
     @property
     def end(self) -> int:
         """The position after the last batch."""
-        return self.last(layout.BATCH_POSITION) + self.last(layout.BATCH_SIZE)
+        return self[-1].end
 
     def first(self, count: int) -> "HeaderRows":
         return HeaderRows(self.rows, count)
 
-    def column(self, column: int) -> list[int]:
-        """Returns the values of a column."""
-        return self.rows[column : self.count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
+    def part(self, first: int, stop: int) -> "HeaderRows":
+        """Returns the rows ``first`` to ``stop``."""
+        return HeaderRows(self.rows[first * layout.BATCH_WIDTH : stop * layout.BATCH_WIDTH], stop - first)
+
+
+def headers_of(data: BytesLike, spans: Sequence[tuple[int, int]], origin: int = 0) -> HeaderRows:
+    """Returns the headers of batches at these (position, size) of ``data``, whose checksums are right; ``origin`` is
+    added to their positions."""
+    frames = array("q", chain.from_iterable((at, size, data[at + ENTRY_MAGIC], layout.CRC_RIGHT) for at, size in spans))
+    rows = int64s(len(spans) * layout.BATCH_WIDTH)
+    read_headers(data, memoryview(frames), len(spans), False, origin, rows)
+    return HeaderRows(rows, len(spans))
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +431,7 @@ def record_count(path: str, buffers: Buffers | None = None) -> int | None:
                 raise unreadable_error(path, survey.source.unreadable)
             if not isinstance(item, HeaderRows):
                 return None
-            counts = item.rows[layout.BATCH_COUNT : item.count * layout.BATCH_WIDTH : layout.BATCH_WIDTH].tolist()
+            counts = item.records
             if min(counts) < 0:
                 return None
             total += sum(counts)

@@ -10,30 +10,23 @@ from cleaner.partitions import transactional_log, write_log
 from kseg.cleaner.log import aborted_between, read_segments
 from kseg.cleaner.reading import windows
 from kseg.cleaner.transactions import CleanedTransactions, read_trace
-from kseg.formats.rows import int64s
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COUNT,
-    BATCH_LAST_OFFSET,
-    BATCH_MARKER,
-    BATCH_PRODUCER_ID,
-    BATCH_WIDTH,
-)
+from kseg.kernel.layout.rows import BATCH_WIDTH
+from kseg.segment.survey import HeaderRows
 from kseg.sidefiles.indexes import AbortedTxn
 from kseg.stores.buffers import Buffers
+from segment.header_rows import header_row
 
 ABORT, COMMIT, DATA, PLAIN, EMPTY = 0, 1, -1, -2, -3
 
 
 def judged(followed: CleanedTransactions, *batches: tuple[int, int]) -> list[int]:
     """Judges batches of one offset each, from 0 on, given as (attributes, producer)."""
-    rows = int64s(len(batches) * BATCH_WIDTH)
-    for i, (what, producer) in enumerate(batches):
-        at = i * BATCH_WIDTH
-        rows[at + BATCH_LAST_OFFSET], rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_COUNT] = i, producer, what != EMPTY
-        rows[at + BATCH_ATTRIBUTES] = 0 if what == PLAIN else 16 if what == DATA else 48
-        rows[at + BATCH_MARKER] = max(what, -1)
-    return followed.discardable(rows, len(batches))
+    rows = [
+        header_row(last_offset=i, producer_id=producer, records=what != EMPTY, marker=max(what, -1),
+                   attributes=0 if what == PLAIN else 16 if what == DATA else 48)
+        for i, (what, producer) in enumerate(batches)
+    ]  # fmt: skip
+    return followed.discardable(HeaderRows.of(rows))
 
 
 def aborted(producer: int, first: int, last: int) -> AbortedTxn:
@@ -82,9 +75,9 @@ def test_traces_replace_all_batches(steps: list[tuple[str, int, int]], segment_b
                 each.add(aborted_between(segments, segment.base_offset, end))
             count, last, buffers = 0, -1, Buffers()
             for window in windows(segment.path, buffers):
-                followed.discardable(window.rows, window.count)
-                count += sum(window.rows[BATCH_COUNT : window.count * BATCH_WIDTH : BATCH_WIDTH].tolist())
-                last = window.rows[(window.count - 1) * BATCH_WIDTH + BATCH_LAST_OFFSET]
+                followed.discardable(window)
+                count += sum(window.records)
+                last = window[-1].last_offset
             trace = read_trace(segment.path, buffers)
             assert (trace.records, trace.last_offset) == (count, last)
             trace.follow(traced)

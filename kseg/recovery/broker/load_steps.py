@@ -17,15 +17,7 @@ from kseg.formats.suffixes import (
     TRANSACTION_INDEX,
 )
 from kseg.kernel.layout.headers import MAGIC_V2, V2_LEADER_EPOCH
-from kseg.kernel.layout.rows import (
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    be64,
-)
+from kseg.kernel.layout.rows import be64
 from kseg.recovery.broker.segments import BrokerSegment, first_offset_of
 from kseg.recovery.workspace import BrokerRefusesError, Workspace, leading_offset, offset_of
 from kseg.releases.recovery import SWAP_LOG_RENAMED, SWAP_RECOVERED, Era
@@ -209,9 +201,9 @@ _ZERO = bytes(4)
 
 def epoch_positions(headers: HeaderRows) -> Iterator[int]:
     """Yields the positions of leader epochs other than 0 in batches that have the field."""
-    for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
-        if headers.rows[at + BATCH_MAGIC] == MAGIC_V2 and headers.rows[at + BATCH_LEADER_EPOCH] != 0:
-            yield headers.rows[at + BATCH_POSITION] + V2_LEADER_EPOCH
+    for magic, epoch, position in zip(headers.magics, headers.epochs, headers.positions, strict=True):
+        if magic == MAGIC_V2 and epoch != 0:
+            yield position + V2_LEADER_EPOCH
 
 
 def reset_epochs(workspace: Workspace, segment: BrokerSegment) -> None:
@@ -271,10 +263,9 @@ def _parts(segment: BrokerSegment, outside: int) -> list[_Part]:
     scratch, position = Scratch(), 0
     parts: list[_Part] = []
     for headers in segment.claimed(0):
-        for at in range(0, headers.count * BATCH_WIDTH, BATCH_WIDTH):
-            last_offset, size = headers.rows[at + BATCH_LAST_OFFSET], headers.rows[at + BATCH_SIZE]
+        for last_offset, size, magic in zip(headers.lasts, headers.sizes, headers.magics, strict=True):
             if not parts or not 0 <= last_offset - parts[-1].base <= LARGEST_DELTA:
-                base = _base_of(segment, position, size, headers.rows[at + BATCH_MAGIC], scratch)
+                base = _base_of(segment, position, size, magic, scratch)
                 if not 0 <= last_offset - base <= LARGEST_DELTA or base < 0:
                     raise _refusal(segment, outside, f"and the batch at position {position} fits none")
                 parts.append(_Part(base, position, position))

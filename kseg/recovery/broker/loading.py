@@ -14,6 +14,7 @@ The rules are those of 4.4; `kseg.releases.recovery` has the differences of earl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from kseg.changes.plan import Removed
 from kseg.formats.suffixes import (
@@ -27,7 +28,6 @@ from kseg.formats.suffixes import (
     TRANSACTION_INDEX,
 )
 from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.layout.rows import BATCH_LAST_OFFSET, BATCH_MAGIC, BATCH_WIDTH
 from kseg.logdir.index_interval import chosen_interval
 from kseg.recovery.broker.load_steps import (
     correct_index_versions,
@@ -329,7 +329,9 @@ class PartitionLoad:
                 return ReplayResult(headers.count, [])
             found = manager.replay(headers, segment.read)
             # A broker stops before it records the end of a batch whose marker it cannot read.
-            manager.end_offset = _end_of_v2(headers.rows, found.batches - found.is_cut, manager.end_offset)
+            ends = zip(headers.magics, headers.lasts, strict=True)
+            v2_ends = [last + 1 for magic, last in islice(ends, found.batches - found.is_cut) if magic >= MAGIC_V2]
+            manager.end_offset = v2_ends[-1] if v2_ends else manager.end_offset
             return found
 
         return manager, each
@@ -521,11 +523,3 @@ class PartitionLoad:
 
 def _none_replayed(headers: HeaderRows) -> ReplayResult:
     return ReplayResult(headers.count, [])
-
-
-def _end_of_v2(rows: memoryview, count: int, known: int) -> int:
-    """Returns the offset after the last v2 batch of the first ``count``; ``known`` if there is none."""
-    for at in range((count - 1) * BATCH_WIDTH, -1, -BATCH_WIDTH):
-        if rows[at + BATCH_MAGIC] >= MAGIC_V2:
-            return int(rows[at + BATCH_LAST_OFFSET]) + 1
-    return known

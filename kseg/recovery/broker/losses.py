@@ -18,18 +18,7 @@ from kseg.kernel.layout.headers import (
     V2_COUNT,
     V2_LAST_OFFSET_DELTA,
 )
-from kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    be32,
-    be64,
-)
+from kseg.kernel.layout.rows import BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_STATE, BATCH_WIDTH, CRC_RIGHT, be32, be64
 from kseg.kernel.scan import chain, headers
 from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.recovery.broker.segments import BrokerSegment
@@ -84,19 +73,17 @@ class SegmentRemains:
 
     def add(self, headers: HeaderRows) -> None:
         """Adds batches. Those that a broker reads as v2 despite their magic come one at a time (`AcceptedBatches`)."""
-        magic = headers.rows[BATCH_MAGIC]
-        if magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:
-            position, offset = headers.rows[BATCH_POSITION], headers.rows[BATCH_FIRST_OFFSET]
-            text = f"names no format in its magic, which is {magic}"
-            self.found.append(Remaining(self.file, position, offset, "bad-magic", text))
+        first = headers[0]
+        if first.magic > MAGIC_V2 and len(self.found) < MAX_EVENTS_PER_KIND:
+            text = f"names no format in its magic, which is {first.magic}"
+            self.found.append(Remaining(self.file, first.position, first.first_offset, "bad-magic", text))
         chain.follow(headers.rows, headers.count, self._chain)
-        for kind, row, a, b, _ in self._chain.written():
+        for kind, i, a, b, _ in self._chain.written():
             if kind in _CODES:
-                at = row * BATCH_WIDTH
-                position, offset = headers.rows[at + BATCH_POSITION], headers.rows[at + BATCH_FIRST_OFFSET]
-                offset = offset if offset >= 0 else headers.rows[at + BATCH_LAST_OFFSET]
+                row = headers[i]
+                offset = row.first_offset if row.first_offset >= 0 else row.last_offset
                 missing = (a, b - 1) if kind == chain.GAP else None
-                self.found.append(Remaining(self.file, position, offset, *_CODES[kind], missing))
+                self.found.append(Remaining(self.file, row.position, offset, *_CODES[kind], missing))
 
     @property
     def last_offset(self) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kseg.formats.suffixes import LOG
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
-from kseg.kernel.layout.rows import BATCH_ATTRIBUTES, BATCH_COUNT, BATCH_FIRST_OFFSET, BATCH_MAGIC, BATCH_PRODUCER_ID
 from kseg.recovery.broker.producer_state import ProducerStateManager
 from kseg.recovery.broker.segments import BadFrameError, BrokerSegment
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, offset_of
@@ -21,8 +20,6 @@ from kseg.sidefiles.producer_state import ProducerStates
 # A broker that replays a segment applies the updates of all its batches together, and ends their transactions
 # afterwards. Two transactions that begin at one offset are then one, and cannot both end: the broker dies. A producer
 # whose epoch is the same before and after the read keeps its last batch, even if an epoch in between has no batch.
-
-_COLUMNS = (BATCH_PRODUCER_ID, BATCH_ATTRIBUTES, BATCH_FIRST_OFFSET, BATCH_COUNT, BATCH_MAGIC)
 
 
 class ReplayedRead:
@@ -80,7 +77,8 @@ class ReplayedRead:
 
 def produced(headers: HeaderRows) -> Iterator[tuple[int, int, int, int]]:
     """Yields producer id, attributes, first offset and record count of the batches that have a producer."""
-    for producer_id, attributes, first, count, magic in zip(*map(headers.column, _COLUMNS), strict=True):
+    columns = headers.producer_ids, headers.attributes, headers.firsts, headers.records, headers.magics
+    for producer_id, attributes, first, count, magic in zip(*columns, strict=True):
         if producer_id >= 0 and magic >= MAGIC_V2:
             yield producer_id, attributes, first, count
 
@@ -114,7 +112,7 @@ class ProducerReplay:
         for name in reversed(self._workspace.names(LOG)):
             magic = -1
             for headers in self._segment_of(name.removesuffix(LOG), offset_of(name)).headers():
-                magic = headers.last(BATCH_MAGIC)
+                magic = headers[-1].magic
             if magic >= 0:
                 return magic < MAGIC_V2
         return False

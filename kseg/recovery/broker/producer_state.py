@@ -10,23 +10,10 @@ from kseg.errors import UnsupportedError
 from kseg.formats.control import parse_control
 from kseg.formats.decompressed import DecompressionError
 from kseg.formats.record_batch import ABORT, COMMIT
-from kseg.formats.rows import Scratch, UndecodableError, int64s
+from kseg.formats.rows import Scratch, UndecodableError
 from kseg.formats.suffixes import SNAPSHOT
 from kseg.kernel.layout.headers import MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_BASE_TIMESTAMP,
-    BATCH_COORDINATOR_EPOCH,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_MARKER,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-)
+from kseg.kernel.layout.rows import CRC_RIGHT
 from kseg.kernel.state.producers import PLAIN_MARKER_BYTES, SHARED
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.workspace import BrokerRefusesError, TransactionConflictError, Workspace, leading_offset
@@ -34,7 +21,7 @@ from kseg.releases.recovery import JAVA_ORDER, SCALA_2_12_ORDER, SCALA_2_13_ORDE
 from kseg.segment.batches import RecordBatch
 from kseg.segment.files import segment_stem
 from kseg.segment.items import TIMESTAMP_TYPES, records_of
-from kseg.segment.survey import HeaderRows
+from kseg.segment.survey import BatchRow, HeaderRows
 from kseg.sidefiles.hash_order import hash_map_order, scala_2_12_order, scala_2_13_order
 from kseg.sidefiles.indexes import TRANSACTION_VERSION, AbortedTxn
 from kseg.sidefiles.problems import entries_of, problems_of
@@ -211,32 +198,30 @@ class ProducerStateManager:
                 raise UnsupportedError(f"{self._workspace.directory}: has more than {MAX_PRODUCERS} producers")
             aborted += self._indexed(aborts)
             if events:
-                return ReplayResult(events[0].row, aborted, refusal=_refusal(events[0], rows), is_conflict=True)
+                return ReplayResult(events[0].row, aborted, refusal=_refusal(events[0], headers), is_conflict=True)
             if start == count:
                 return ReplayResult(count, aborted)
-            at = start * BATCH_WIDTH
             try:
-                marker = self._marker(rows[at : at + BATCH_WIDTH], read)
+                marker = self._marker(headers[start], read)
             except BadMarkerError as error:
-                text = f"the control batch at offset {rows[at + BATCH_FIRST_OFFSET]} ends no transaction: {error}"
+                text = f"the control batch at offset {headers[start].first_offset} ends no transaction: {error}"
                 if error.is_invalid_record:
                     return ReplayResult(start + 1, aborted, is_cut=True, refusal=text)
                 return ReplayResult(start, aborted, refusal=text)
-            aborted += self._indexed(self.state.replay(marker, 1)[2])
+            aborted += self._indexed(self.state.replay(marker.rows, 1)[2])
             start += 1
 
-    def _marker(self, row: memoryview, read: Callable[[int, int], bytes]) -> memoryview:
+    def _marker(self, row: BatchRow, read: Callable[[int, int], bytes]) -> HeaderRows:
         """Returns the row of a control batch as that of an intact, uncompressed one, with the fields of its first
         record."""
-        if row[BATCH_SIZE] > MAX_BATCH_BYTES:
-            raise BadMarkerError(f"it has {row[BATCH_SIZE]} bytes", False)
-        marker = read_marker(read(row[BATCH_POSITION], row[BATCH_SIZE]), self._scratch)
-        plain = int64s(BATCH_WIDTH)
-        plain[:] = row
-        plain[BATCH_STATE], plain[BATCH_SIZE], plain[BATCH_COUNT] = CRC_RIGHT, PLAIN_MARKER_BYTES, 1
-        plain[BATCH_MARKER], plain[BATCH_COORDINATOR_EPOCH] = marker.type, marker.coordinator_epoch
-        plain[BATCH_BASE_TIMESTAMP] = plain[BATCH_MAX_TIMESTAMP] = marker.timestamp
-        return plain
+        if row.size > MAX_BATCH_BYTES:
+            raise BadMarkerError(f"it has {row.size} bytes", False)
+        marker = read_marker(read(row.position, row.size), self._scratch)
+        plain = row._replace(
+            state=CRC_RIGHT, size=PLAIN_MARKER_BYTES, records=1, marker=marker.type,
+            coordinator_epoch=marker.coordinator_epoch, base_timestamp=marker.timestamp, max_timestamp=marker.timestamp,
+        )  # fmt: skip
+        return HeaderRows.of([plain])
 
     def _indexed(self, aborts: list[Abort]) -> Iterator[AbortedTxn]:
         for abort in aborts:
@@ -304,10 +289,9 @@ class ProducerStateManager:
         self.snapshot_offset, self.end_offset = 0, offset
 
 
-def _refusal(event: Event, rows: memoryview) -> str:
+def _refusal(event: Event, headers: HeaderRows) -> str:
     """Returns why a broker rejects a batch."""
-    at = event.row * BATCH_WIDTH
-    producer, offset = rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_FIRST_OFFSET]
+    producer, offset = headers[event.row].producer_id, headers[event.row].first_offset
     if event.kind == SHARED:
         return (
             f"the transaction of producer {producer} that ends at offset {offset} begins at offset {event.a}, where "

@@ -22,16 +22,11 @@ from kseg.kernel.layout.headers import (
     V2_CRC,
 )
 from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
     BATCH_POSITION,
     BATCH_SIZE,
     BATCH_WIDTH,
-    CRC_RIGHT,
     FRAME_MAGIC,
     FRAME_SIZE,
-    FRAME_STATE,
     FRAME_WIDTH,
     ROW_OFFSET,
     be32,
@@ -47,7 +42,7 @@ from kseg.segment.batches import Message
 from kseg.segment.files import METADATA_TOPIC, parse_partition_name
 from kseg.segment.seek import OFFSET_ENTRY, TIME_ENTRY
 from kseg.segment.slices import in_parts, is_worth_parts
-from kseg.segment.survey import HeaderRows
+from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import SegmentIndexes
 from kseg.sidefiles.indexes import AbortedTxn, build_transaction_index
 from kseg.sidefiles.leader_epochs import EpochEntry, starting_at
@@ -151,19 +146,18 @@ class IndexBuilder(SegmentIndexes):
 
     def _open_messages(self, headers: HeaderRows, read: Callable[[int, int], bytes]) -> None:
         """Finds the first offset of compressed v0 and v1 messages that will be indexed."""
-        rows = headers.rows
-        if min(headers.column(BATCH_FIRST_OFFSET)) >= 0:
+        if min(headers.firsts) >= 0:
             return
         last, interval = self._state.last_position, self._state.interval
-        for i, position in enumerate(headers.column(BATCH_POSITION)):
+        for i, position in enumerate(headers.positions):
             if position - last <= interval:
                 continue
-            last, at = position, i * BATCH_WIDTH
-            if rows[at + BATCH_FIRST_OFFSET] < 0 and rows[at + BATCH_MAGIC] < MAGIC_V2:
+            last, row = position, headers[i]
+            if row.first_offset < 0 and row.magic < MAGIC_V2:
                 self._scratch = self._scratch or [Scratch()]
-                data = read(position, rows[at + BATCH_SIZE])
-                magic = rows[at + BATCH_MAGIC]
-                rows[at + BATCH_FIRST_OFFSET] = first_offset_of(data, position, magic, self._scratch[0], self._path)
+                data = read(position, row.size)
+                first = first_offset_of(data, position, row.magic, self._scratch[0], self._path)
+                headers[i] = row._replace(first_offset=first)
 
 
 def first_offset_of(data: bytes, position: int, magic: int, scratch: Scratch, path: str) -> int:
@@ -212,7 +206,7 @@ class AcceptedBatches:
             if kept:
                 yield HeaderRows(found.rows, kept)
             if kept < found.count:
-                self.position = found.rows[kept * BATCH_WIDTH + BATCH_POSITION]
+                self.position = found[kept].position
                 return
 
     def _intact(self) -> Iterator[HeaderRows]:
@@ -229,7 +223,7 @@ class AcceptedBatches:
             found = self._beyond_windows()
             if found is None:
                 return
-            self.position += found.rows[BATCH_SIZE]
+            self.position = found.end
             yield found
 
     def _reading(self) -> Callable[[int, int], tuple[int, list[HeaderRows]]]:
@@ -247,7 +241,7 @@ class AcceptedBatches:
         max.message.bytes, or of a magic that it does not know."""
         if self._max_size is None:
             return found.count
-        each = enumerate(zip(found.column(BATCH_SIZE), found.column(BATCH_MAGIC), strict=True))
+        each = enumerate(zip(found.sizes, found.magics, strict=True))
         largest = self._max_size + ENTRY_OVERHEAD
         return next((i for i, (size, magic) in each if size > largest or magic > self._max_magic), found.count)
 
@@ -270,10 +264,7 @@ class AcceptedBatches:
             is_right = crc32(data[ENTRY_MAGIC:]) == int.from_bytes(head[LEGACY_CRC:ENTRY_MAGIC], "big")
         if not is_right:
             return None
-        rows, frame = int64s(BATCH_WIDTH), int64s(FRAME_WIDTH)
-        frame[FRAME_SIZE], frame[FRAME_MAGIC], frame[FRAME_STATE] = size, magic, CRC_RIGHT
-        read_headers(data, frame, 1, False, self.position, rows)
-        return HeaderRows(rows, 1)
+        return headers_of(data, [(0, size)], self.position)
 
 
 def _headers_in(windows: Windows) -> Iterator[HeaderRows]:
@@ -432,30 +423,27 @@ class BrokerSegment:
             at, first = next(((i, each) for i, each in found if each >= offset), (None, 0))
             if at is not None:
                 if at:
-                    before = headers.first(at).last(BATCH_POSITION), headers.first(at).last(BATCH_LAST_OFFSET)
+                    before = headers[at - 1].position, headers[at - 1].last_offset
                 if by_first and first > offset and before and before[1] >= offset:
                     return before[0]
-                return headers.first(at + 1).last(BATCH_POSITION)
-            before = headers.last(BATCH_POSITION), headers.last(BATCH_LAST_OFFSET)
+                return headers[at].position
+            before = headers[-1].position, headers[-1].last_offset
         return before[0] if before and before[1] >= offset else None
 
     def _searched_offsets(self, headers: HeaderRows, by_first: bool) -> Iterator[int]:
         """Yields the offset of each batch that a search compares. The first offset of a compressed v0 or v1 message is
         inside: the message is decompressed when it is reached, whatever its checksum. Raises BrokerRefusesError if it
         cannot be decompressed."""
-        rows = headers.rows
-        offsets = headers.column(BATCH_FIRST_OFFSET if by_first else BATCH_LAST_OFFSET)
+        offsets = headers.firsts if by_first else headers.lasts
         if not by_first or min(offsets) >= 0:
             yield from offsets
             return
-        for number, first in enumerate(offsets):
-            at = number * BATCH_WIDTH
-            if first >= 0 or rows[at + BATCH_MAGIC] >= MAGIC_V2:
-                yield first
+        for row in headers:
+            if row.first_offset >= 0 or row.magic >= MAGIC_V2:
+                yield row.first_offset
                 continue
-            position = rows[at + BATCH_POSITION]
-            data = self.read(position, rows[at + BATCH_SIZE])
-            yield first_offset_of(data, position, rows[at + BATCH_MAGIC], Scratch(), self.path)
+            data = self.read(row.position, row.size)
+            yield first_offset_of(data, row.position, row.magic, Scratch(), self.path)
 
     def log_end(self, is_indexed: bool = True, by_first: bool = True) -> LogEnd:
         """Finds the end of the log, starting from the last index entry (LogSegment.readNextOffset).
@@ -468,9 +456,9 @@ class BrokerSegment:
         try:
             for headers in self.claimed(self.lookup(offset) if is_indexed else 0):
                 is_found = is_found or any(each >= offset for each in self._searched_offsets(headers, by_first))
-                last = headers.last(BATCH_LAST_OFFSET)
-                if is_found or last >= offset:
-                    found = LogEnd(sum_of(last, 1), headers.last(BATCH_MAGIC))
+                last = headers[-1]
+                if is_found or last.last_offset >= offset:
+                    found = LogEnd(sum_of(last.last_offset, 1), last.magic)
                 else:
                     found = LogEnd(self.base_offset)
         except BadFrameError as error:
@@ -553,7 +541,7 @@ class BrokerSegment:
             if replayed.batches:
                 status, taken = builder.add(headers.first(replayed.batches), self.read)
             if status == indexing.OUTSIDE:
-                found.outside = headers.rows[taken * BATCH_WIDTH + BATCH_LAST_OFFSET]
+                found.outside = headers[taken].last_offset
             found.is_refused = status == indexing.NOT_RISING
             if taken:
                 part = headers.first(taken)
@@ -562,7 +550,7 @@ class BrokerSegment:
                 aborted += replayed.aborted
                 self._check_aborted(aborted, len(replayed.aborted))
                 found.valid_bytes = part.end
-                found.next_offset = part.last(BATCH_LAST_OFFSET) + 1
+                found.next_offset = part[-1].last_offset + 1
             if status != indexing.DONE or replayed.is_cut:
                 break
             if replayed.refusal:

@@ -26,20 +26,7 @@ from kseg.kernel.layout.headers import (
     V2_CRC,
     V2_LAST_OFFSET_DELTA,
 )
-from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    ROW_OFFSET,
-    ROW_WIDTH,
-    be32,
-    be64,
-)
+from kseg.kernel.layout.rows import ROW_OFFSET, ROW_WIDTH, be32, be64
 from kseg.kernel.records.plain import sequence_after
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.recovery.salvage.segment_draft import SalvagedBatches, batch_of, leading_bytes
@@ -235,23 +222,21 @@ class CompressedMessages:
         from 0, as in messages that no broker has written.
         """
         heads: dict[int, tuple[bytes, str]] = {}
-        rows = headers.rows
-        firsts = headers.column(BATCH_FIRST_OFFSET)
-        if -1 not in firsts:
+        if -1 not in headers.firsts:
             return heads
-        for row, first in enumerate(firsts):
-            at = row * BATCH_WIDTH
-            if not rows[at + BATCH_STATE] & CRC_RIGHT:
+        for i, row in enumerate(headers):
+            if not row.has_right_crc:
                 continue
-            if first == -1 and (magic := rows[at + BATCH_MAGIC]) < MAGIC_V2:
-                first, last = self.offsets(rows[at + BATCH_POSITION], rows[at + BATCH_SIZE], magic)
-                is_known = magic == 0 and first <= last and (first > 0 or before < 0)
-                if is_known and last != rows[at + BATCH_LAST_OFFSET]:
-                    heads[rows[at + BATCH_POSITION]] = (last.to_bytes(8, "big"), "the offset of the set was repaired")
-                    rows[at + BATCH_LAST_OFFSET] = last
-                rows[at + BATCH_LAST_OFFSET] = max(rows[at + BATCH_LAST_OFFSET], _MIN_OFFSET)
-                rows[at + BATCH_FIRST_OFFSET] = min(first, rows[at + BATCH_LAST_OFFSET])
-            before = rows[at + BATCH_LAST_OFFSET]
+            if row.first_offset == -1 and row.magic < MAGIC_V2:
+                first, last = self.offsets(row.position, row.size, row.magic)
+                is_known = row.magic == 0 and first <= last and (first > 0 or before < 0)
+                if is_known and last != row.last_offset:
+                    heads[row.position] = (last.to_bytes(8, "big"), "the offset of the set was repaired")
+                    row = row._replace(last_offset=last)
+                last = max(row.last_offset, _MIN_OFFSET)
+                row = row._replace(first_offset=min(first, last), last_offset=last)
+                headers[i] = row
+            before = row.last_offset
         return heads
 
     def offsets(self, position: int, size: int, magic: int, head: bytes = b"") -> tuple[int, int]:

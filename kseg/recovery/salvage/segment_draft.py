@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kseg.changes.plan import Content, Piece, Range
 from kseg.errors import PathError
 from kseg.formats.record_batch import HEADER_BYTES
-from kseg.formats.rows import Scratch, int64s
+from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, TIME_INDEX
 from kseg.kernel.layout.headers import (
     ENTRY_MAGIC,
@@ -24,27 +24,12 @@ from kseg.kernel.layout.headers import (
     V2_LAST_OFFSET_DELTA,
     V2_LEADER_EPOCH,
 )
-from kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    be32,
-    be64,
-)
-from kseg.kernel.scan.headers import read as read_headers
+from kseg.kernel.layout.rows import BATCH_POSITION, BATCH_WIDTH, be32, be64
 from kseg.limits import FRAMES_PER_CALL
 from kseg.recovery.broker.segments import LARGEST_POSITION, AcceptedBatches
 from kseg.segment.batches import Message, RecordBatch
 from kseg.segment.items import Damage
-from kseg.segment.survey import HeaderRows
+from kseg.segment.survey import HeaderRows, headers_of
 from kseg.segment.writer import LARGEST_DELTA
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -562,22 +547,14 @@ def _headers_in(data: bytearray, origin: int) -> Iterator[HeaderRows]:
     """
     at, end = 0, len(data)
     while at < end:
-        positions, sizes = list[int](), list[int]()
-        while at < end and len(positions) < FRAMES_PER_CALL:
+        spans = list[tuple[int, int]]()
+        while at < end and len(spans) < FRAMES_PER_CALL:
             size = _LENGTH.unpack_from(data, at + ENTRY_SIZE)[0] + ENTRY_OVERHEAD if at + ENTRY_OVERHEAD <= end else 0
             if not ENTRY_OVERHEAD < size <= end - at:
                 raise PathError("a segment has changed while it was read")
-            positions.append(at)
-            sizes.append(size)
+            spans.append((at, size))
             at += size
-        count = len(positions)
-        frames, rows = int64s(count * FRAME_WIDTH), int64s(count * BATCH_WIDTH)
-        magics = [data[position + ENTRY_MAGIC] for position in positions]
-        columns = {FRAME_POSITION: positions, FRAME_SIZE: sizes, FRAME_MAGIC: magics, FRAME_STATE: [CRC_RIGHT] * count}
-        for column, values in columns.items():
-            frames[column::FRAME_WIDTH] = memoryview(array("q", values))
-        read_headers(data, frames, count, False, origin, rows)
-        yield HeaderRows(rows, count)
+        yield headers_of(data, spans, origin)
 
 
 def _shifted(source: Source, start: int, end: int, at: int, skip: int) -> Iterator[HeaderRows]:
@@ -616,8 +593,7 @@ def _wrong_epochs(draft: SegmentDraft) -> Iterator[tuple[int, int]]:
     """Yields first offset and right epoch of each batch with a wrong epoch."""
     before, epoch, first = -1, -1, -1
     for headers in draft.headers():
-        firsts, epochs, magics = map(headers.column, (BATCH_FIRST_OFFSET, BATCH_LEADER_EPOCH, BATCH_MAGIC))
-        for next_first, next_epoch, magic in zip(firsts, epochs, magics, strict=True):
+        for next_first, next_epoch, magic in zip(headers.firsts, headers.epochs, headers.magics, strict=True):
             if 0 <= before == next_epoch != epoch and first >= 0:
                 yield first, before
                 epoch = before

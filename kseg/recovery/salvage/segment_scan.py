@@ -9,21 +9,7 @@ from dataclasses import dataclass
 from kseg.formats.record_batch import HEADER_BYTES
 from kseg.formats.rows import Scratch, UndecodableError, int64s
 from kseg.kernel.layout.headers import CODEC, ENTRY_MAGIC, ENTRY_OVERHEAD, ENTRY_SIZE, LEGACY_FLAGS, MAGIC_V2
-from kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    be32,
-)
+from kseg.kernel.layout.rows import be32
 from kseg.kernel.scan import chain
 from kseg.kernel.scan.chain import EVENT_WIDTH
 from kseg.recovery.broker.segments import AcceptedBatches
@@ -50,7 +36,7 @@ from kseg.recovery.salvage.segment_draft import (
 from kseg.recovery.salvage.segment_sources import BatchFilter, Rejection
 from kseg.segment.damage import crc_holds
 from kseg.segment.items import Damage
-from kseg.segment.survey import DEEP, FULL, BatchProblem, HeaderRows, Item, open_survey
+from kseg.segment.survey import DEEP, FULL, BatchProblem, BatchRow, HeaderRows, Item, open_survey
 from kseg.stores.source import Source
 from kseg.stores.windows import next_frame
 
@@ -227,7 +213,6 @@ _TO_REPAIR, _TO_REJECT = (_REPAIRED, 0, 0), (_REJECTED, 0, 0)
 _REPAIRED_WEIGHT = 1
 """Weight of a batch with a repaired header, less than an intact one's: its offset may be damaged, too."""
 _NO_EPOCH = -1
-_OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _BREAKS = (chain.INVALID, chain.GAP, chain.NOT_RISING, chain.WRONG_OFFSET, chain.OUTSIDE)
 
 
@@ -268,12 +253,10 @@ def _with_problems(items: Iterable[Item]) -> Iterator[tuple[Damage | HeaderRows,
         yield held, problems
 
 
-def _ends_below(rows: memoryview, row: int) -> bool:
+def _ends_below(one: BatchRow, behind: BatchRow) -> bool:
     """Whether the next batch begins after the records of a batch, although that batch has more offsets than records."""
-    at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
-    end = rows[at + BATCH_FIRST_OFFSET] + rows[at + BATCH_COUNT]
-    is_v2 = rows[at + BATCH_MAGIC] >= MAGIC_V2 and rows[at + BATCH_COUNT] > 0 and rows[at + BATCH_STATE] & CRC_RIGHT
-    return bool(is_v2) and rows[behind + BATCH_FIRST_OFFSET] == end <= rows[at + BATCH_LAST_OFFSET]
+    is_v2 = one.magic >= MAGIC_V2 and one.records > 0 and one.has_right_crc
+    return is_v2 and behind.first_offset == one.first_offset + one.records <= one.last_offset
 
 
 class _Scan:
@@ -376,92 +359,85 @@ class _Scan:
 
     def headers(self, headers: HeaderRows, rejected: dict[int, Rejection]) -> None:
         """Adds batches. ``rejected``: the rejected ones, by row."""
-        rows, start = headers.rows, 0
-        self._rejected = {rows[row * BATCH_WIDTH + BATCH_POSITION]: why for row, why in rejected.items()}
+        self._rejected = {headers[row].position: why for row, why in rejected.items()}
         self._heads = self._compressed.open(headers, self._chain.last_offset)
-        while start < headers.count:
-            count = min(headers.count - start, _EVENTS // 4)  # a batch can cause several events
-            part = rows[start * BATCH_WIDTH : (start + count) * BATCH_WIDTH]
-            self._rows(part, count, self._breaks_of(part, count))
-            start += count
+        for start in range(0, headers.count, _EVENTS // 4):  # a batch can cause several events
+            part = headers.part(start, min(start + _EVENTS // 4, headers.count))
+            self._rows(part, self._breaks_of(part))
 
-    def _breaks_of(self, rows: memoryview, count: int) -> dict[int, tuple[int, int, int]]:
+    def _breaks_of(self, headers: HeaderRows) -> dict[int, tuple[int, int, int]]:
         """Returns the rows that do not continue the previous one, or need a repair: kind and values of the chain's
         event."""
         breaks = {}
-        chain.follow(rows, count, self._chain)
+        chain.follow(headers.rows, headers.count, self._chain)
         for kind, row, a, _, c in self._chain.written():
             if kind in _BREAKS:
                 breaks[row] = (kind, a, c)
             self._draft.epochs_fall |= kind == chain.EPOCH_FALLS
-        headers = HeaderRows(rows, count)
-        epochs = headers.column(BATCH_LEADER_EPOCH)
+        epochs = headers.epochs
         lowest, highest = min(epochs), max(epochs)
         self._draft.epochs_fall |= lowest < _NO_EPOCH
         self._draft.has_epochs |= lowest != highest or self._epoch not in (None, lowest)
         self._epoch = lowest
         # The chain accepts a gap that another batch explains; a part has no gaps.
-        firsts, lasts = map(headers.column, _OFFSETS)
-        for row, first in enumerate(firsts):
+        lasts = headers.lasts
+        for row, first in enumerate(headers.firsts):
             last = lasts[row - 1] if row else self._last_offset
             if first != last + 1 and row not in breaks and (row or self._is_joined):
                 breaks[row] = (chain.GAP if first > last else chain.NOT_RISING, last + 1, 1)
         self._last_offset = lasts[-1]
         for found, kind in ((self._heads, _TO_REPAIR), (self._rejected, _TO_REJECT)):
             if found:
-                positions = enumerate(headers.column(BATCH_POSITION))
-                breaks |= {row: kind for row, position in positions if position in found}
+                breaks |= {row: kind for row, position in enumerate(headers.positions) if position in found}
         return breaks
 
-    def _rows(self, rows: memoryview, count: int, breaks: dict[int, tuple[int, int, int]]) -> None:
+    def _rows(self, headers: HeaderRows, breaks: dict[int, tuple[int, int, int]]) -> None:
         first, is_clean = 0, True
         for row in sorted(breaks):
             if row < first:
                 continue
             kind, a, c = breaks[row]
-            if kind == chain.NOT_RISING and first < row and _ends_below(rows, row - 1):
-                self._add_rows(rows, first, row - 1, is_clean)
-                self._doubt_end(rows, row - 1)
+            if kind == chain.NOT_RISING and first < row and _ends_below(headers[row - 1], headers[row]):
+                self._add_rows(headers.part(first, row - 1), is_clean)
+                self._misplace(headers[row - 1], doubt=EXCESS_OFFSETS)
                 self._is_joined, first, is_clean, self._shift = False, row, True, 0
                 continue
-            self._add_rows(rows, first, row, is_clean)
+            self._add_rows(headers.part(first, row), is_clean)
             self._is_joined = False
             if kind == chain.GAP:
                 first, is_clean = row, bool(c)  # whether damage precedes it
                 self._plain_gaps += not c
-                self._shift = 0 if is_clean else rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET] - a
+                self._shift = 0 if is_clean else headers[row].first_offset - a
                 continue
-            at = row * BATCH_WIDTH
             if kind == chain.NOT_RISING or (kind == chain.WRONG_OFFSET and self._is_behind_damage):
-                is_explained = self._is_explained(rows[at + BATCH_FIRST_OFFSET])
+                is_explained = self._is_explained(headers[row].first_offset)
                 if kind == chain.NOT_RISING or is_explained:
                     first, is_clean, self._shift = row, is_explained, 0
                     continue
-            if kind == chain.WRONG_OFFSET and self._is_disputed(rows, row, count):
-                self._add_rows(rows, row, row + 1, False)
+            if kind == chain.WRONG_OFFSET and self._is_disputed(headers, row):
+                self._add_rows(headers.part(row, row + 1), False)
                 self._is_joined = False
             else:
-                self._handle_broken(rows, row, kind, a)
+                self._handle_broken(headers, row, kind, a)
             first, is_clean = row + 1, True
-        self._add_rows(rows, first, count, is_clean)
+        self._add_rows(headers.part(first, headers.count), is_clean)
 
-    def _doubt_end(self, rows: memoryview, row: int) -> None:
-        """Cuts out a batch whose last offset is not that of its last record."""
-        at = row * BATCH_WIDTH
-        start, first, last = (rows[at + column] for column in (BATCH_POSITION, *_OFFSETS))
-        part = SalvagedBatches(start, start + rows[at + BATCH_SIZE], first, last)
-        self._add_misplaced(part, 1, _records_in(rows, row, row + 1), doubt=EXCESS_OFFSETS)
+    def _misplace(self, row: BatchRow, expected: int = -1, doubt: str = "") -> None:
+        """Adds one batch to the misplaced runs."""
+        part = SalvagedBatches(row.position, row.end, row.first_offset, row.last_offset)
+        self._add_misplaced(part, 1, _records_in(HeaderRows.of([row])), expected, doubt)
 
-    def _is_disputed(self, rows: memoryview, row: int, count: int) -> bool:
+    def _is_disputed(self, headers: HeaderRows, row: int) -> bool:
         """Whether a batch claims offsets of a neighbour. In a compacted log it may be right even if it would exactly
         fill a gap elsewhere (`kseg.recovery.salvage.segment_scan`)."""
         if not self._has_compacted_batches:
             return False
-        at, beside = row * BATCH_WIDTH, [(row + 1) * BATCH_WIDTH] if row + 1 < count else []
-        claims = [(rows[k + BATCH_FIRST_OFFSET], rows[k + BATCH_LAST_OFFSET]) for k in beside]
+        one, claims = headers[row], list[tuple[int, int]]()
+        if row + 1 < headers.count:
+            claims.append((headers[row + 1].first_offset, headers[row + 1].last_offset))
         if len(self._draft.parts):
             claims.append(self._draft.parts[-1][2:4])
-        return any(rows[at + BATCH_FIRST_OFFSET] <= b and a <= rows[at + BATCH_LAST_OFFSET] for a, b in claims)
+        return any(one.first_offset <= b and a <= one.last_offset for a, b in claims)
 
     @property
     def _is_behind_damage(self) -> bool:
@@ -490,33 +466,29 @@ class _Scan:
         self._add_misplaced(part, 1, records, part.first - shift)
         return True
 
-    def _add_rows(self, rows: memoryview, first: int, stop: int, is_clean: bool) -> None:
-        """Adds rows first to stop, whose offsets are contiguous. ``is_clean``: they have no problem."""
-        if first >= stop:
+    def _add_rows(self, headers: HeaderRows, is_clean: bool) -> None:
+        """Adds batches whose offsets are contiguous. ``is_clean``: they have no problem."""
+        if headers.count < 1:
             return
-        at, end = first * BATCH_WIDTH, (stop - 1) * BATCH_WIDTH
-        part = SalvagedBatches(
-            rows[at + BATCH_POSITION], rows[end + BATCH_POSITION] + rows[end + BATCH_SIZE],
-            rows[at + BATCH_FIRST_OFFSET], rows[end + BATCH_LAST_OFFSET],
-        )  # fmt: skip
+        first, last = headers[0], headers[-1]
+        part = SalvagedBatches(first.position, last.end, first.first_offset, last.last_offset)
         if not self._fits(part):
-            lasts = HeaderRows(rows[at:], stop - first).column(BATCH_LAST_OFFSET)
+            lasts = headers.lasts
             fit = next((i for i, found in enumerate(lasts) if found > self._draft.limit), len(lasts))
             if 0 < fit < len(lasts):  # the last ones are above the segment's limit
-                self._add_rows(rows, first, first + fit, is_clean)
-                self._add_rows(rows, first + fit, stop, is_clean)
+                self._add_rows(headers.part(0, fit), is_clean)
+                self._add_rows(headers.part(fit, headers.count), is_clean)
             else:
-                self._add_misplaced(part, stop - first, _records_in(rows, first, stop))
+                self._add_misplaced(part, headers.count, _records_in(headers))
             self._is_joined = False
             return
-        parts, records = self._draft.parts, _records_in(rows, first, stop)
+        parts, records, weight = self._draft.parts, _records_in(headers), BATCH_WEIGHT * headers.count
         if self._is_joined and parts[-1].last + 1 == part.first:  # otherwise it was inside a broken one
-            parts.lengthen(part.end, part.last, BATCH_WEIGHT * (stop - first), records)
+            parts.lengthen(part.end, part.last, weight, records)
         else:
-            is_swallowed = stop - first == 1 and self._may_be_swallowed(part)
-            weight = _REPAIRED_WEIGHT if is_swallowed else BATCH_WEIGHT * (stop - first) + is_clean
-            parts.append(part, weight, records)
-            if (rows[at + BATCH_PRODUCER_ID], rows[at + BATCH_MAX_TIMESTAMP]) in self._remembered:
+            is_swallowed = headers.count == 1 and self._may_be_swallowed(part)
+            parts.append(part, _REPAIRED_WEIGHT if is_swallowed else weight + is_clean, records)
+            if (first.producer_id, first.max_timestamp) in self._remembered:
                 self._known.append(part.start)
         self._is_joined = True
 
@@ -524,16 +496,15 @@ class _Scan:
         """Whether the zeros of an offset may belong to damage before it; then the offset proves nothing."""
         return part.first == 0 and self._is_behind_damage and self._behind.buffer[part.start - 1] == 0
 
-    def _handle_broken(self, rows: memoryview, row: int, kind: int, expected: int) -> None:
+    def _handle_broken(self, headers: HeaderRows, row: int, kind: int, expected: int) -> None:
         """Handles a batch with a problem."""
-        at = row * BATCH_WIDTH
-        position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
-        if not rows[at + BATCH_STATE] & CRC_RIGHT or not 0 <= rows[at + BATCH_MAGIC] <= MAGIC_V2:
+        one = headers[row]
+        position, size = one.position, one.size
+        if not one.has_right_crc or not 0 <= one.magic <= MAGIC_V2:
             head = with_right_magic(self._behind, position, size)
             if head is None:
-                length = (
-                    size if self._is_contiguous(rows, row, expected) else self._find_inside(position, size, expected)
-                )
+                is_whole = self._is_contiguous(headers, row, expected)
+                length = size if is_whole else self._find_inside(position, size, expected)
                 self._draft.cuts.add(Damage("crc-mismatch", position, length, "the checksum is not that of the bytes"))
             else:
                 self._add_repaired(position, size, head, "bad-magic: its magic was repaired")
@@ -545,18 +516,14 @@ class _Scan:
         if kind == _REPAIRED:
             self._add_repaired(position, size, *self._heads[position])
             return
-        part = SalvagedBatches(position, position + size, rows[at + BATCH_FIRST_OFFSET], rows[at + BATCH_LAST_OFFSET])
-        is_exact = kind == chain.WRONG_OFFSET and (rows[at + BATCH_MAGIC] == MAGIC_V2 or part.first == part.last)
-        self._add_misplaced(part, 1, _records_in(rows, row, row + 1), expected if is_exact else -1)
+        is_exact = kind == chain.WRONG_OFFSET and (one.magic == MAGIC_V2 or one.first_offset == one.last_offset)
+        self._misplace(one, expected if is_exact else -1)
 
-    def _is_contiguous(self, rows: memoryview, row: int, before: int) -> bool:
+    def _is_contiguous(self, headers: HeaderRows, row: int, before: int) -> bool:
         """Whether offsets continue across a broken batch, from the previous batch to the next."""
-        at, behind = row * BATCH_WIDTH, (row + 1) * BATCH_WIDTH
-        return (
-            behind < len(rows)
-            and rows[at + BATCH_FIRST_OFFSET] == before + 1
-            and rows[behind + BATCH_FIRST_OFFSET] == rows[at + BATCH_LAST_OFFSET] + 1
-        )
+        if row + 1 == headers.count or headers[row].first_offset != before + 1:
+            return False
+        return headers[row + 1].first_offset == headers[row].last_offset + 1
 
     def _find_inside(self, position: int, size: int, before: int) -> int:
         """Finds intact batches inside a broken one, whose length may be wrong. Returns the number of bytes before them.
@@ -572,7 +539,7 @@ class _Scan:
         found = list(accepted)
         if accepted.position != end:
             is_cut = end == self._behind.size and sum(headers.count for headers in found) >= _FEW_BATCHES
-            if not is_cut or found[0].rows[BATCH_LAST_OFFSET] <= before:
+            if not is_cut or found[0][0].last_offset <= before:
                 return size
             tail = (accepted.position, end - accepted.position)
             self._draft.cuts.add(Damage("truncated-batch", *tail, "the rest at the end"))
@@ -580,9 +547,9 @@ class _Scan:
         for headers in found:
             self._compressed.open(headers, before)
             for row in range(headers.count):
-                parts, first = self._draft.parts, headers.rows[row * BATCH_WIDTH + BATCH_FIRST_OFFSET]
+                parts, first = self._draft.parts, headers[row].first_offset
                 self._is_joined = self._is_joined and len(parts) > 0 and parts[-1].last + 1 == first
-                self._add_rows(headers.rows, row, row + 1, True)
+                self._add_rows(headers.part(row, row + 1), True)
         return start - position
 
     @property
@@ -632,12 +599,10 @@ class _Scan:
         self._draft.parts = parts.without(verdicts)
 
 
-def _records_in(rows: memoryview, first: int, stop: int) -> int:
+def _records_in(headers: HeaderRows) -> int:
     """Returns the number of records by the headers of rows; a count above the number of offsets, or of 0, is replaced
     by that number."""
-    part = HeaderRows(rows[first * BATCH_WIDTH :], stop - first)
-    counts = part.column(BATCH_COUNT)
-    firsts, lasts = part.column(BATCH_FIRST_OFFSET), part.column(BATCH_LAST_OFFSET)
+    counts, firsts, lasts = headers.records, headers.firsts, headers.lasts
     total, span = sum(counts), lasts[-1] - firsts[0] + 1
     if 0 < total <= span and min(counts) >= 0:
         return total

@@ -14,26 +14,7 @@ from kseg.formats.record_batch import ABORT, COMMIT, HEADER_BYTES, KRAFT_VOTERS,
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import CHECKPOINT, CLEANED, DELETED, INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SWAP
 from kseg.kernel.layout.headers import CONTROL, MAGIC_V2, TRANSACTIONAL
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COORDINATOR_EPOCH,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_MARKER,
-    BATCH_POSITION,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    RECORDS_RIGHT,
-)
+from kseg.kernel.layout.rows import CRC_RIGHT, FRAME_POSITION, FRAME_SIZE, FRAME_STATE, FRAME_WIDTH, RECORDS_RIGHT
 from kseg.kernel.scan.frame_scan import WALK_RECORDS
 from kseg.recovery.broker.load_steps import CHECKPOINT_DELETED
 from kseg.recovery.broker.producer_replay import produced
@@ -45,7 +26,7 @@ from kseg.segment.file_types import first_base_offset, has_intact_batch, holds_b
 from kseg.segment.files import OWN_PREFIX, SIDE_NAMES, SegmentFile, segment_file, segment_stem
 from kseg.segment.items import Damage
 from kseg.segment.reader import Run, SegmentReader, open_segment
-from kseg.segment.survey import BatchProblem, HeaderRows
+from kseg.segment.survey import BatchProblem, BatchRow, HeaderRows
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 from kseg.stores.source import Source, open_source
 
@@ -69,7 +50,6 @@ UNDECODABLE = frozenset(
 )
 """Problems of records under a right checksum for which a batch is dropped on request."""
 
-_OFFSETS = (BATCH_FIRST_OFFSET, BATCH_LAST_OFFSET)
 _KEY_SIZE_AT, _KEY_VERSION_AT, _VALUE_SIZE_AT, _VALUE_VERSION_AT = (HEADER_BYTES + i for i in (4, 5, 9, 10))
 _KEY_SIZE, _VALUE_SIZE = 8, 12
 """Sizes of a marker's key and value, as zigzag varints: 4 and 6 bytes."""
@@ -108,52 +88,48 @@ class BatchFilter:
         self, source: Source, headers: HeaderRows, problems: Iterable[BatchProblem], scratch: Scratch
     ) -> dict[int, Rejection]:
         """Returns the batches among ``headers`` that are not kept, by row."""
-        rows = headers.rows
         by_position = dict[int, Rejection]()
         if self.dropping.undecodable:
             for problem in problems:
                 if problem.code in UNDECODABLE:
                     by_position.setdefault(problem.position, Rejection(problem.code, f"{problem.message}; dropped"))
         found = dict[int, Rejection]()
-        for row, position in enumerate(headers.column(BATCH_POSITION) if by_position else ()):
+        for row, position in enumerate(headers.positions if by_position else ()):
             if position in by_position:
                 found[row] = by_position[position]
-        for row, attributes in enumerate(headers.column(BATCH_ATTRIBUTES)):
+        for row, attributes in enumerate(headers.attributes):
             if attributes & CONTROL and attributes > 0 and row not in found:
-                why = _bad_marker(source, rows, row * BATCH_WIDTH, scratch)
-                if why:
+                if why := _bad_marker(source, headers[row], scratch):
                     found[row] = Rejection("bad-control-record", why)
-        columns = map(headers.column, (BATCH_MAGIC, *_OFFSETS))
-        for row, (magic, first, last) in enumerate(zip(*columns, strict=True)):
+        for row, (magic, first, last) in enumerate(zip(headers.magics, headers.firsts, headers.lasts, strict=True)):
             if magic >= MAGIC_V2 and last < first:
                 text = f"begins at offset {first} and ends at {last}: an index that refuses it empties the segment"
                 found.setdefault(row, Rejection("batch-out-of-order", text))
         if self.dropping.offsets:
             self._add_named(headers, found)
-        return {row: why for row, why in found.items() if rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT}
+        return {row: why for row, why in found.items() if headers[row].has_right_crc}
 
     def _add_named(self, headers: HeaderRows, found: dict[int, Rejection]) -> None:
-        firsts, lasts = map(headers.column, _OFFSETS)
+        firsts, lasts = headers.firsts, headers.lasts
         for offset in self.dropping.offsets:
             for row, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
-                if first <= offset <= last and headers.rows[row * BATCH_WIDTH + BATCH_STATE] & CRC_RIGHT:
+                if first <= offset <= last and headers[row].has_right_crc:
                     found[row] = Rejection("dropped-batch", f"holds offset {offset}; dropped as asked for")
                     self.dropped_offsets.add(offset)
 
 
-def _bad_marker(source: Source, rows: memoryview, at: int, scratch: Scratch) -> str:
+def _bad_marker(source: Source, row: BatchRow, scratch: Scratch) -> str:
     """Returns what is wrong with a control batch, "" for nothing."""
-    if rows[at + BATCH_MAGIC] < MAGIC_V2 or rows[at + BATCH_COUNT] == 0:
+    if row.magic < MAGIC_V2 or row.records == 0:
         return ""
-    if rows[at + BATCH_PRODUCER_ID] < 0:
-        is_of_kraft = LEADER_CHANGE <= rows[at + BATCH_MARKER] <= KRAFT_VOTERS
+    if row.producer_id < 0:
+        is_of_kraft = LEADER_CHANGE <= row.marker <= KRAFT_VOTERS
         return "" if is_of_kraft else "a control batch of no producer: consumers pass over its records"
-    position, size = rows[at + BATCH_POSITION], rows[at + BATCH_SIZE]
-    is_read = rows[at + BATCH_MARKER] in (ABORT, COMMIT) and rows[at + BATCH_COORDINATOR_EPOCH] >= 0
-    if is_read and _has_known_versions(bytes(source.buffer[position : position + _VALUE_VERSION_AT + 1])):
+    is_read = row.marker in (ABORT, COMMIT) and row.coordinator_epoch >= 0
+    if is_read and _has_known_versions(bytes(source.buffer[row.position : row.position + _VALUE_VERSION_AT + 1])):
         return ""
     try:
-        read_marker(bytes(source.buffer[position : position + size]), scratch)
+        read_marker(bytes(source.buffer[row.position : row.end]), scratch)
     except BadMarkerError as error:
         return f"a control batch that ends no transaction: {error}: a broker does not load it"
     return ""

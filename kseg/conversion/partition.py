@@ -72,17 +72,12 @@ _SENTENCES = {
 
 
 class Losses:
-    """``counts`` by the names above. ``magic``: the target format; ``committed_only``: aborted transactions are
-    omitted.
+    """``counts`` by the names above: what a conversion loses."""
 
-    ``has_codec``: a codec was chosen, so that zstd is not needed.
-    """
-
-    def __init__(self, magic: int | None, committed_only: bool, has_codec: bool) -> None:
+    def __init__(self, request: ConvertOptions) -> None:
         self.counts: Counter[str] = Counter()
-        self._magic = 2 if magic is None else magic
-        self._committed_only = committed_only
-        self._has_codec = has_codec
+        self._magic = 2 if request.magic is None else request.magic
+        self._committed_only, self._has_codec = request.read_committed, request.codec is not None
 
     def __bool__(self) -> bool:
         return bool(self.counts)
@@ -131,20 +126,17 @@ class Losses:
 
 
 class Converter:
-    """``add`` and ``flush`` return functions that build the new batches, in order. ``losses`` counts lost information.
+    """``add`` and ``flush`` return functions that build the new batches, in order. ``found`` gets the losses.
 
     Raises Refused for a damaged batch; functions returned by ``add`` raise it, too.
     """
 
-    def __init__(self, request: ConvertOptions) -> None:
-        self._request = request
+    def __init__(self, request: ConvertOptions, found: "Converted") -> None:
+        self._request, self._found = request, found
         self._magic, self._wanted_target = request.magic, request.target
-        self.losses = Losses(request.magic, request.read_committed, self._wanted_target is not None)
         self._groupers: dict[int, Grouper] = {}
         self._last: Grouper | None = None
         self._next_offset = request.first_offset
-        self.has_changed = False
-        """Whether any batch has changed."""
 
     def add(self, batch: Batch, next_offset: int) -> Iterator[Build]:
         """Converts one valid batch, whose offsets must not be below ``next_offset``."""
@@ -164,7 +156,7 @@ class Converter:
 
     def take(self, run: PlainRun, scratch: Scratch) -> Iterator[Build]:
         """Converts many valid batches."""
-        self.losses.add_plain(run.magic, run.timed)
+        self._found.losses.add_plain(run.magic, run.timed)
         request, magic = self._request, run.magic if self._magic is None else self._magic
         if run.magic == magic and self._is_kept(0) and request.batch_bytes is None:
             yield from self.flush()
@@ -173,7 +165,7 @@ class Converter:
         fields = BatchFields(self._target(0, magic), append_time=run.append_time if magic else None)
         if magic == MAGIC_V2 and fields.target.codec == NONE and request.batch_bytes is None:
             yield from self.flush()
-            self.has_changed = True
+            self._found.has_changed = True
             for rows in run.rows(scratch):
                 batches = _single_batches(rows, LOG_APPEND_TIME * (run.append_time is not None))
                 yield partial(bytes, batches), len(batches)
@@ -215,7 +207,7 @@ class Converter:
     # v2
 
     def _add_v2(self, batch: RecordBatch) -> Iterator[Build]:
-        self.losses.add(batch)
+        self._found.losses.add(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
         if header.codec >= len(CODEC_NAMES):
             raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
@@ -232,7 +224,7 @@ class Converter:
             if is_bare or self._is_kept(header.codec):
                 yield partial(checked, batch.data, header, self._request.max_batch_bytes), batch.size
             else:
-                target, self.has_changed = self._target(header.codec, magic), True
+                target, self._found.has_changed = self._target(header.codec, magic), True
                 yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
             return
         self._check(batch)
@@ -247,7 +239,7 @@ class Converter:
 
     def _add_legacy(self, batch: Any, next_offset: int) -> Iterator[Build]:
         _check_offsets(batch, next_offset)
-        self.losses.add(batch)
+        self._found.losses.add(batch)
         codec, magic = batch.header.codec, batch.magic if self._magic is None else self._magic
         if batch.magic == magic and self._is_kept(codec) and self._request.batch_bytes is None:
             yield from self.flush()
@@ -280,7 +272,7 @@ class Converter:
         yield from self._group_rows(magic, fields, self._counted(batch.rows()), is_plain)
 
     def _group_rows(self, magic: int, fields: BatchFields, batches: Iterator[Rows], is_plain: bool) -> Iterator[Build]:
-        limit, self.has_changed = self._request.batch_bytes, True
+        limit, self._found.has_changed = self._request.batch_bytes, True
         is_joined = limit is not None
         if limit is None and is_plain and fields.target.codec:
             limit, is_joined = GROUP_BYTES, True
@@ -294,7 +286,7 @@ class Converter:
 
     def _counted(self, batches: Iterator[Rows]) -> Iterator[Rows]:
         for rows in batches:
-            self.losses.add_rows(rows)
+            self._found.losses.add_rows(rows)
             yield rows
 
     @staticmethod
@@ -350,8 +342,9 @@ class Converted:
     """The result of a conversion.
 
     ``skipped``: damage that was skipped, by file; ``left_out``: number of batches that no read_committed consumer sees;
-    ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``has_same_segments``: whether
-    all batches are in segments with the same base offsets; ``is_same_log``: in addition, no batch has changed.
+    ``gaps``: ranges of offsets that existed, or may have existed, and are missing now. ``next_offset``: the offset
+    after the last batch; ``ends_in_damage``: the end of a gap is unknown. ``has_changed``: whether any batch has
+    changed; ``has_same_segments``: whether all batches are in segments with the same base offsets.
     """
 
     losses: Losses
@@ -361,8 +354,14 @@ class Converted:
     gaps: list[tuple[int, int]] = field(default_factory=list)
     batches: int = 0
     old_bytes: int = 0
-    is_same_log: bool = False
+    next_offset: int = 0
+    ends_in_damage: bool = False
+    has_changed: bool = False
     has_same_segments: bool = False
+
+    @property
+    def is_same_log(self) -> bool:
+        return self.has_same_segments and not self.has_changed
 
     @property
     def new_bytes(self) -> int:
@@ -375,10 +374,21 @@ def convert_segments(name: str, files: list[SegmentFile], request: ConvertOption
     Raises DamageError, LossError; then the caller removes the folder.
     """
     check_kinds(name, files)
+    return finished(name, files, request, convert_some(name, files, request, folder, transactions_of(files, request)))
+
+
+def convert_some(
+    name: str,
+    files: list[SegmentFile],
+    request: ConvertOptions,
+    folder: str | None,
+    transactions: Transactions | None,
+) -> Converted:
+    """Converts segments in sequence: all of a partition, or one of several (`joined`). Raises DamageError."""
     with Pipeline(request.threads) as pipeline:
-        conversion = _Conversion(name, files, request, folder, pipeline)
+        conversion = _Conversion(files, request, folder, pipeline, transactions)
         conversion.run()
-    return finished(name, files, request, conversion.found, conversion.has_changed)
+    return conversion.found
 
 
 def check_kinds(name: str, files: list[SegmentFile]) -> None:
@@ -392,35 +402,7 @@ def transactions_of(files: list[SegmentFile], request: ConvertOptions) -> Transa
     return Transactions.of_segments(files, Scratch(request.max_batch_bytes)) if request.read_committed else None
 
 
-@dataclass(slots=True)
-class ConvertedSegment:
-    """A segment that was converted independently.
-
-    ``has_changed``: whether any batch has changed; ``next_offset``: the offset after it; ``ends_in_damage``: whether
-    the end of a gap is unknown.
-    """
-
-    found: Converted
-    has_changed: bool
-    next_offset: int
-    ends_in_damage: bool
-
-
-def convert_segment(
-    name: str, file: SegmentFile, request: ConvertOptions, folder: str | None, transactions: Transactions | None
-) -> ConvertedSegment:
-    """Converts one of several segments (`kseg.conversion.partition`). Raises DamageError."""
-    with Pipeline(request.threads) as pipeline:
-        conversion = _Conversion(name, [file], request, folder, pipeline, transactions)
-        conversion.run()
-    return ConvertedSegment(
-        conversion.found, conversion.has_changed, conversion.next_offset, conversion.is_after_damage
-    )
-
-
-def finished(
-    name: str, files: list[SegmentFile], request: ConvertOptions, found: Converted, has_changed: bool
-) -> Converted:
+def finished(name: str, files: list[SegmentFile], request: ConvertOptions, found: Converted) -> Converted:
     """Completes the result of all segments. Raises LossError for losses that were not allowed."""
     found.gaps.sort()
     if found.losses and not request.is_lossy:
@@ -432,37 +414,29 @@ def finished(
     found.has_same_segments = (
         not found.skipped and not found.left_out and bases == [segment.base_offset for segment in found.segments]
     )
-    found.is_same_log = found.has_same_segments and not has_changed
     return found
 
 
 class _Conversion:
-    """Converts segments in order into one log. ``next_offset``: the offset after the last converted batch."""
+    """Converts segments in order into one log."""
 
     def __init__(
         self,
-        name: str,
         files: list[SegmentFile],
         request: ConvertOptions,
         folder: str | None,
         pipeline: Pipeline,
-        transactions: Transactions | None = None,
+        transactions: Transactions | None,
     ) -> None:
-        self._name, self._files, self._request, self._folder = name, files, request, folder
+        self._files, self._request, self._folder = files, request, folder
         self._pipeline = pipeline
         self._scratch = Scratch(request.max_batch_bytes)
-        self._converter = Converter(request)
-        self.found = Converted(self._converter.losses)
+        self.found = Converted(Losses(request))
+        self._converter = Converter(request, self.found)
         self._writer: LogWriter | None = None
-        self.next_offset = 0
         self._file = ""
-        self.is_after_damage = False
         self._kept_window: tuple[Run, int, Window] | None = None
-        self._transactions = transactions or transactions_of(files, request)
-
-    @property
-    def has_changed(self) -> bool:
-        return self._converter.has_changed
+        self._transactions = transactions
 
     def run(self) -> None:
         """Fills ``found``."""
@@ -478,7 +452,7 @@ class _Conversion:
     @property
     def _is_refused(self) -> bool:
         """Whether the conversion will fail for losses; the remaining losses are still counted."""
-        return bool(self._converter.losses) and not self._request.is_lossy
+        return bool(self.found.losses) and not self._request.is_lossy
 
     def _convert_file(self, file: SegmentFile) -> None:
         self._file = file.path
@@ -521,13 +495,13 @@ class _Conversion:
         if target is None or not self._takes_runs:
             return first
         buffer, rows, origin, stop = self._window(reader, run, first)
-        selection = BatchSelection(self.next_offset)
+        selection = BatchSelection(self.found.next_offset)
         kept = -1 if self._request.has_level and target.codec else target.codec
         end = selection.select(buffer, rows, first, stop, kept, RECODED_BYTES)
         if end > first:
             self.found.batches += end - first
-            self.next_offset = selection.next_offset
-            self._converter.has_changed = True
+            self.found.next_offset = selection.next_offset
+            self.found.has_changed = True
             places = memoryview(bytes(rows[first * FRAME_WIDTH : end * FRAME_WIDTH])).cast("q")
             task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
             for results in self._pipeline.submit(task, 4 * selection.size):
@@ -544,19 +518,19 @@ class _Conversion:
     @property
     def _takes_runs(self) -> bool:
         """Whether valid batches need no individual check, and offsets only rise."""
-        is_open = self._writer is not None and self.next_offset <= LAST_OFFSET
-        return is_open and self._transactions is None and not self.is_after_damage and not self._is_07
+        is_open = self._writer is not None and self.found.next_offset <= LAST_OFFSET
+        return is_open and self._transactions is None and not self.found.ends_in_damage and not self._is_07
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
         """As `_recode`, for uniform uncompressed batches."""
         if not self._takes_runs or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
             return first
         buffer, frames, _, stop = self._window(reader, run, first)
-        found = plain_run(buffer, frames, first, stop, self.next_offset)
+        found = plain_run(buffer, frames, first, stop, self.found.next_offset)
         if found is None:
             return first
         self.found.batches += found.stop - first
-        self.next_offset = found.next_offset
+        self.found.next_offset = found.next_offset
         self._submit(self._converter.take(found, self._scratch))
         return found.stop
 
@@ -575,20 +549,20 @@ class _Conversion:
         base = batch.last_offset if batch.base_offset is None else batch.base_offset
         if self._writer is None:
             self._begin_segment(base)
-        if base < self.next_offset and not self._is_07:
-            message = f"offset {base} comes behind offset {self.next_offset - 1}"
+        if base < self.found.next_offset and not self._is_07:
+            message = f"offset {base} comes behind offset {self.found.next_offset - 1}"
             self._skip(Damage("offsets-not-rising", batch.position, batch.size, message))
             return
         try:
-            self._submit(self._converter.add(batch, self.next_offset), batch)
+            self._submit(self._converter.add(batch, self.found.next_offset), batch)
         except Refused as refused:
             self._refuse(batch, refused)
             return
-        if self.is_after_damage:
+        if self.found.ends_in_damage:
             self._end_gap(batch)
         if self._converter.drops(batch):
             self._leave_gap(batch)
-        self.next_offset = max(self.next_offset, batch.next_offset)
+        self.found.next_offset = max(self.found.next_offset, batch.next_offset)
 
     def _impossible(self, batch: Batch) -> Problem | None:
         """Returns a problem of the header that no writer produces and no segment can contain, although the checksum is
@@ -605,19 +579,19 @@ class _Conversion:
 
     def _leave_gap(self, batch: Batch) -> None:
         base, gaps = batch.base_offset, self.found.gaps
-        if base is None or base < self.next_offset:
+        if base is None or base < self.found.next_offset:
             return
         if gaps and gaps[-1][1] + 1 == base:
             base = gaps.pop()[0]
         gaps.append((base, batch.last_offset))
-        self.next_offset = batch.next_offset
+        self.found.next_offset = batch.next_offset
 
     def _end_gap(self, batch: Batch) -> None:
         """Ends a gap after damage: offsets missing before this batch may have been in the damaged bytes."""
         base = batch.first_offset()
-        if base is not None and base > self.next_offset and not self._is_07:
-            self.found.gaps.append((self.next_offset, base - 1))
-        self.is_after_damage = False
+        if base is not None and base > self.found.next_offset and not self._is_07:
+            self.found.gaps.append((self.found.next_offset, base - 1))
+        self.found.ends_in_damage = False
 
     def _is_left_out(self, batch: Batch) -> bool:
         transactions = self._transactions
@@ -636,7 +610,7 @@ class _Conversion:
                 "--skip-damage leaves these bytes out, kseg verify shows details; nothing was written"
             )
         self.found.skipped.append((self._file, damage))
-        self.is_after_damage = True
+        self.found.ends_in_damage = True
 
     def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
         location = BatchLocation(0, 0)
@@ -655,9 +629,9 @@ class _Conversion:
         pieces: list[bytes | bytearray] = []
         for result in (result for some in results for result in some):
             if isinstance(result, Refusal):
-                is_after_damage = self.is_after_damage
+                is_after_damage = self.found.ends_in_damage
                 self._skip(result.damage)
-                self.is_after_damage = is_after_damage  # it describes the reading position
+                self.found.ends_in_damage = is_after_damage  # it describes the reading position
                 self.found.gaps += result.gaps
             else:
                 pieces.append(result)
@@ -675,7 +649,7 @@ class _Conversion:
         request = self._request
         limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
         if not self._is_07:
-            self.next_offset = max(self.next_offset, base_offset)
+            self.found.next_offset = max(self.found.next_offset, base_offset)
         if self._is_07 and self.found.segments:
             base_offset = self.found.segments[-1].next_offset
         self._writer = LogWriter(self._folder, base_offset, limits)
@@ -712,24 +686,21 @@ def is_divisible(files: list[SegmentFile], request: ConvertOptions) -> bool:
 
 
 def joined(
-    name: str, files: list[SegmentFile], request: ConvertOptions, converted: list[ConvertedSegment]
+    name: str, files: list[SegmentFile], request: ConvertOptions, converted: list[Converted]
 ) -> Converted | None:
     """Returns the partition of these segments; None if they depend on each other. Raises LossError."""
-    whole = Converted(Losses(request.magic, request.read_committed, request.target is not None))
-    next_offset, ends_in_damage = 0, False
-    for file, segment in zip(files, converted, strict=True):
-        found = segment.found
-        if ends_in_damage or next_offset > (file.base_offset or 0) or _gap_continues(whole.gaps, found.gaps):
+    whole = Converted(Losses(request))
+    for file, found in zip(files, converted, strict=True):
+        if whole.ends_in_damage or whole.next_offset > (file.base_offset or 0):
+            return None
+        if _gap_continues(whole.gaps, found.gaps):
             return None
         whole.losses.counts.update(found.losses.counts)
-        whole.segments += found.segments
-        whole.skipped += found.skipped
-        whole.gaps += found.gaps
-        whole.left_out += found.left_out
-        whole.batches += found.batches
-        whole.old_bytes += found.old_bytes
-        next_offset, ends_in_damage = segment.next_offset, segment.ends_in_damage
-    return finished(name, files, request, whole, any(segment.has_changed for segment in converted))
+        for each in ("segments", "skipped", "gaps", "left_out", "batches", "old_bytes"):
+            setattr(whole, each, getattr(whole, each) + getattr(found, each))
+        whole.next_offset, whole.ends_in_damage = found.next_offset, found.ends_in_damage
+        whole.has_changed |= found.has_changed
+    return finished(name, files, request, whole)
 
 
 def _gap_continues(before: list[tuple[int, int]], behind: list[tuple[int, int]]) -> bool:

@@ -17,10 +17,9 @@ from kseg.changes.disk import Disk
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import (
     Converted,
-    ConvertedSegment,
     check_kinds,
-    convert_segment,
     convert_segments,
+    convert_some,
     is_divisible,
     joined,
     transactions_of,
@@ -116,8 +115,8 @@ def convert_on_spark(
     if is_divisible(files, request):
         transactions = transactions_of(files, request)
 
-        def convert(file: SegmentFile, attempt: str | None) -> ConvertedSegment:
-            return convert_segment(name, file, task, attempt, transactions)
+        def convert(file: SegmentFile, attempt: str | None) -> Converted:
+            return convert_some(name, [file], task, attempt, transactions)
 
         done = run(spark, files, partial(_attempt, convert, folder))
         segments = [each for each in done if not isinstance(each, Failure)]

@@ -119,7 +119,7 @@ def test_a_failed_task_leaves_no_files(tmp_path: Path, monkeypatch: pytest.Monke
     def no_room(*arguments: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(conversion, "convert_segment", no_room)
+    monkeypatch.setattr(conversion, "convert_some", no_room)
     both(segments(tmp_path / "t-0"), tmp_path / "pieces", codec="zstd")
     monkeypatch.setattr(conversion, "convert_segments", no_room)
     with pytest.raises(OSError, match="No space left"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kseg.api.arguments import Path, checked, one_path
 from kseg.changes.new_directories import new_directories
 from kseg.conversion.options import codec_target
-from kseg.conversion.rows_writer import NewRecord, RowsWriter, rows_of, write_side_files
+from kseg.conversion.rows_writer import NewRecord, RowsWriter, write_side_files
 from kseg.errors import RequestError
 from kseg.export.arrow import COLUMNS, need_pyarrow
 from kseg.formats.compressing import Target
@@ -37,11 +37,8 @@ class Writer:
         self._output, self._name = os.path.split(os.path.abspath(path))
         self._settings = (target, batch_bytes, limits)
         self._first_offset = self._next_offset = first_offset
-        self._batch_bytes = batch_bytes
         self._opened = ExitStack()
         self._rows: RowsWriter | None = None
-        self._held: list[NewRecord] = []
-        self._held_bytes = 0
 
     @property
     def next_offset(self) -> int:
@@ -66,7 +63,6 @@ class Writer:
         rows = self._open_rows()
         try:
             if error is None:
-                self._flush()
                 write_side_files(self._folder, rows.finish(self._first_offset))
         except BaseException as failure:
             rows.discard()
@@ -90,17 +86,14 @@ class Writer:
         value. ``offset``: a given one must not be below `next_offset`; gaps are recorded. Raises RequestError for
         values of other types, and outside the ``with`` block.
         """
-        self._open_rows()
+        rows = self._open_rows()
         offset = self._next_offset if offset is None else _integer("offset", offset, 0, LAST_OFFSET)
         if offset < self._next_offset:
             raise RequestError(f"{self._name}: offset {offset} is below the next offset, {self._next_offset}")
         moment = _NO_TIMESTAMP if timestamp is None else _integer("timestamp", timestamp, _NO_TIMESTAMP, LAST_TIMESTAMP)
         record = NewRecord(offset, moment, _bytes("key", key), _bytes("value", value), _pairs(headers))
-        self._held.append(record)
-        self._held_bytes += record.size
         self._next_offset = offset + 1
-        if self._held_bytes >= self._batch_bytes:
-            self._flush()
+        rows.hold(record)
         return offset
 
     def extend(self, records: Any) -> None:
@@ -111,7 +104,7 @@ class Writer:
         types. Needs pyarrow.
         """
         rows = self._open_rows()
-        self._flush()
+        rows.add_held()
         need_pyarrow()
         import pyarrow as pa  # after the check, whose error names the package
 
@@ -157,12 +150,6 @@ class Writer:
         if self._rows is None:
             raise RequestError("a writer writes inside its with block")
         return self._rows
-
-    def _flush(self) -> None:
-        """Writes the appended records that are still held."""
-        if self._held:
-            records, self._held, self._held_bytes = self._held, [], 0
-            self._open_rows().add(rows_of(records))
 
     def __repr__(self) -> str:
         return f"<Writer {self._name[-80:]!r}: next offset {self._next_offset}>"

@@ -22,11 +22,11 @@ from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Messages
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import Plan
-from kseg.conversion.grouping import GROUP_BYTES, BatchFields
+from kseg.conversion.grouping import GROUP_BYTES
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.planner import plan_of_new
 from kseg.conversion.rewriting import make_side_files
-from kseg.conversion.rows_writer import LEADER_EPOCH, BatchWriter, NewRecord, rows_of
+from kseg.conversion.rows_writer import NewRecord, RowsWriter, rows_of
 from kseg.errors import DamageError, KsegError, PathError, StoppedHalfwayError
 from kseg.formats.areas import NONE, Area, build_batch, build_wrapper
 from kseg.formats.compressing import Target, target_of
@@ -344,41 +344,31 @@ class Import:
             for batch in batches:
                 self._of(name if parse_partition_name(name) else NAMELESS).add_batch(batch)
         for partition in self.partitions.values():
-            partition.finish()
+            partition.complete()
 
     def discard(self) -> None:
         for partition in self.partitions.values():
             partition.discard()
 
 
-class NewPartition(BatchWriter):
-    """One partition. ``files``: names and sizes of the files, after `finish`."""
+class NewPartition(RowsWriter):
+    """One partition. ``files``: names and sizes of the files, after `complete`."""
 
     def __init__(self, name: str, request: ConvertOptions, folder: str | None) -> None:
         self._magic = 2 if request.magic is None else request.magic
-        segment_bytes = request.segment_bytes or LARGEST_SEGMENT_BYTES
-        super().__init__(name, folder, self._magic, RollLimits(segment_bytes, interval_bytes=request.index_interval))
+        limits = RollLimits(request.segment_bytes or LARGEST_SEGMENT_BYTES, interval_bytes=request.index_interval)
+        batch_bytes = request.batch_bytes or GROUP_BYTES
+        super().__init__(name, folder, request.target or NONE, batch_bytes, limits, magic=self._magic)
         self.files: dict[str, int] = {}
         self.records = 0
         self._request = request
         self._segments: list[WrittenSegment] = []
         self._segment: int | None = None
-        self._held: list[NewRecord] = []
-        self._held_bytes = 0
         self._next_offset = request.first_offset
-
-    # Bare records
 
     def add_record(self, line: RecordLine) -> None:
         """Adds a record without a batch."""
-        record = self._record(line, line.timestamp if line.is_append_time else None)
-        if self._held and record.append_time != self._held[0].append_time:
-            self._group()
-        self._begun(record.offset)
-        self._held.append(record)
-        self._held_bytes += record.size
-        if self._held_bytes >= (self._request.batch_bytes or GROUP_BYTES):
-            self._group()
+        self.hold(self._record(line, line.timestamp if line.is_append_time else None))
 
     def _record(self, line: RecordLine, append_time: int | None) -> NewRecord:
         offset = self._next_offset if line.offset is None else line.offset
@@ -390,22 +380,10 @@ class NewPartition(BatchWriter):
         self.records += 1
         return NewRecord(offset, line.timestamp, line.key, line.value, line.headers, append_time)
 
-    def _group(self) -> None:
-        """Writes the buffered records as batches."""
-        if not self._held:
-            return
-        records, self._held, self._held_bytes = self._held, [], 0
-        target, append_time = self._request.target or NONE, records[0].append_time
-        fields = BatchFields(target, append_time=append_time, leader_epoch=LEADER_EPOCH)
-        limit = self._request.batch_bytes or GROUP_BYTES
-        self._append(self._next_offset, self._grouper.add(fields, iter([rows_of(records)]), limit))
-
     def _flush(self) -> None:
-        self._group()
+        self.add_held()
         if self._writer is not None:
             self._append(self._next_offset, self._grouper.flush())
-
-    # Batches
 
     def add_batch(self, line: BatchLine) -> None:
         """Adds a batch with its original header, in its original segment."""
@@ -430,10 +408,8 @@ class NewPartition(BatchWriter):
             base = min(base, self._segment)
         self._append(base, [(lambda: data, len(data))])
 
-    def _target(self, header_codec: int) -> Target:
-        if self._request.target is not None:
-            return self._request.target
-        return target_of(header_codec)
+    def _target_of(self, header_codec: int) -> Target:
+        return self._request.target or target_of(header_codec)
 
     def _batch(self, line: BatchLine, records: list[NewRecord]) -> bytes:
         header, area = line.header, Area(2)
@@ -444,7 +420,7 @@ class NewPartition(BatchWriter):
         rows = rows_of(records)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the batch at offset {header.base_offset} is too large")
-        target = NONE if header.is_control or not records else self._target(header.codec)
+        target = NONE if header.is_control or not records else self._target_of(header.codec)
         return build_batch(header._replace(record_count=area.count), area.take(), target)
 
     def _messages(self, line: BatchLine, records: list[NewRecord]) -> bytes:
@@ -457,7 +433,7 @@ class NewPartition(BatchWriter):
         rows = rows_of(records)
         if area.add(rows, 0, rows.count) != rows.count:
             raise KsegError(f"{self.name}: the message at offset {records[0].offset} is too large")
-        target = self._target(header.codec)
+        target = self._target_of(header.codec)
         if target.codec == 0:
             return area.take()
         return build_wrapper(line.magic, area.last_offset, area.largest_timestamp, attributes, area.take(), target)
@@ -469,7 +445,7 @@ class NewPartition(BatchWriter):
             self._segments += self._writer.finish()
             self._writer = None
 
-    def finish(self) -> None:
+    def complete(self) -> None:
         """Writes the buffered records and the side files."""
         self._flush()
         self._end_segment()

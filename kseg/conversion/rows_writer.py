@@ -11,6 +11,7 @@ from kseg.conversion.rewriting import MAX_GAPS, known_gaps
 from kseg.errors import KsegError
 from kseg.formats.compressing import Target
 from kseg.formats.rows import Rows, int64s
+from kseg.kernel.layout.headers import MAGIC_V2
 from kseg.kernel.layout.rows import HEADER_WIDTH, ROW_OFFSET, ROW_WIDTH
 from kseg.segment.writer import LogWriter, RollLimits, WrittenSegment
 from kseg.sidefiles.leader_epochs import LEADER_EPOCHS, EpochEntry, build_leader_epochs
@@ -73,48 +74,46 @@ class PartitionRange(NamedTuple):
     gaps: list[tuple[int, int]]
 
 
-class BatchWriter:
-    """Writes batches of format ``magic`` to segments in ``folder``, or only counts them without one."""
+class RowsWriter:
+    """Writes records as batches of format ``magic`` to segments in ``folder``, or only counts them without one.
 
-    def __init__(self, name: str, folder: str | None, magic: int, limits: RollLimits) -> None:
-        self.name, self.folder, self._limits = name, folder, limits
-        self._grouper = Grouper(magic)
-        self._writer: LogWriter | None = None
-
-    def _begun(self, base_offset: int) -> LogWriter:
-        if self._writer is None:
-            self._writer = LogWriter(self.folder, base_offset, self._limits)
-        return self._writer
-
-    def _append(self, base_offset: int, builds: Iterable[Build]) -> LogWriter:
-        """Appends batches, to a segment from this offset on if none is open. Raises KsegError if none can hold them."""
-        try:
-            writer = self._begun(base_offset)
-            for build, _ in builds:
-                writer.append(build())
-        except ValueError as error:
-            raise KsegError(f"{self.name}: {error}") from error
-        return writer
-
-    def discard(self) -> None:
-        """Closes open files; the caller removes the folder."""
-        if self._writer is not None:
-            self._writer.discard()
-
-
-class RowsWriter(BatchWriter):
-    """Writes records. ``batch_bytes``: size of a batch before compression; ``hint``: added to errors.
-
-    ``next_offset`` follows the last record; None before the first.
+    ``batch_bytes``: size of a batch before compression; ``hint``: added to errors. ``next_offset`` follows the last
+    record; None before the first.
     """
 
     def __init__(
-        self, name: str, folder: str, target: Target, batch_bytes: int, limits: RollLimits, hint: str = ""
+        self,
+        name: str,
+        folder: str | None,
+        target: Target,
+        batch_bytes: int,
+        limits: RollLimits,
+        hint: str = "",
+        magic: int = MAGIC_V2,
     ) -> None:
-        super().__init__(name, folder, 2, limits)
+        self.name, self.folder, self._limits = name, folder, limits
         self.next_offset: int | None = None
         self._target, self._batch_bytes, self._hint = target, batch_bytes, hint
+        self._grouper = Grouper(magic)
+        self._writer: LogWriter | None = None
         self._gaps: list[tuple[int, int]] = []
+        self._held: list[NewRecord] = []
+        self._held_bytes = 0
+
+    def hold(self, record: NewRecord) -> None:
+        """Appends a record with those that follow it. Raises KsegError as `add`."""
+        if self._held and record.append_time != self._held[0].append_time:
+            self.add_held()
+        self._held.append(record)
+        self._held_bytes += record.size
+        if self._held_bytes >= self._batch_bytes:
+            self.add_held()
+
+    def add_held(self) -> None:
+        """Appends the records that `hold` has taken."""
+        records, self._held, self._held_bytes = self._held, [], 0
+        if records:
+            self.add(rows_of(records), records[0].append_time)
 
     def add(self, rows: Rows, append_time: int | None = None) -> None:
         """Appends records. ``append_time``: their LogAppendTime in ms, None for CreateTime.
@@ -126,6 +125,22 @@ class RowsWriter(BatchWriter):
         self._take(rows.rows[ROW_OFFSET : rows.count * ROW_WIDTH : ROW_WIDTH].tolist())
         fields = BatchFields(self._target, append_time=append_time, leader_epoch=LEADER_EPOCH)
         self._append(rows.rows[ROW_OFFSET], self._grouper.add(fields, iter([rows]), self._batch_bytes))
+
+    def _append(self, base_offset: int, builds: Iterable[Build]) -> LogWriter:
+        """Appends batches, to a segment from this offset on if none is open. Raises KsegError if none can hold them."""
+        try:
+            if self._writer is None:
+                self._writer = LogWriter(self.folder, base_offset, self._limits)
+            for build, _ in builds:
+                self._writer.append(build())
+        except ValueError as error:
+            raise KsegError(f"{self.name}: {error}") from error
+        return self._writer
+
+    def discard(self) -> None:
+        """Closes open files; the caller removes the folder."""
+        if self._writer is not None:
+            self._writer.discard()
 
     def _take(self, offsets: list[int]) -> None:
         """Records missing offsets, for example of rows that were filtered out."""
@@ -143,6 +158,7 @@ class RowsWriter(BatchWriter):
 
     def finish(self, base_offset: int = 0) -> PartitionRange:
         """Ends the last segment. ``base_offset``: of the only segment if there is no record."""
+        self.add_held()
         return PartitionRange(self._append(base_offset, self._grouper.flush()).finish(), self._gaps)
 
 

@@ -4,7 +4,8 @@ import gzip
 import json
 import re
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,14 @@ def files(directory: Path, kept: bool = True) -> dict[str, bytes]:
     found = {str(path.relative_to(directory)): path for path in sorted(directory.rglob("*")) if path.is_file()}
     wanted = {name: path for name, path in found.items() if path.name != ".lock" and (kept or ".kseg-" not in name)}
     return {name: path.read_bytes() for name, path in wanted.items()}
+
+
+@contextmanager
+def unchanged(directory: Path, look: Callable[[Path], Any] = files) -> Iterator[None]:
+    """Fails unless the directory looks as before when the block ends."""
+    before = look(directory)
+    yield
+    assert look(directory) == before
 
 
 def flip(path: Path, at: int | None = None, bits: int = 1) -> None:

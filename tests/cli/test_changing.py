@@ -8,7 +8,7 @@ import click
 import pytest
 
 from changes.driver.cutting import SIZE, Cutting
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, unchanged
 from cli.test_undo import CLEAN, LOG, POINTS, files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.planner import ChangeOptions
@@ -79,67 +79,64 @@ WHOLE = (CLEAN / LOG).stat().st_size
 
 
 def test_a_partition(kseg: Kseg, logs: Path) -> None:
-    before = files(logs)
-    outcome = kseg("cut", logs / "dplain-1").expect(0)
-    assert sizes(logs) == [WHOLE, SIZE]
-    assert not (logs / CLEAN_SHUTDOWN).exists()
-    assert outcome.lines == [
-        str(logs),
-        f"  delete   {CLEAN_SHUTDOWN} (0 B)",
-        "           a log changes: a broker must recover all logs at its next start",
-        "  In all: 0 B removed; disk space needed: 0 B",
-        str(logs / "dplain-1"),
-        f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
-        f"           is damaged; removes bytes {SIZE}..{WHOLE}, offsets 134..149, 16 records",
-        "           (bad-length)",
-        "  In all: 7.0 KiB removed, with 16 records; disk space needed: 7.0 KiB",
-    ]
-    assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
-    assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0
-    assert files(logs) == before
+    with unchanged(logs, files):
+        outcome = kseg("cut", logs / "dplain-1").expect(0)
+        assert sizes(logs) == [WHOLE, SIZE]
+        assert not (logs / CLEAN_SHUTDOWN).exists()
+        assert outcome.lines == [
+            str(logs),
+            f"  delete   {CLEAN_SHUTDOWN} (0 B)",
+            "           a log changes: a broker must recover all logs at its next start",
+            "  In all: 0 B removed; disk space needed: 0 B",
+            str(logs / "dplain-1"),
+            f"  truncate {LOG} {WHOLE} -> {SIZE} bytes",
+            f"           is damaged; removes bytes {SIZE}..{WHOLE}, offsets 134..149, 16 records",
+            "           (bad-length)",
+            "  In all: 7.0 KiB removed, with 16 records; disk space needed: 7.0 KiB",
+        ]
+        assert f"kept in {logs}/dplain-1/.kseg-quarantine/1/old" in outcome.err
+        assert kseg("undo", "--no-lock", logs / "dplain-1").status == 0
 
 
 def test_a_dry_run_touches_nothing(kseg: Kseg, logs: Path) -> None:
-    before = files(logs)
-    for path in (logs, logs / "dplain-0"):
-        outcome = kseg("cut", "--dry-run", "--format", "json", path).expect(1)
-        assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
-        assert outcome.objects[-1]["changed"] is False
-    assert files(logs) == before
+    with unchanged(logs, files):
+        for path in (logs, logs / "dplain-0"):
+            outcome = kseg("cut", "--dry-run", "--format", "json", path).expect(1)
+            assert outcome.objects[0]["file"] == str(logs / CLEAN_SHUTDOWN)
+            assert outcome.objects[-1]["changed"] is False
     assert not (logs / ".lock").exists()
 
 
 def test_a_log_directory(kseg: Kseg, logs: Path) -> None:
-    before = files(logs)
-    outcome = kseg("cut", "--format", "json", logs).expect(0)
-    assert [Path(row["file"]).name for row in outcome.of_type("action")] == [CLEAN_SHUTDOWN, LOG, LOG, POINTS]
-    assert outcome.objects[1] == {
-        "type": "action",
-        "action": "truncate",
-        "file": str(logs / "dplain-0" / LOG),
-        "reason": "is damaged",
-        "oldSize": WHOLE,
-        "newSize": SIZE,
-        "removedBytes": WHOLE - SIZE,
-        "removed": [
-            {
-                "position": SIZE,
-                "length": WHOLE - SIZE,
-                "reason": "bad-length",
-                "firstOffset": 134,
-                "lastOffset": 149,
-                "records": 16,
-            }
-        ],
-    }
-    summary = outcome.objects[-1]
-    assert (summary["type"], summary["changed"], summary["removedRecords"]) == ("summary", True, 32)
-    assert summary["removedBytes"] == 2 * (WHOLE - SIZE) + len(b"0\n1\ndplain 0 150\n")
-    assert len(summary["kept"]) == 2
-    assert sizes(logs) == [SIZE, SIZE]
-    assert (logs / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"
-    assert kseg("undo", logs).status == 0
-    assert files(logs) == before
+    with unchanged(logs, files):
+        outcome = kseg("cut", "--format", "json", logs).expect(0)
+        assert [Path(row["file"]).name for row in outcome.of_type("action")] == [CLEAN_SHUTDOWN, LOG, LOG, POINTS]
+        assert outcome.objects[1] == {
+            "type": "action",
+            "action": "truncate",
+            "file": str(logs / "dplain-0" / LOG),
+            "reason": "is damaged",
+            "oldSize": WHOLE,
+            "newSize": SIZE,
+            "removedBytes": WHOLE - SIZE,
+            "removed": [
+                {
+                    "position": SIZE,
+                    "length": WHOLE - SIZE,
+                    "reason": "bad-length",
+                    "firstOffset": 134,
+                    "lastOffset": 149,
+                    "records": 16,
+                }
+            ],
+        }
+        summary = outcome.objects[-1]
+        assert (summary["type"], summary["changed"], summary["removedRecords"]) == ("summary", True, 32)
+        assert summary["removedBytes"] == 2 * (WHOLE - SIZE) + len(b"0\n1\ndplain 0 150\n")
+        assert len(summary["kept"]) == 2
+        assert sizes(logs) == [SIZE, SIZE]
+        assert (logs / POINTS).read_bytes() == b"0\n1\ndplain 0 134\n"
+        assert kseg("undo", logs).status == 0
 
 
 def test_nothing_to_do(kseg: Kseg, logs: Path) -> None:
@@ -153,19 +150,17 @@ def test_nothing_to_do(kseg: Kseg, logs: Path) -> None:
 
 
 def test_what_goes_may_be_kept_elsewhere(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    before = files(logs)
-    assert kseg("cut", "--quarantine", tmp_path / "kept", logs).status == 0
-    assert sorted(path.name.split(".")[0] for path in (tmp_path / "kept").iterdir()) == ["dplain-0", "dplain-1"]
-    assert kseg("undo", logs).status == 0
-    assert files(logs) == before
+    with unchanged(logs, files):
+        assert kseg("cut", "--quarantine", tmp_path / "kept", logs).status == 0
+        assert sorted(path.name.split(".")[0] for path in (tmp_path / "kept").iterdir()) == ["dplain-0", "dplain-1"]
+        assert kseg("undo", logs).status == 0
 
 
 def test_a_copy_leaves_the_input_alone(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
-    before = files(logs)
-    assert kseg("cut", "--output", tmp_path / "out", "--dry-run", logs).status == 1
-    assert not (tmp_path / "out").exists()
-    assert kseg("cut", "--output", tmp_path / "out", logs).status == 0
-    assert files(logs) == before
+    with unchanged(logs, files):
+        assert kseg("cut", "--output", tmp_path / "out", "--dry-run", logs).status == 1
+        assert not (tmp_path / "out").exists()
+        assert kseg("cut", "--output", tmp_path / "out", logs).status == 0
     assert not (logs / ".lock").exists()
     assert sizes(tmp_path / "out") == [SIZE, SIZE]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(

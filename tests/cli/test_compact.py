@@ -23,7 +23,7 @@ from cleaner.partitions import (
     write_checkpoint,
     write_log,
 )
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import TESTDATA, Kseg, flip, unchanged
 from cli.command import files as everything
 
 # Disk space: what ``kseg compact`` says that it needs, what it refuses, and how it gets along with little.
@@ -130,20 +130,18 @@ def test_a_full_place_for_old_files_is_refused(
     kseg: Kseg, tmp_path: Path, spare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = SPACE_ABORTED.copy(tmp_path)
-    before = everything(tmp_path)
-    monkeypatch.setattr(FREE, lambda place: 100_000 if os.stat(place).st_dev == spare.stat().st_dev else 1 << 40)
-    done = kseg("compact", *SPACE_ABORTED.options, "--quarantine", spare, partition)
-    assert (done.status, "of old files are to be kept in" in done.err) == (3, True)
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        monkeypatch.setattr(FREE, lambda place: 100_000 if os.stat(place).st_dev == spare.stat().st_dev else 1 << 40)
+        done = kseg("compact", *SPACE_ABORTED.options, "--quarantine", spare, partition)
+        assert (done.status, "of old files are to be kept in" in done.err) == (3, True)
 
 
 def test_damage_in_the_clean_part_stops_small_steps_before_the_first(kseg: Kseg, tmp_path: Path) -> None:
     partition = PAIRS[4].copy(tmp_path)
     path = sorted(partition.glob("*.log"))[-3]
     flip(path, 70)
-    before = everything(tmp_path)
-    assert kseg("compact", *PAIRS[4].options_with(*SMALL), "--no-quarantine", partition).status == 1
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        assert kseg("compact", *PAIRS[4].options_with(*SMALL), "--no-quarantine", partition).status == 1
 
 
 IDEMPOTENT, COMPRESSED, TRANSACTIONS, ABORTED, TOMBSTONES, OLDER = PAIRS[:6]
@@ -170,9 +168,8 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, pair: Pair) 
     ours, theirs = (set(files(folder, ".snapshot")) for folder in (partition, pair.after))
     assert ours == theirs & set(files(pair.before, ".snapshot"))
     assert (partition / FIRST).stat().st_mtime_ns in stamps.values()
-    now = everything(tmp_path)
-    assert kseg("compact", *pair.options, partition).status == 0
-    assert everything(tmp_path) == now
+    with unchanged(tmp_path):
+        assert kseg("compact", *pair.options, partition).status == 0
     assert kseg("verify", partition).status == 0
 
 
@@ -206,9 +203,8 @@ def test_undo_brings_all_of_it_back(kseg: Kseg, tmp_path: Path, pair: Pair) -> N
 
 def test_a_dry_run_tells_what_would_go_by_kind_and_changes_nothing(kseg: Kseg, tmp_path: Path) -> None:
     partition = TOMBSTONES.copy(tmp_path)
-    before = everything(tmp_path)
-    done = kseg("compact", "-n", *TOMBSTONES.options, "--format", "json", "-v", partition).expect(1)
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        done = kseg("compact", "-n", *TOMBSTONES.options, "--format", "json", "-v", partition).expect(1)
     [row] = done.of_type("compaction")
     assert (row["rounds"], row["dirtyFrom"], row["checkpoint"]) == (1, 2702, 2704)
     assert row["gone"]["tombstones"] > 0
@@ -225,9 +221,8 @@ def test_output_leaves_the_partition_alone(kseg: Kseg, tmp_path: Path) -> None:
     logs, out = tmp_path / "logs", tmp_path / "out"
     logs.mkdir()
     partition = ABORTED.copy(logs)
-    before = everything(logs)
-    assert kseg("compact", *ABORTED.options, "--output", out, partition).status == 0
-    assert everything(logs) == before
+    with unchanged(logs):
+        assert kseg("compact", *ABORTED.options, "--output", out, partition).status == 0
     assert files(out / ABORTED.name, ".log", ".index", ".txnindex") == files(
         ABORTED.after, ".log", ".index", ".txnindex"
     )
@@ -256,9 +251,8 @@ def test_a_damaged_log_is_left_alone(kseg: Kseg, tmp_path: Path, pair: Pair, pla
     logs = sorted(partition.glob("*.log"))
     path = logs[0] if place == "first" else logs[-1]
     flip(path, 70)
-    before = everything(tmp_path)
-    kseg("compact", *pair.options, partition).expect(1, "damaged at position 0")
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        kseg("compact", *pair.options, partition).expect(1, "damaged at position 0")
 
 
 def test_records_that_make_no_sense_under_a_right_checksum_are_damage(kseg: Kseg, tmp_path: Path) -> None:
@@ -273,17 +267,16 @@ def test_records_that_make_no_sense_under_a_right_checksum_are_damage(kseg: Kseg
 
 def test_what_stops_the_cleaner_is_told(kseg: Kseg, tmp_path: Path) -> None:
     partition = COMPRESSED.copy(tmp_path)
-    before = everything(tmp_path)
-    lagging = kseg("compact", *COMPRESSED.options_with("--min-compaction-lag-ms", "1000000000000"), partition)
-    assert "min.compaction.lag.ms is 11574 d 1 h" in lagging.err
-    write_checkpoint(tmp_path, COMPRESSED.name, 200)
-    not_dirty = kseg("compact", *COMPRESSED.options_with("--min-cleanable-ratio", "1"), partition)
-    assert "not above 100%" in not_dirty.err
-    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\ne-lz4 0 5\n")
-    (tmp_path / "cleaner-offset-checkpoint").unlink()
-    assert "above the high watermark" in kseg("compact", *COMPRESSED.options, partition).err
-    (tmp_path / "replication-offset-checkpoint").unlink()
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        lagging = kseg("compact", *COMPRESSED.options_with("--min-compaction-lag-ms", "1000000000000"), partition)
+        assert "min.compaction.lag.ms is 11574 d 1 h" in lagging.err
+        write_checkpoint(tmp_path, COMPRESSED.name, 200)
+        not_dirty = kseg("compact", *COMPRESSED.options_with("--min-cleanable-ratio", "1"), partition)
+        assert "not above 100%" in not_dirty.err
+        (tmp_path / "replication-offset-checkpoint").write_text("0\n1\ne-lz4 0 5\n")
+        (tmp_path / "cleaner-offset-checkpoint").unlink()
+        assert "above the high watermark" in kseg("compact", *COMPRESSED.options, partition).err
+        (tmp_path / "replication-offset-checkpoint").unlink()
 
 
 def test_the_active_segment_is_cleaned_where_that_is_asked_for(kseg: Kseg, tmp_path: Path) -> None:
@@ -323,13 +316,12 @@ def test_of_a_log_directory_only_compacted_topics_are_cleaned(kseg: Kseg, tmp_pa
     logs = Path(shutil.copytree(TESTDATA / "kafka-4.3.1/internal", tmp_path / "logs"))
     (logs / "meta.properties").write_text("version=1\n")
     shutil.rmtree(logs / "truth")
-    metadata = everything(logs / "__cluster_metadata-0")
-    options = ("--include-active", "--min-cleanable-ratio", "0", "--min-compaction-lag-ms", "0", "--format", "json")
-    done = kseg("compact", *options, logs).expect(0)
-    cleaned = {os.path.basename(row["directory"]) for row in done.of_type("compaction") if row["rounds"]}
-    assert "__consumer_offsets-0" in cleaned
-    assert "__cluster_metadata-0" not in cleaned
-    assert everything(logs / "__cluster_metadata-0") == metadata
+    with unchanged(logs / "__cluster_metadata-0"):
+        options = ("--include-active", "--min-cleanable-ratio", "0", "--min-compaction-lag-ms", "0", "--format", "json")
+        done = kseg("compact", *options, logs).expect(0)
+        cleaned = {os.path.basename(row["directory"]) for row in done.of_type("compaction") if row["rounds"]}
+        assert "__consumer_offsets-0" in cleaned
+        assert "__cluster_metadata-0" not in cleaned
     assert checkpoint(logs, "__consumer_offsets-0") is not None
     for name in cleaned:
         assert kseg("verify", "-q", logs / name).status == 0
@@ -426,9 +418,8 @@ def test_old_dirty_records_are_cleaned_whatever_the_ratio(kseg: Kseg, tmp_path: 
     partition = COMPRESSED.copy(tmp_path)
     few = COMPRESSED.options_with("--min-cleanable-ratio", "1")
     day = str(24 * 3600 * 1000)
-    before = everything(tmp_path)
-    assert kseg("compact", *few, "--max-compaction-lag-ms", day, partition).status == 0
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        assert kseg("compact", *few, "--max-compaction-lag-ms", day, partition).status == 0
     assert kseg("compact", *few, "--max-compaction-lag-ms", "1s", partition).status == 0
     assert checkpoint(tmp_path, COMPRESSED.name) == COMPRESSED.checkpoint_after
 
@@ -486,11 +477,10 @@ def test_a_full_disk_changes_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     partition = ABORTED.copy(tmp_path)
-    before = everything(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr("kseg.segment.writer.os.write", full)
-        done = kseg("compact", *ABORTED.options, *options, partition)
-    assert done.status == 3
-    assert "No space left" in done.err
-    assert everything(tmp_path) == before
+    with unchanged(tmp_path):
+        with monkeypatch.context() as patch:
+            patch.setattr("kseg.segment.writer.os.write", full)
+            done = kseg("compact", *ABORTED.options, *options, partition)
+        assert done.status == 3
+        assert "No space left" in done.err
     assert not (partition / ".kseg-quarantine").exists()

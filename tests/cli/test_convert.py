@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, json_lines, our_record
+from cli.command import TESTDATA, Kseg, files, json_lines, our_record, unchanged
 from kseg.export import scanning
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -338,12 +338,11 @@ def test_without_the_space_nothing_is_begun(
     planned = kseg("convert", "--codec", codec, *place, "--dry-run", "--format", "json", partition)
     needed = planned.of_type("summary")[0]["peakBytes"] + (64 << 10)
     assert needed > 64 << 10
-    before = files(partition)
-    for module in ("kseg.conversion.planner", "kseg.changes.apply"):
-        monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed - 1)
-    done = kseg("convert", "--codec", codec, *place, partition)
-    assert (done.status, f"{needed / (1 << 20):.1f} MiB of disk space are needed" in done.err) == (3, True)
-    assert files(partition) == before
+    with unchanged(partition):
+        for module in ("kseg.conversion.planner", "kseg.changes.apply"):
+            monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed - 1)
+        done = kseg("convert", "--codec", codec, *place, partition)
+        assert (done.status, f"{needed / (1 << 20):.1f} MiB of disk space are needed" in done.err) == (3, True)
     assert not (tmp_path / "out" / partition.name).exists()
     for module in ("kseg.conversion.planner", "kseg.changes.apply"):
         monkeypatch.setattr(f"{module}.free_bytes", lambda _place: needed)
@@ -361,15 +360,14 @@ def test_a_log_directory_in_place_and_elsewhere(kseg: Kseg, partition: Path, tmp
 
 
 def test_what_does_not_fit_is_refused_and_nothing_written(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    before = files(tmp_path)
-    refused = kseg("convert", "--to", "v1", "--output", tmp_path / "new", TXN)
-    assert (refused.status, (tmp_path / "new").exists()) == (3, False)
-    assert "headers" in refused.err
-    assert "--lossy" in refused.err
-    assert kseg("convert", "--to", "v1", "--output", tmp_path / "new", partition, TXN).status == 3
-    assert kseg("convert", "--to", "v1", "--in-place", partition).status == 3
-    assert kseg("convert", "--to", "v0", "--in-place", partition.parent).status == 3
-    assert files(tmp_path) == before
+    with unchanged(tmp_path):
+        refused = kseg("convert", "--to", "v1", "--output", tmp_path / "new", TXN)
+        assert (refused.status, (tmp_path / "new").exists()) == (3, False)
+        assert "headers" in refused.err
+        assert "--lossy" in refused.err
+        assert kseg("convert", "--to", "v1", "--output", tmp_path / "new", partition, TXN).status == 3
+        assert kseg("convert", "--to", "v1", "--in-place", partition).status == 3
+        assert kseg("convert", "--to", "v0", "--in-place", partition.parent).status == 3
     assert not (tmp_path / "new").exists()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, unchanged
 from kseg.changes.apply import apply
 from kseg.changes.plan import Plan
 from kseg.errors import KsegError
@@ -196,9 +196,8 @@ def test_a_link_in_the_folder_of_a_change_leads_nowhere(inner: str, logs: Path, 
     folder = logs / "dplain-0" / ".kseg-quarantine" / "7.ended"
     folder.mkdir(parents=True)
     (folder / inner).symlink_to(outside)
-    before = everything(outside)
-    assert kseg("recover", logs / "dplain-0").status in (0, 1)
-    assert everything(outside) == before
+    with unchanged(outside, everything):
+        assert kseg("recover", logs / "dplain-0").status in (0, 1)
     assert not folder.exists()
 
 
@@ -220,9 +219,8 @@ def test_what_is_kept_elsewhere_is_kept_for_this_partition(
     place = outside.with_name(f"dplain-0.1.{row['timeMs']}") if is_shaped else outside
     outside.rename(place)
     manifest.write_text(json.dumps({**row, "kept": str(place)}))
-    before = everything(place)
-    done = kseg(*arguments, logs / "dplain-0")
-    assert everything(place) == before
+    with unchanged(place, everything):
+        done = kseg(*arguments, logs / "dplain-0")
     assert arguments == ("recover",) or done.status == 3
 
 
@@ -275,10 +273,9 @@ def test_a_partition_that_was_swapped_for_a_link_is_not_changed(logs: Path, outs
     plan.truncate(LOG, 100, "is cut")
     (logs / "dplain-0").rename(outside / "dplain-0")
     (logs / "dplain-0").symlink_to(outside / "dplain-0")
-    before = everything(outside)
-    with pytest.raises(Exception, match="is a symbolic link"):
-        apply(plan, "test")
-    assert everything(outside) == before
+    with unchanged(outside, everything):
+        with pytest.raises(Exception, match="is a symbolic link"):
+            apply(plan, "test")
 
 
 @pytest.fixture
@@ -351,9 +348,8 @@ def test_a_partition_that_is_a_link_is_left_alone(
     shutil.copytree(logs / "dplain-0", outside / "dplain-7")
     change(outside / "dplain-7")
     (logs / "dplain-7").symlink_to(outside / "dplain-7")
-    before = everything(outside)
-    done = kseg(*arguments, logs)
-    assert everything(outside) == before
+    with unchanged(outside, everything):
+        done = kseg(*arguments, logs)
     if arguments[0] != "undo":
         assert (done.status, "dplain-7: is a link out of the log directory" in done.err) == (3, True)
 
@@ -381,8 +377,7 @@ def test_a_file_that_is_swapped_for_another_name_of_a_foreign_file_gives_nothing
     plan = Plan(str(logs / "dplain-0"))
     plan.write("leader-epoch-checkpoint", [b"0\n0\n"], "new")
     (outside / "precious").chmod(0o600)
-    before = everything(outside)
-    os.chmod(logs / "dplain-0", 0o777)
-    with pytest.raises(KsegError, match="was changed by another program"):
-        apply(plan, "test", disk=Swapping())
-    assert everything(outside) == before
+    with unchanged(outside, everything):
+        os.chmod(logs / "dplain-0", 0o777)
+        with pytest.raises(KsegError, match="was changed by another program"):
+            apply(plan, "test", disk=Swapping())

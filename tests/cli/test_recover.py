@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files
+from cli.command import TESTDATA, Kseg, files, unchanged
 from kseg.quantities import shown_bytes
 
 # ``kseg recover --from-replica`` from the command line.
@@ -170,14 +170,13 @@ def test_salvage_keeps_what_is_intact(kseg: Kseg, partition: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["broker", "salvage"])
 def test_a_dry_run_changes_nothing(kseg: Kseg, partition: Path, mode: str) -> None:
-    before = files(partition.parent)
-    done = kseg("recover", "--mode", mode, "--dry-run", "--format", "json", partition).expect(1)
-    rows = [json.loads(line) for line in done.out.splitlines()]
-    found = {"broker": ["cut"], "salvage": ["damage", "salvage"]}[mode]
-    assert [row["type"] for row in rows[: len(found)]] == found
-    assert {row["type"] for row in rows[len(found) : -1]} == {"action"}
-    assert (rows[-1]["type"], rows[-1]["changed"], rows[-1]["dryRun"]) == ("summary", False, True)
-    assert files(partition.parent) == before
+    with unchanged(partition.parent):
+        done = kseg("recover", "--mode", mode, "--dry-run", "--format", "json", partition).expect(1)
+        rows = [json.loads(line) for line in done.out.splitlines()]
+        found = {"broker": ["cut"], "salvage": ["damage", "salvage"]}[mode]
+        assert [row["type"] for row in rows[: len(found)]] == found
+        assert {row["type"] for row in rows[len(found) : -1]} == {"action"}
+        assert (rows[-1]["type"], rows[-1]["changed"], rows[-1]["dryRun"]) == ("summary", False, True)
     assert not (partition.parent / ".lock").exists()
 
 
@@ -259,9 +258,8 @@ def test_another_place_for_what_goes(kseg: Kseg, partition: Path, tmp_path: Path
 
 
 def test_a_copy_that_is_repaired(kseg: Kseg, partition: Path, tmp_path: Path) -> None:
-    before = files(partition)
-    assert kseg("recover", "--output", tmp_path / "repaired", partition).status == 0
-    assert files(partition) == before
+    with unchanged(partition):
+        assert kseg("recover", "--output", tmp_path / "repaired", partition).status == 0
     assert (tmp_path / "repaired" / "dplain-0" / LAST).stat().st_size == CUT_AT
 
 
@@ -460,9 +458,8 @@ def test_mode_broker_changes_nothing_where_one_partition_is_refused(kseg: Kseg, 
     (root / ".kafka_cleanshutdown").write_text("")
     other = Path(shutil.copytree(partition, root / "other-0"))
     (other / "leader-epoch-checkpoint").write_bytes(b"garbage")
-    before = files(root)
-    kseg("recover", "--full", root).expect(3, f"{other}/leader-epoch-checkpoint")
-    assert files(root) == before
+    with unchanged(root):
+        kseg("recover", "--full", root).expect(3, f"{other}/leader-epoch-checkpoint")
 
 
 def test_a_salvage_accepts_that_a_whole_segment_is_missing(kseg: Kseg, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.command import TESTDATA, Kseg
+from cli.command import TESTDATA, Kseg, unchanged
 from cli.test_compact import everything
 from kseg.cli.main import main
 from kseg.logdir.topics import Topics
@@ -82,17 +82,15 @@ def test_a_topic_whose_policy_is_delete_is_not_compacted(kseg: Kseg, logs: Path,
 def test_a_known_topic_without_a_policy_has_that_of_the_broker(kseg: Kseg, tmp_path: Path) -> None:
     logs = Path(shutil.copytree(RETAINED, tmp_path / "logs"))
     assert Topics().lookup(str(logs / "r-time-half-0"))("cleanup.policy") is None
-    before = everything(logs)
-    kseg("compact", *CLEAN_ALL, logs / "r-time-half-0").expect(3, "cleanup.policy delete")
-    assert everything(logs) == before
+    with unchanged(logs):
+        kseg("compact", *CLEAN_ALL, logs / "r-time-half-0").expect(3, "cleanup.policy delete")
     assert kseg("compact", "-n", *CLEAN_ALL, "--force-policy", logs / "r-time-half-0").status == 1
 
 
 def test_of_what_is_named_only_the_refused_topic_is_left_alone(kseg: Kseg, logs: Path) -> None:
-    refused = everything(logs / "__share_group_state-0")
-    done = kseg("compact", *CLEAN_ALL, "--format", "json", "--topic", "__*", logs)
-    done.expect(3, "1 partition of __share_group_state refused")
-    assert everything(logs / "__share_group_state-0") == refused
+    with unchanged(logs / "__share_group_state-0"):
+        done = kseg("compact", *CLEAN_ALL, "--format", "json", "--topic", "__*", logs)
+        done.expect(3, "1 partition of __share_group_state refused")
     assert any(row["rounds"] for row in done.of_type("compaction"))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files
+from cli.command import TESTDATA, Kseg, files, unchanged
 from kseg.changes.log_directory import LogDirectoryChange
 from kseg.errors import StoppedHalfwayError
 from retention.partitions import ARGUMENTS, NOW_MS, RELEASES, digests, epochs, left_by_broker, log_directory
@@ -46,10 +46,9 @@ def test_it_leaves_what_the_broker_left(kseg: Kseg, tmp_path: Path, release: str
 
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_undo_brings_all_of_it_back(kseg: Kseg, logs: Path, name: str) -> None:
-    before = files(logs)
-    assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0
-    assert kseg("undo", logs / name).status == 0
-    assert files(logs) == before
+    with unchanged(logs):
+        assert kseg("retain", *ARGUMENTS[name], *NOW, logs / name).status == 0
+        assert kseg("undo", logs / name).status == 0
 
 
 def test_undo_brings_segments_back_that_a_broker_has_removed(kseg: Kseg, logs: Path) -> None:
@@ -72,10 +71,9 @@ def test_undo_of_one_partition_leaves_the_log_start_of_another(kseg: Kseg, logs:
 
 @pytest.mark.parametrize(("flag", "status"), [("--dry-run", 1), ("--explain", 0)])
 def test_looking_changes_nothing(kseg: Kseg, logs: Path, flag: str, status: int) -> None:
-    before = files(logs)
-    done = kseg("retain", flag, *HOUR, *NOW, "--format", "json", logs / "r-time-half-0")
-    assert (done.status, done.objects[-1]["changed"], done.objects[-1]["actions"]["rename"]) == (status, False, 15)
-    assert files(logs) == before
+    with unchanged(logs):
+        done = kseg("retain", flag, *HOUR, *NOW, "--format", "json", logs / "r-time-half-0")
+        assert (done.status, done.objects[-1]["changed"], done.objects[-1]["actions"]["rename"]) == (status, False, 15)
     assert not (logs / ".lock").exists()
 
 
@@ -279,11 +277,10 @@ def test_what_is_kept_nowhere_is_gone(kseg: Kseg, logs: Path, tmp_path: Path) ->
 def test_a_leftover_of_that_name_makes_way(kseg: Kseg, logs: Path) -> None:
     partition = logs / "r-time-half-0"
     (partition / f"{FIRST}.log.deleted").write_bytes(b"of an earlier life")
-    before = files(logs)
-    assert kseg("retain", *HOUR, *NOW, partition).status == 0
-    assert digests(partition) == left_by_broker("r-time-half-0")
-    assert kseg("undo", partition).status == 0
-    assert files(logs) == before
+    with unchanged(logs):
+        assert kseg("retain", *HOUR, *NOW, partition).status == 0
+        assert digests(partition) == left_by_broker("r-time-half-0")
+        assert kseg("undo", partition).status == 0
 
 
 def test_verbose_and_help(kseg: Kseg, logs: Path) -> None:
@@ -322,16 +319,15 @@ def test_a_run_that_stopped_between_partition_and_checkpoint_goes_on(
 
 
 def test_a_stopped_run_is_taken_back(kseg: Kseg, logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = files(logs)
+    with unchanged(logs):
 
-    def stop(*_: object) -> None:
-        raise StoppedHalfwayError("no space")
+        def stop(*_: object) -> None:
+            raise StoppedHalfwayError("no space")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(LogDirectoryChange, "finish", stop)
-        assert kseg("retain", *ARGUMENTS["r-delrec-0"], logs / "r-delrec-0").status == 4
-    assert kseg("undo", logs / "r-delrec-0").status == 0
-    assert files(logs) == before
+        with monkeypatch.context() as patch:
+            patch.setattr(LogDirectoryChange, "finish", stop)
+            assert kseg("retain", *ARGUMENTS["r-delrec-0"], logs / "r-delrec-0").status == 4
+        assert kseg("undo", logs / "r-delrec-0").status == 0
 
 
 def test_before_2_8_snapshots_below_the_log_start_are_removed(kseg: Kseg, logs: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, Outcome, flip
+from cli.command import TESTDATA, Kseg, Outcome, flip, unchanged
 from kseg.sidefiles.leader_epochs import plain_epochs
 
 ROUNDS = TESTDATA / "log-directories" / "4.3.1-rounds" / "clean"
@@ -60,26 +60,24 @@ def log_of(directory: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("suffix", ["delete", "stray", "future"])
 def test_a_directory_gets_its_name_back(kseg: Kseg, logs: Path, suffix: str) -> None:
     (logs / "gz-0").rename(logs / f"gz-0.{HEX}-{suffix}")
-    left = files(logs)
-    done = undelete(kseg, logs)
-    assert done.status == 0, done.err
-    assert log_of(logs / "gz-0") == log_of(ROUNDS / "gz-0")
-    assert not list(logs.glob("gz-0.*"))
-    check_clean(kseg, logs)
-    assert kseg("undo", logs).status == 0
-    assert files(logs) == left
+    with unchanged(logs, files):
+        done = undelete(kseg, logs)
+        assert done.status == 0, done.err
+        assert log_of(logs / "gz-0") == log_of(ROUNDS / "gz-0")
+        assert not list(logs.glob("gz-0.*"))
+        check_clean(kseg, logs)
+        assert kseg("undo", logs).status == 0
     assert (logs / ".kafka_cleanshutdown").exists()
 
 
 def test_one_directory_by_its_own_path(kseg: Kseg, logs: Path) -> None:
     for name in ("gz-0", "lz-2"):
         (logs / name).rename(logs / f"{name}.{HEX}-stray")
-    left = files(logs)
-    assert undelete(kseg, logs / f"gz-0.{HEX}-stray").status == 0
-    assert log_of(logs / "gz-0") == log_of(ROUNDS / "gz-0")
-    assert (logs / f"lz-2.{HEX}-stray").exists()
-    assert kseg("undo", logs / "gz-0").status == 0
-    assert files(logs) == left
+    with unchanged(logs, files):
+        assert undelete(kseg, logs / f"gz-0.{HEX}-stray").status == 0
+        assert log_of(logs / "gz-0") == log_of(ROUNDS / "gz-0")
+        assert (logs / f"lz-2.{HEX}-stray").exists()
+        assert kseg("undo", logs / "gz-0").status == 0
 
 
 def test_one_of_several_is_not_undone_alone(kseg: Kseg, logs: Path) -> None:
@@ -109,25 +107,23 @@ def test_the_log_of_a_deleted_topic_takes_the_place_and_id_of_the_new_one(kseg: 
     (logs / "gz-0").mkdir()
     (logs / "gz-0" / "00000000000000000000.log").touch()
     (logs / "gz-0" / METADATA).write_text(f"version: 0\ntopic_id: {new_id}")
-    left = files(logs)
-    done = undelete(kseg, moved)
-    assert done.status == 0, done.err
-    assert topic_id(logs / "gz-0") == new_id
-    assert (logs / "gz-0" / "00000000000000000000.log").read_bytes() == records
-    (aside,) = logs.glob("gz-0.*")
-    assert aside.name.endswith("-delete")
-    check_clean(kseg, logs / "gz-0")
-    assert kseg("undo", logs / "gz-0").status == 0
-    assert files(logs) == left
+    with unchanged(logs, files):
+        done = undelete(kseg, moved)
+        assert done.status == 0, done.err
+        assert topic_id(logs / "gz-0") == new_id
+        assert (logs / "gz-0" / "00000000000000000000.log").read_bytes() == records
+        (aside,) = logs.glob("gz-0.*")
+        assert aside.name.endswith("-delete")
+        check_clean(kseg, logs / "gz-0")
+        assert kseg("undo", logs / "gz-0").status == 0
 
 
 def test_a_directory_with_records_is_never_replaced(kseg: Kseg, logs: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(logs / "gz-0", logs / f"gz-0.{HEX}-stray"))
-    before = files(logs)
-    done = undelete(kseg, moved)
-    assert done.status == 3
-    assert "gz-0 is there and holds records: take it back under another name, with --output and --as" in done.err
-    assert files(logs) == before
+    with unchanged(logs, files):
+        done = undelete(kseg, moved)
+        assert done.status == 3
+        assert "gz-0 is there and holds records: take it back under another name, with --output and --as" in done.err
     done = undelete(kseg, "--as", "saved-7", "--output", tmp_path / "out", moved)
     assert done.status == 0, done.err
     assert (tmp_path / "out" / "saved-7" / "00000000000000000000.log").exists()
@@ -155,11 +151,10 @@ def test_the_log_start_comes_from_the_leader_epochs(kseg: Kseg, logs: Path) -> N
     """The entry of a checkpoint goes with the directory; its first epoch starts at the log start."""
     (logs / "gz-0" / EPOCHS).write_text("0\n1\n0 100\n")
     (logs / "gz-0").rename(logs / f"gz-0.{HEX}-delete")
-    left = files(logs)
-    assert undelete(kseg, logs).status == 0
-    assert "gz 0 100" in (logs / STARTS).read_text().splitlines()
-    assert kseg("undo", logs).status == 0
-    assert files(logs) == left
+    with unchanged(logs, files):
+        assert undelete(kseg, logs).status == 0
+        assert "gz 0 100" in (logs / STARTS).read_text().splitlines()
+        assert kseg("undo", logs).status == 0
 
 
 def deleted_by_retention(kseg: Kseg, plain: Path, start: int) -> None:

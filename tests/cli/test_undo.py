@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import TESTDATA, Kseg, flip, unchanged
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.log_directory import LogDirectoryChange
@@ -66,10 +66,9 @@ def change_all(logs: Path) -> None:
 
 
 def test_the_last_change_is_put_back(kseg: Kseg, logs: Path) -> None:
-    before = files(logs)
-    change(logs / "dplain-0")
-    outcome = kseg("undo", logs / "dplain-0").expect(0)
-    assert files(logs) == before
+    with unchanged(logs, files):
+        change(logs / "dplain-0")
+        outcome = kseg("undo", logs / "dplain-0").expect(0)
     assert outcome.lines[0] == str(logs / "dplain-0")
     assert outcome.lines[1].startswith("  replace  leader-epoch-checkpoint")
     assert outcome.lines[3].startswith(f"  extend   {LOG} 7129 -> ")
@@ -92,15 +91,14 @@ def test_repeated_it_puts_back_the_one_before(kseg: Kseg, logs: Path) -> None:
 
 def test_a_dry_run_changes_nothing(kseg: Kseg, logs: Path) -> None:
     change(logs / "dplain-0")
-    before = files(logs)
-    outcome = kseg("undo", "--dry-run", "--format", "json", logs / "dplain-0").expect(1)
-    assert [(row["action"], row["file"]) for row in outcome.of_type("action")] == [
-        ("replace", str(logs / "dplain-0" / "leader-epoch-checkpoint")),
-        ("extend", str(logs / "dplain-0" / LOG)),
-    ]
-    assert outcome.objects[-1]["type"] == "summary"
-    assert (outcome.objects[-1]["changed"], outcome.objects[-1]["dryRun"]) == (False, True)
-    assert files(logs) == before
+    with unchanged(logs, files):
+        outcome = kseg("undo", "--dry-run", "--format", "json", logs / "dplain-0").expect(1)
+        assert [(row["action"], row["file"]) for row in outcome.of_type("action")] == [
+            ("replace", str(logs / "dplain-0" / "leader-epoch-checkpoint")),
+            ("extend", str(logs / "dplain-0" / LOG)),
+        ]
+        assert outcome.objects[-1]["type"] == "summary"
+        assert (outcome.objects[-1]["changed"], outcome.objects[-1]["dryRun"]) == (False, True)
     assert not (logs / ".lock").exists()
 
 
@@ -137,18 +135,17 @@ def test_purging_frees_what_was_kept(kseg: Kseg, logs: Path) -> None:
 
 def test_a_log_directory_is_put_back_as_a_whole(kseg: Kseg, logs: Path) -> None:
     (logs / CLEAN_SHUTDOWN).write_bytes(b"")
-    before = files(logs)
-    change_all(logs)
-    assert not (logs / CLEAN_SHUTDOWN).exists()
-    rows = kseg("undo", "--list", "--format", "json", logs).objects
-    assert [row.get("partitions") for row in rows] == [2, None, None, None]
-    assert kseg("undo", "-n", logs).status == 1
-    outcome = kseg("undo", "--format", "json", logs).expect(0)
-    assert {Path(row["file"]).name for row in outcome.of_type("action")} == {
-        LOG, "leader-epoch-checkpoint", POINTS, CLEAN_SHUTDOWN,
-    }  # fmt: skip
-    assert outcome.objects[-1]["changed"] is True
-    assert files(logs) == before
+    with unchanged(logs, files):
+        change_all(logs)
+        assert not (logs / CLEAN_SHUTDOWN).exists()
+        rows = kseg("undo", "--list", "--format", "json", logs).objects
+        assert [row.get("partitions") for row in rows] == [2, None, None, None]
+        assert kseg("undo", "-n", logs).status == 1
+        outcome = kseg("undo", "--format", "json", logs).expect(0)
+        assert {Path(row["file"]).name for row in outcome.of_type("action")} == {
+            LOG, "leader-epoch-checkpoint", POINTS, CLEAN_SHUTDOWN,
+        }  # fmt: skip
+        assert outcome.objects[-1]["changed"] is True
 
 
 def test_what_has_changed_in_the_root_since_is_told(kseg: Kseg, logs: Path) -> None:
@@ -200,15 +197,14 @@ def test_what_was_interrupted_is_completed_first_and_told(kseg: Kseg, logs: Path
         def unlink(self, path: str) -> None:
             raise OSError(5, "Input/output error")
 
-    before = files(logs)
-    plan = plan_for(logs / "dplain-0")
-    plan.delete("0.index", "has no .log")
-    with pytest.raises(StoppedHalfwayError):
-        apply(plan, "recover", disk=Full())
-    dry = kseg("undo", "--dry-run", logs / "dplain-0")
-    assert "'recover' was interrupted, and would be completed first" in dry.err
-    kseg("undo", logs / "dplain-0").expect(0, "'recover' was interrupted, and is complete now")
-    assert files(logs) == before
+    with unchanged(logs, files):
+        plan = plan_for(logs / "dplain-0")
+        plan.delete("0.index", "has no .log")
+        with pytest.raises(StoppedHalfwayError):
+            apply(plan, "recover", disk=Full())
+        dry = kseg("undo", "--dry-run", logs / "dplain-0")
+        assert "'recover' was interrupted, and would be completed first" in dry.err
+        kseg("undo", logs / "dplain-0").expect(0, "'recover' was interrupted, and is complete now")
 
 
 @pytest.mark.parametrize("color, shown", [("always", True), ("never", False)])
@@ -232,10 +228,9 @@ def test_wrong_usage(arguments: list[str], status: int, message: str, kseg: Kseg
 
 
 def test_one_path_that_cannot_be_undone_does_not_keep_the_others(kseg: Kseg, logs: Path) -> None:
-    before = files(logs)
-    change(logs / "dplain-1")
-    kseg("undo", logs / "dplain-0", logs / "dplain-1").expect(3)
-    assert files(logs) == before
+    with unchanged(logs, files):
+        change(logs / "dplain-1")
+        kseg("undo", logs / "dplain-0", logs / "dplain-1").expect(3)
 
 
 @pytest.mark.parametrize("at", range(2))
@@ -244,11 +239,10 @@ def test_what_was_kept_is_compared_before_it_is_put_back(of_root: bool, at: int,
     change_all(logs) if of_root else change(logs / "dplain-0")
     kept = sorted((logs / "dplain-0" / ".kseg-quarantine" / "1" / "old").iterdir())
     flip(kept[at])
-    before = files(logs)
-    for arguments in ((), ("-n",)):
-        done = kseg("undo", *arguments, logs if of_root else logs / "dplain-0")
-        assert (done.status, "is missing or has changed since; nothing was undone" in done.err) == (3, True)
-    assert files(logs) == before
+    with unchanged(logs, files):
+        for arguments in ((), ("-n",)):
+            done = kseg("undo", *arguments, logs if of_root else logs / "dplain-0")
+            assert (done.status, "is missing or has changed since; nothing was undone" in done.err) == (3, True)
 
 
 def test_holes_at_the_end_of_what_was_kept_may_have_become_zeros(logs: Path, kseg: Kseg) -> None:
@@ -269,9 +263,8 @@ def test_holes_at_the_end_of_what_was_kept_may_have_become_zeros(logs: Path, kse
 def test_a_quarantine_that_was_moved_away_is_missed(logs: Path, tmp_path: Path, kseg: Kseg) -> None:
     change_all(logs)
     (logs / "dplain-1" / ".kseg-quarantine").rename(tmp_path / "away")
-    before = files(logs)
-    kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
-    assert files(logs) == before
+    with unchanged(logs, files):
+        kseg("undo", logs).expect(3, "kept there are missing; nothing was undone")
 
 
 def test_the_marker_of_a_clean_stop_comes_back_with_a_partition(logs: Path, kseg: Kseg) -> None:

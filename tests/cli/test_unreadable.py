@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files
+from cli.command import TESTDATA, Kseg, files, unchanged
 from failing_disk import FailDisk
 
 # Links in the directories that commands read: told, and not followed; what the user names is.
@@ -136,10 +136,9 @@ def test_that_partition_stays_and_the_others_are_done(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_partition_that_is_named_alone_stays(name: str, logs: Path, kseg: Kseg, fail_disk: FailDisk) -> None:
-    before = files(logs)
-    fail_disk(logs / "dplain-0" / LAST, *BAD)
-    assert kseg(*COMMANDS[name], logs / "dplain-0").status == 3
-    assert files(logs) == before
+    with unchanged(logs):
+        fail_disk(logs / "dplain-0" / LAST, *BAD)
+        assert kseg(*COMMANDS[name], logs / "dplain-0").status == 3
 
 
 @pytest.mark.parametrize("segment", [MIDDLE, LAST])

@@ -23,7 +23,7 @@ from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage, Problem
 from kseg.segment.reader import UNREADABLE, SegmentReader, open_segment
 from kseg.segment.slices import in_parts, is_worth_parts
-from kseg.stores.buffers import Buffers, RowPool
+from kseg.stores.buffers import Buffers
 from kseg.stores.extent import Extent
 from kseg.stores.source import Source
 from kseg.stores.unreadable import is_disk_error, unreadable_error
@@ -276,24 +276,19 @@ class SegmentSurvey:
 
     def _parts(self, extent: Extent) -> Iterator[Item]:
         """Reads parts in several threads."""
-        pool = None if self._buffers is None else RowPool()
-        rows = None if pool is None else pool.take
 
         def reading() -> Callable[[int, int], tuple[int, list[Item]]]:
             buffers = Buffers(self.reader.scratch.max_batch_bytes)
 
             def whole(start: int, end: int) -> tuple[int, list[Item]]:
-                return _Part(extent, start, end, self.level, buffers.scratch, buffers, rows).whole()
+                return _Part(extent, start, end, self.level, buffers.scratch, buffers).whole()
 
             return whole
 
         parts = in_parts(extent, self.position, self.source.size, self.jobs, reading)
         for reached, items in _up_to_disk_error(parts):
             self.position = reached
-            for item in self._recorded(items):
-                yield item
-                if pool is not None and isinstance(item, HeaderRows):
-                    pool.give_back(item.rows)
+            yield from self._recorded(items)
 
     def _recorded(self, items: list[Item]) -> list[Item]:
         """Returns the items, after recording their last batch."""
@@ -371,7 +366,7 @@ class _Part:
 
     def __init__(
         self, extent: Extent, start: int, end: int, level: int, scratch: Scratch, buffers: Buffers | None,
-        rows: Callable[[int], memoryview] | None,
+        rows: Callable[[int], memoryview] | None = None,
     ) -> None:  # fmt: skip
         """``rows``: see `Windows.headers`, ``take``."""
         self._windows = Windows(extent, start, end, SCAN_OPTIONS[level], scratch.max_batch_bytes, buffers)

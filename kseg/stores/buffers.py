@@ -1,6 +1,5 @@
 """Buffers reused from segment to segment: zeroing new memory takes longer than reading a small file."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -56,23 +55,3 @@ class Buffers:
         if found is None or len(found) < count:
             found = self._columns[name] = int64s(count)
         return found
-
-
-class RowPool:
-    """Pool of int64 columns shared by threads: zeroing new ones takes longer than filling them."""
-
-    def __init__(self) -> None:
-        self._free: dict[int, deque[memoryview]] = {}
-
-    def take(self, count: int) -> memoryview:
-        """Returns at least ``count`` int64, with any content."""
-        size = 1 << max(count - 1, 1).bit_length()
-        try:
-            return self._free[size].pop()
-        except (KeyError, IndexError):
-            return int64s(size)
-
-    def give_back(self, rows: memoryview) -> None:
-        """Returns columns from `take`, or a view of their start, to the pool."""
-        whole = memoryview(rows.obj).cast("q")
-        self._free.setdefault(len(whole), deque()).append(whole)

@@ -1,9 +1,9 @@
-"""Buffers that are reused: large enough, one of each name, and returned whole; where bytes begin to differ."""
+"""Buffers that are reused: large enough, and one of each name; where bytes begin to differ."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kseg.stores.buffers import Buffers, RowPool, common_prefix
+from kseg.stores.buffers import Buffers, common_prefix
 
 SOME = st.binary(max_size=40)
 
@@ -39,14 +39,3 @@ def test_an_object_is_made_once_for_each_name() -> None:
     first.append(1)
     assert buffers.kept("one", list[int]) is first
     assert buffers.kept("other", list[int]) == []
-
-
-def test_a_pool_lends_returned_columns_again_whole() -> None:
-    pool = RowPool()
-    rows = pool.take(100)
-    assert len(rows) >= 100
-    rows[99] = 7
-    pool.give_back(rows[:3])
-    again = pool.take(len(rows))
-    assert (len(again), again[99]) == (len(rows), 7)
-    assert pool.take(len(rows)).obj is not again.obj, "one that is lent is not lent twice"

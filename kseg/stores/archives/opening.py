@@ -8,6 +8,7 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from threading import Lock
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ from kseg.stores.archives.members import (
     zip_members,
 )
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import UnpackedStream, unpacked
+from kseg.stores.archives.unpack import unpacked
 from kseg.stores.extent import Extent
 from kseg.stores.redpanda import as_kafka_segment, is_redpanda_name
 from kseg.stores.source import FileBytes, Source
@@ -89,14 +90,15 @@ class ProvingUnpacker:
     far. ``error``: the damage at which it ended, None if there is none.
     """
 
-    def __init__(self, stream: UnpackedStream, spool: Spool) -> None:
+    def __init__(self, unpacked: Iterator[bytes], spool: Spool) -> None:
         self.runs: dict[int, ProvenRun] = {}
         self.error: UnpackError | None = None
         self.rows = Extent(spool.new_file(0))
         self._row_count = 0
         self._held_rows = bytearray()
         self._written_bytes = 0
-        self._stream, self._spool = stream, spool
+        self._unpacked, self._spool = unpacked, spool
+        self._piece = memoryview(b"")
         self._window = bytearray(WINDOW_BYTES)
         self._origin = self._at = self._filled = 0
         """Position of the window in the file; the next byte and the end of the bytes in the window."""
@@ -136,12 +138,20 @@ class ProvingUnpacker:
         view[:rest] = memoryview(self._window)[self._at : self._filled]
         self._window = window
         self._origin, self._at, self._filled = self._position, 0, rest
-        try:
-            got = self._stream.readinto(view[rest:]) if self.error is None else 0
-        except UnpackError as error:
-            self.error, got = error, 0
-        self._filled += got
-        return got > 0
+        while self._filled < len(window) and self._next_piece():
+            taken = self._piece[: len(window) - self._filled]
+            view[self._filled : self._filled + len(taken)] = taken
+            self._filled, self._piece = self._filled + len(taken), self._piece[len(taken) :]
+        return self._filled > rest
+
+    def _next_piece(self) -> bool:
+        """Returns whether there are bytes behind those in the window, up to the damage."""
+        if not self._piece:
+            try:
+                self._piece = memoryview(next(self._unpacked, b""))
+            except UnpackError as error:
+                self.error = error
+        return len(self._piece) > 0
 
     def _peek(self, size: int) -> bytes:
         """Returns the next bytes, fewer at the end."""
@@ -246,18 +256,15 @@ class Omitted:
                 self._is_restored[0] = 1
 
     def _unpack_again(self) -> None:
-        stream, window, position = UnpackedStream(self._packed), memoryview(bytearray(WINDOW_BYTES)), 0
-        try:
-            for run in sorted(self._runs.values()):
-                while position < run.end:
-                    got = stream.readinto(window)
-                    if not got:
-                        raise PathError("an archive has changed while it was read")
-                    # Members between the runs are written once more, with the same bytes.
-                    self._spool.write(self._made, window[:got], position)
-                    position += got
-        except UnpackError as error:
-            raise PathError("an archive has changed while it was read") from error
+        position, end = 0, max(run.end for run in self._runs.values())
+        with suppress(UnpackError):
+            for piece in unpacked(self._packed):
+                # Members between the runs are written once more, with the same bytes.
+                self._spool.write(self._made, memoryview(piece), position)
+                position += len(piece)
+                if position >= end:
+                    return
+        raise PathError("an archive has changed while it was read")
 
     def close(self) -> None:
         self._rows.close()
@@ -448,7 +455,7 @@ def _spooled(extent: Extent, spool: Spool, problems: list[ArchiveProblem]) -> tu
     """
     if not spool.omits_batches:
         return spool.add(_unpacked(extent, problems)), None
-    unpacker = ProvingUnpacker(UnpackedStream(extent), spool)
+    unpacker = ProvingUnpacker(unpacked(extent), spool)
     made = spool.add_ranges(lambda: unpacker.size, unpacker.pieces())
     if (error := unpacker.error) is not None:
         problems.append(ArchiveProblem(DAMAGED, error.position, str(error), True))

@@ -42,21 +42,17 @@ class ZstdFrame:
         decompressor = zstandard.ZstdDecompressor(max_window_size=LARGEST_WINDOW_BYTES)
         self._library = decompressor.stream_reader(cast("IO[bytes]", self._input), read_across_frames=False)
 
-    def readinto(self, view: memoryview) -> int:
-        """Returns the number of bytes written to ``view``, 0 at the end of the frame. Raises UnpackError, OSError."""
-        try:
-            got = int(self._library.readinto(view))
-        except self._error as error:
-            raise UnpackError.of_library(ZSTD, self._input.position, error) from error
-        if not got and not self._input.is_complete:
-            raise UnpackError.cut(ZSTD, self._input.packed.position)
-        return got
-
     def pieces(self) -> Iterator[bytes]:
         """Yields the decompressed bytes. Raises UnpackError after those before the damage; OSError."""
-        buffer = memoryview(bytearray(OUTPUT_BYTES))
-        while got := self.readinto(buffer):
-            yield bytes(buffer[:got])
+        buffer = bytearray(OUTPUT_BYTES)
+        view = memoryview(buffer)
+        try:
+            while got := self._library.readinto(buffer):
+                yield bytes(view[:got])
+        except self._error as error:
+            raise UnpackError.of_library(ZSTD, self._input.position, error) from error
+        if not self._input.is_complete:
+            raise UnpackError.cut(ZSTD, self._input.packed.position)
 
 
 class _Input:

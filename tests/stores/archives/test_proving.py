@@ -16,7 +16,7 @@ from kseg.stores.archives import opening
 from kseg.stores.archives.forms import UnpackError
 from kseg.stores.archives.mounting import archives_at
 from kseg.stores.archives.spool import Spool
-from kseg.stores.archives.unpack import MemoryExtent, UnpackedStream, unpacked_bytes
+from kseg.stores.archives.unpack import unpacked_bytes
 from kseg.stores.regular_files import read_regular
 from segment.long_log import BASE_OFFSET, write_long_log
 from segment.segments import TESTDATA
@@ -74,7 +74,7 @@ def enlarged(payload_bytes: int) -> bytes:
 def unpacker(data: bytes) -> tuple[opening.ProvingUnpacker, bytearray]:
     """A pass over a packed file, and the unpacked bytes that it keeps."""
     spool = Spool()
-    found = opening.ProvingUnpacker(UnpackedStream(MemoryExtent(data)), spool)
+    found = opening.ProvingUnpacker(unpacked_bytes(data), spool)
     kept = bytearray()
     for position, piece in found.pieces():
         if len(kept) < position + len(piece):

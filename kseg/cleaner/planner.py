@@ -64,7 +64,7 @@ class CompactionPlanner(Planner):
         self._limits_records = rules.limits_records
         self._topics = Topics(options.topics, server=options.server)
         messages = IntervalMessages(reporter.warning, reporter.detail)
-        self._intervals = TopicIntervals(options.interval_bytes, self._topics.metadata, messages)
+        self._intervals = TopicIntervals(options.interval_bytes, self._topics, messages)
         self._ends: dict[TopicPartition, int] = {}
         memory_bytes = default_memory_bytes() if options.memory_bytes is None else options.memory_bytes
         self._base = CleanerSettings(

@@ -35,6 +35,8 @@ from kseg.stores.regular_files import open_regular
 #     key     i16 record type 0, then the id (i16 length, bytes)
 #     value   i16 version, then i64 producer id in all versions; null if the id has expired
 
+Partition = tuple[str, int]
+"""Topic and number."""
 TOPIC = "__transaction_state"
 MAX_STATE_BYTES = 64 << 20
 """Limit of bytes read, newest segments of each partition first: names in messages justify no longer read."""
@@ -92,10 +94,9 @@ def _last_records(log_directory: str) -> dict[int, tuple[str, bytes]]:
 def _newest_first(log_directory: str) -> list[SegmentFile]:
     """Returns the segments of all partitions of the topic, the last segment of each first."""
     try:
-        partitions = _partitions_of(log_directory, TOPIC)
         ranked = [
             (rank, file)
-            for path in partitions
+            for _, path in _partitions_in(log_directory, TOPIC)
             for rank, file in enumerate(reversed([file for file in list_segments(path) if file.kind == LOG]))
         ]
     except (KsegError, OSError):
@@ -103,10 +104,13 @@ def _newest_first(log_directory: str) -> list[SegmentFile]:
     return [file for _, file in sorted(ranked, key=lambda each: each[0])]
 
 
-def _partitions_of(log_directory: str, topic: str) -> list[str]:
-    """Returns the partitions of a topic, without renamed ones. Raises PathError."""
-    places = {path: parse_partition_name(os.path.basename(path)) for path in list_partitions(log_directory)}
-    return [path for path, place in places.items() if place and place[0] == topic and path.endswith(f"-{place[1]}")]
+def _partitions_in(log_directory: str, topic: str | None = None) -> Iterator[tuple[Partition, str]]:
+    """Yields the partitions, of one topic if it is given, with their paths; no renamed ones. Raises PathError."""
+    for path in list_partitions(log_directory):
+        name = os.path.basename(path)
+        place = parse_partition_name(name)
+        if place is not None and name == f"{place[0]}-{place[1]}" and topic in (None, place[0]):
+            yield place, path
 
 
 def _intact_batches(reader: SegmentReader) -> Iterator[Batch]:
@@ -310,7 +314,7 @@ def group_offsets(log_directory: str) -> GroupOffsets | None:
     """Returns the committed offsets by topic and partition; None if there is no readable __consumer_offsets, or
     more than MAX_BYTES."""
     try:
-        partitions = [list_segments(path) for path in _partitions_of(log_directory, OFFSETS_TOPIC)]
+        partitions = [list_segments(path) for _, path in _partitions_in(log_directory, OFFSETS_TOPIC)]
     except (KsegError, OSError):
         return None
     found: defaultdict[tuple[str, int], list[GroupOffset]] = defaultdict(list)
@@ -361,8 +365,6 @@ def _replayed(file: SegmentFile, replay: CommittedOffsets, scratch: Scratch, max
 
 # Looks up the topic ids, log start and log end offsets of the partitions in log directories.
 
-Partition = tuple[str, int]
-
 _METADATA_BYTES = 4096
 
 
@@ -378,11 +380,8 @@ class Partitions:
 
     def add(self, directory: str) -> None:
         """Adds the partitions of a log directory. Raises PathError if it cannot be listed."""
-        for path in list_partitions(directory):
-            name = os.path.basename(path)
-            place = parse_partition_name(name)
-            if place is not None and name == f"{place[0]}-{place[1]}":
-                self._paths.setdefault(place, path)
+        for place, path in _partitions_in(directory):
+            self._paths.setdefault(place, path)
 
     def extent(self, topic: str, partition: int) -> tuple[int, int] | None:
         """Returns the log start offset and the offset after the last intact batch; None if the partition is unknown or

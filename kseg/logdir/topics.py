@@ -21,12 +21,29 @@ from kseg.segment.files import METADATA_TOPIC, parse_partition_name, segment_fil
 from kseg.segment.paths import expand_path
 from kseg.stores import trees
 
+SOURCE = f"as {METADATA_PARTITION} has it"
+INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
+_LARGEST_INTERVAL = (1 << 31) - 1
 
-class CompactedTopics:
-    """Reads each log directory once, on first use: its metadata may be large."""
 
-    def __init__(self) -> None:
+class KnownTopics:
+    """Settings from the __cluster_metadata of log directories; each is read once, on first use: it may be large.
+
+    For settings that are missing there, callers guess or use the broker's default. ``server``: the broker's file, the
+    fallback for missing settings.
+    """
+
+    def __init__(self, server: ServerProperties | None = None) -> None:
+        self.server = server
+        self._read: dict[str, TopicSettings | None] = {}
         self._around: dict[str, LogDirectory | None] = {}
+
+    def settings(self, log_directory: str) -> TopicSettings | None:
+        """Returns the settings of a log directory's newest metadata; None if there are none or they are unreadable."""
+        path = os.path.join(os.path.abspath(log_directory), METADATA_PARTITION)
+        if path not in self._read:
+            self._read[path] = read_topic_settings(path) if trees.isdir(path) else None
+        return self._read[path]
 
     def is_compacted(self, directory: str) -> bool:
         """Whether a partition is compacted, by its topic's policy, the cleaner's checkpoint, or the topic's name."""
@@ -36,30 +53,6 @@ class CompactedTopics:
         around = self._around[root]
         state = around.broker_state(name) if around else state_by_name(name.rpartition("-")[0])
         return bool(state.is_compacted) or state.cleaner_offset is not None
-
-
-SOURCE = f"as {METADATA_PARTITION} has it"
-INTERVAL, POLICY = "index.interval.bytes", "cleanup.policy"
-_LARGEST_INTERVAL = (1 << 31) - 1
-
-
-class KnownTopics:
-    """Settings from the __cluster_metadata of log directories; each is read once, on first use.
-
-    For settings that are missing there, callers guess or use the broker's default. ``server``: the broker's file, the
-    fallback for missing settings.
-    """
-
-    def __init__(self, server: ServerProperties | None = None) -> None:
-        self.server = server
-        self._read: dict[str, TopicSettings | None] = {}
-
-    def settings(self, log_directory: str) -> TopicSettings | None:
-        """Returns the settings of a log directory's newest metadata; None if there are none or they are unreadable."""
-        path = os.path.join(os.path.abspath(log_directory), METADATA_PARTITION)
-        if path not in self._read:
-            self._read[path] = read_topic_settings(path) if trees.isdir(path) else None
-        return self._read[path]
 
     def setting(self, partition: str, name: str) -> str | None:
         """Returns a setting of a partition's topic, or the cluster's default; None if neither is known."""
@@ -98,33 +91,27 @@ Warn = Callable[[str], None]
 """Receives a sentence for people."""
 
 
-class Topics:
-    """``globs``: the values of --topic. The metadata of a log directory are read once.
-
-    ``server``: the broker's file, the fallback for missing settings. ``takes_unknown``: without --topic and metadata
-    all topics are selected, as the command changes nothing.
+class Topics(KnownTopics):
+    """The topics that a command selects. ``globs``: the values of --topic. ``takes_unknown``: without --topic and
+    metadata all topics are selected, as the command changes nothing.
     """
 
     def __init__(
         self, globs: tuple[str, ...] = (), takes_unknown: bool = False, server: ServerProperties | None = None
     ) -> None:
-        self._globs, self._takes_unknown, self.server = globs, takes_unknown, server
-        self.metadata = KnownTopics(server)
-
-    def known(self, directory: str) -> TopicSettings | None:
-        """Returns the settings in a log directory's newest __cluster_metadata; None if there is none."""
-        return self.metadata.settings(directory)
+        super().__init__(server)
+        self._globs, self._takes_unknown = globs, takes_unknown
 
     def topic_id(self, directory: str, topic: str) -> str | None:
         """Returns the id of a topic; None if it is unknown or the metadata are incomplete."""
-        found = self.known(directory)
+        found = self.settings(directory)
         return found.ids.get(topic) if found is not None and found.is_complete else None
 
     def check(self, directory: str) -> None:
         """Raises KsegError if neither --topic nor metadata select the partitions of a log directory."""
         if self._globs or self._takes_unknown:
             return
-        found = self.known(directory)
+        found = self.settings(directory)
         if found is None or not found.is_complete:
             why = "is not there" if found is None else "cannot be read to its end"
             raise KsegError(
@@ -139,7 +126,7 @@ class Topics:
             return False
         if self._globs:
             return self.is_named(path)
-        found = self.known(directory)
+        found = self.settings(directory)
         if found is None:
             return self._takes_unknown
         return place[0] in found.ids or (self._takes_unknown and not found.is_complete)
@@ -207,7 +194,7 @@ class Topics:
     def _settings_beside(self, path: str) -> tuple[TopicSettings | None, str]:
         """Returns the metadata beside a partition, and the name of its topic. A link counts as the partition."""
         path = os.path.realpath(path)
-        found, place = self.known(os.path.dirname(path)), parse_partition_name(os.path.basename(path))
+        found, place = self.settings(os.path.dirname(path)), parse_partition_name(os.path.basename(path))
         return found, place[0] if place is not None else ""
 
 

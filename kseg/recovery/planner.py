@@ -15,7 +15,7 @@ from kseg.changes.plan import Plan
 from kseg.errors import KsegError, PathError, RequestError
 from kseg.logdir.index_interval import IntervalMessages
 from kseg.logdir.log_directory import METADATA_PARTITION
-from kseg.logdir.topics import CompactedTopics, KnownTopics, Topics
+from kseg.logdir.topics import KnownTopics, Topics
 from kseg.recovery.broker.partition_plans import Recovery, plan_partition, plan_partitions
 from kseg.recovery.destination import TopicIds
 from kseg.recovery.messages import RecoveryMessages, facts
@@ -317,7 +317,7 @@ class Overrides:
     def _warn_of_topic(self, each: DirectoryRestore) -> None:
         """Warns if the cluster has no topic of the name."""
         root, partition = os.path.dirname(os.path.abspath(each.path)), partition_of(each.path)
-        known = self._topics.known(root)
+        known = self._topics.settings(root)
         if partition is not None and known is not None and known.is_complete and partition[0] not in known.ids:
             self._messages.warning(
                 f"{os.path.join(root, each.name)}: the cluster has no topic {partition[0]}: create it, stop the "
@@ -405,7 +405,7 @@ class RecoveryPlanner(Planner):
         )
         self._messages = RecoveryMessages(reporter, suggests_replica=options.from_replica is None)
         self._intervals = IntervalMessages(reporter.warning, reporter.detail)
-        self._compacted, self._topics = CompactedTopics(), Topics(server=options.server)
+        self._topics = Topics(server=options.server)
         self._globs = Topics(options.topics)
         self._is_copy = change.output is not None
         self._overrides = Overrides(options, self._topics, self._is_copy, reporter, self.failures)
@@ -488,7 +488,7 @@ class RecoveryPlanner(Planner):
             return start
         scans_all = self._options.scans_all
         start = replace(
-            with_known_interval(start, self._topics.metadata, directory),
+            with_known_interval(start, self._topics, directory),
             was_clean=root.was_clean and not scans_all,
             recovery_point=0 if scans_all else root.offset(RECOVERY_POINTS, key) or 0,
             log_start_offset=root.offset(LOG_STARTS, key) or 0,
@@ -569,7 +569,7 @@ class RecoveryPlanner(Planner):
 
     def _reported(self, found: "Recovery | Salvage") -> Plan:
         """Returns the plan, after reporting why it was made."""
-        if any(one.missing for one in found.remains) and self._compacted.is_compacted(found.directory):
+        if any(one.missing for one in found.remains) and self._topics.is_compacted(found.directory):
             found.remains = [one for one in found.remains if not one.missing]  # the cleaner may have left these gaps
         self._messages.report(found)
         self.damage_remains |= bool(found.remains or found.unrepaired)
@@ -592,12 +592,12 @@ class RecoveryPlanner(Planner):
         if replica is not None:
             from kseg.recovery.replica import plan_from_replica, replica_of  # few recoveries have one
 
-            found, is_compacted = replica_of(directory, replica), self._compacted.is_compacted
+            found, is_compacted = replica_of(directory, replica), self._topics.is_compacted
             if found is not None:
                 return plan_from_replica(directory, found, start, is_compacted(directory), dropping=dropping)
             self.reporter.warning(f"{directory}: {replica} has no replica of it")
         return plan_salvage(
-            directory, start, is_compacted=lambda: self._compacted.is_compacted(directory), dropping=dropping
+            directory, start, is_compacted=lambda: self._topics.is_compacted(directory), dropping=dropping
         )
 
 

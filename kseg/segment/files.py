@@ -180,10 +180,10 @@ def is_regular_file(entry: trees.AnyEntry) -> bool:
         return False
 
 
-def leads_to_directory(entry: trees.AnyEntry) -> bool:
+def leads_to_directory(entry: trees.AnyEntry, with_links: bool = True) -> bool:
     """Whether the entry is a directory or a link to one; False if this cannot be determined."""
     try:
-        return entry.is_dir()
+        return entry.is_dir(follow_symlinks=with_links)
     except OSError:
         return False
 
@@ -229,11 +229,11 @@ def holds_segments(directory: str) -> bool:
     return bool(segments_among(directory, names, everything=True))
 
 
-def list_partitions(directory: str) -> list[str]:
-    """Returns the paths of a log directory's partition directories, by topic and number."""
+def list_partitions(directory: str, with_links: bool = True) -> list[str]:
+    """Returns the paths of a log directory's partition directories, and of links to such, by topic and number."""
     try:
         with trees.scandir(directory) as entries:
-            names = [entry.name for entry in entries if leads_to_directory(entry)]
+            names = [entry.name for entry in entries if leads_to_directory(entry, with_links)]
     except OSError as error:
         raise PathError(f"{directory}: {error.strerror}") from error
     parsed = [(parse_partition_name(name), name) for name in names]
@@ -242,7 +242,7 @@ def list_partitions(directory: str) -> list[str]:
 
 def own_partitions(directory: str) -> list[str]:
     """Like `list_partitions`, without links: these lead out of the log directory, beyond the scope of its lock."""
-    return [path for path in list_partitions(directory) if not trees.islink(path)]
+    return list_partitions(directory, with_links=False)
 
 
 def between(files: list[SegmentFile], first: int, last: int) -> list[SegmentFile]:

@@ -296,18 +296,12 @@ class SegmentReader:
 
     def headers(self, run: Run) -> memoryview:
         """Returns the headers of the frames of a run as rows of BATCH_* columns."""
-        rows = int64s(run.count * BATCH_WIDTH)
-        if isinstance(self.buffer, memoryview):
-            headers.read(self.buffer, run.rows, run.count, self.is_07, 0, rows)
-            return rows
-        one = int64s(FRAME_WIDTH)
-        for i in range(run.count):
-            at = i * FRAME_WIDTH
-            position, size = run.rows[at + FRAME_POSITION], run.rows[at + FRAME_SIZE]
-            one[FRAME_SIZE], one[FRAME_MAGIC] = size, run.rows[at + FRAME_MAGIC]
-            one[FRAME_STATE] = run.rows[at + FRAME_STATE]
-            data = self.buffer[position : position + size]
-            headers.read(data, one, 1, self.is_07, position, rows[i * BATCH_WIDTH : (i + 1) * BATCH_WIDTH])
+        rows, first = int64s(run.count * BATCH_WIDTH), 0
+        while first < run.count:
+            data, found, origin, stop = self.window(run, first)
+            part = rows[first * BATCH_WIDTH : stop * BATCH_WIDTH]
+            headers.read(data, found[first * FRAME_WIDTH :], stop - first, self.is_07, origin, part)
+            first = stop
         return rows
 
     def runs(self) -> Iterator[Run | Damage]:

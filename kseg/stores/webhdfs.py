@@ -53,27 +53,23 @@ def open_webhdfs(url: str, settings: Mapping[str, Any], pause: Callable[[float],
     ``settings``: parameters of fsspec's WebHDFS (``host`` and ``port`` of a name node: other than the URL's),
     ``name_nodes`` (several HOST:PORT), ``max_attempts`` and ``request_timeout``.
     """
-    try:
-        return _opened(url, settings, pause)
-    except ValueError as error:
-        raise KsegError(f"{shown(url)}: {' '.join(str(error).split())}") from None
-
-
-def _opened(url: str, settings: Mapping[str, Any], pause: Callable[[float], object]) -> tuple["WebHdfs", str]:
     given, place = dict(settings), urlsplit(url)
     is_https = bool(given.pop("use_https", place.scheme == "swebhdfs"))
-    addresses = _addresses(url, given, HTTPS_PORT if is_https else HTTP_PORT)
     if given.get("kerberos"):
         if find_spec("requests_kerberos") is None:
             text = "Kerberos needs the package requests-kerberos: pip install requests-kerberos"
             raise KsegError(f"{shown(url)}: {text}")
     elif "token" not in given:
         given.setdefault("user", place.username or os.environ.get("HADOOP_USER_NAME") or getpass.getuser())
-    attempts, seconds = take_attempts_and_seconds(given)
-    unknown = next((name for name in given if name not in _PARAMETERS), None)
-    if unknown is not None:
-        raise KsegError(f"{shown(url)}: WebHDFS has no parameter {unknown!r}")
-    system = WebHdfs(addresses, attempts, seconds, pause, use_https=is_https, **given)
+    try:
+        addresses = _addresses(url, given, HTTPS_PORT if is_https else HTTP_PORT)
+        attempts, seconds = take_attempts_and_seconds(given)
+        unknown = next((name for name in given if name not in _PARAMETERS), None)
+        if unknown is not None:
+            raise KsegError(f"{shown(url)}: WebHDFS has no parameter {unknown!r}")
+        system = WebHdfs(addresses, attempts, seconds, pause, use_https=is_https, **given)
+    except ValueError as error:
+        raise KsegError(f"{shown(url)}: {' '.join(str(error).split())}") from None
     return system, place.path.rstrip("/")
 
 

@@ -227,7 +227,7 @@ def test_an_arrow_is_judged_by_its_folders(folder: str, name: str, wrong: bool) 
 
 
 def test_imports_between_kernel_modules_count() -> None:
-    rows = "kseg.kernel.layout.rows"
+    plain = "kseg.kernel.records.plain"
     found = imports_of_modules()
-    assert rows in found["kseg.kernel.scan.chain"]
-    assert f"{rows}.BATCH_STATE" in {name for _, name in imported(PACKAGE / "kernel/scan/chain.py")}
+    assert plain in found["kseg.kernel.render.rendering"]
+    assert f"{plain}.enter" in {name for _, name in imported(PACKAGE / "kernel/render/rendering.py")}

@@ -1,6 +1,6 @@
 """Loads kernel modules as Python, and provides ``cython``, the cimports and the names of the module's .pxd.
 
-The constants and structs of a .pxd are thus defined once, for both kernels.
+The constants and structs of a .pxd are thus defined once, for both kernels, and `cimport *` includes those of another.
 """
 
 import builtins
@@ -66,7 +66,9 @@ def definitions(path):
         words = line.split()
         if not words or words[0] == "#":
             continue
-        if words[0] == "from":
+        if words[0] == "from" and words[3] == "*":
+            found |= {name: value for name, value in vars(import_module(words[1])).items() if name[0] != "_"}
+        elif words[0] == "from":
             cimported |= dict.fromkeys((name.rstrip(",") for name in words[3:]), words[1])
         elif words[:3] == ["cdef", "extern", "from"]:
             header = words[3].strip(':"')

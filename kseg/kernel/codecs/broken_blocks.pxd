@@ -1,3 +1,5 @@
+from kseg.kernel.layout.rows cimport *
+
 cdef class BlockOutput:
     cdef object _block, _out
     cdef const unsigned char* p

@@ -9,7 +9,6 @@ Integers are little endian. Sources: the LZ4 block format, the snappy format des
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.rows import bytes_in, bytes_out
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy

@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 cdef extern from "expand.h" nogil:
     # Returned instead of a number of bytes; expand.h explains them.
     enum:

@@ -6,8 +6,6 @@ area is refused.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CODEC, LZ4, MAGIC_V2, V2_FLAGS, V2_HEADER_BYTES, ZSTD
-from cython.cimports.kseg.kernel.layout.rows import bytes_in, bytes_out
 
 if cython.compiled:
     from cython.cimports.kseg.kernel.codecs import decoders as codecs

@@ -5,46 +5,6 @@
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
-from cython.cimports.kseg.kernel.layout.headers import (
-    APPEND_TIME,
-    CODEC,
-    CONTROL,
-    CREATE_TIME,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    HIGHEST_CODEC,
-    LEGACY_FLAGS,
-    LOG_APPEND_TIME,
-    MAGIC_V2,
-    NO_TIME,
-    V1_TIMESTAMP,
-    V2_ATTRIBUTES,
-    V2_BASE_OFFSET,
-    V2_COUNT,
-    V2_CRC,
-    V2_FLAGS,
-    V2_HEADER_BYTES,
-    V2_LAST_OFFSET_DELTA,
-    V2_MAX_TIMESTAMP,
-    V2_PRODUCER_ID,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    be32,
-    be64,
-    bytes_in,
-    bytes_out,
-    crc32c,
-    int64s_in,
-    int64s_out,
-    native_setup,
-    put_big,
-)
 from cython.cimports.kseg.kernel.native.search import could_be_frame
 from cython.cimports.kseg.kernel.records.columns import WANTED_WIDTH, is_outside
 from cython.cimports.kseg.kernel.records.plain import check_frames, is_legacy_plain
@@ -156,18 +116,12 @@ def expand_batches(
 
 # Compresses record areas with liblz4 or libzstd, or copies them, without the GIL. Compiled kernel only.
 
-NONE, LZ4, ZSTD = 0, 3, 4
-"""Codecs of a `Packer`, by their numbers in the attributes of a batch."""
-
-LZ4_BITS = cython.declare(cython.int, 3)
-ZSTD_BITS = cython.declare(cython.int, 4)
-
 
 def pack_area(codec, context, p, n, out, capacity):
     """Returns the number of bytes written to out, -1 on failure."""
-    if codec == ZSTD_BITS:
+    if codec == ZSTD:
         return packers.zstd_pack(context, p, n, out, capacity)
-    if codec == LZ4_BITS:
+    if codec == LZ4:
         return packers.lz4_pack(context, p, n, out, capacity)
     if codec == 0 and n <= capacity:
         memcpy(out, p, n)
@@ -178,33 +132,33 @@ def pack_area(codec, context, p, n, out, capacity):
 class Packer:
     """Compresses areas with a codec at a level. Not thread-safe.
 
-    ``functions``: addresses of functions of the library, none for NONE. liblz4: compress frame, is error. libzstd:
-    create context, free context, set parameter, compress, is error. `is_usable` is false if no context can be created,
-    and in an interpreted kernel.
+    ``functions``: addresses of functions of the library, none without a codec (0). liblz4: compress frame, is error.
+    libzstd: create context, free context, set parameter, compress, is error. `is_usable` is false if no context can be
+    created, and in an interpreted kernel.
     """
 
     def __init__(self, codec: cython.int, level: cython.int, functions: tuple):
         if cython.compiled:
             self.codec = codec
-            if codec == ZSTD_BITS:
+            if codec == ZSTD:
                 create, destroy, set_parameter, compress, is_error = functions
                 packers.zstd_use(create, destroy, set_parameter, compress, is_error)
                 self.context = packers.zstd_create(level)
-            elif codec == LZ4_BITS:
+            elif codec == LZ4:
                 compress, is_error = functions
                 packers.lz4_use(compress, is_error)
                 self.context = packers.lz4_create(level)
 
     def __dealloc__(self):
         if cython.compiled:
-            if self.codec == ZSTD_BITS:
+            if self.codec == ZSTD:
                 packers.zstd_destroy(self.context)
-            elif self.codec == LZ4_BITS:
+            elif self.codec == LZ4:
                 packers.lz4_destroy(self.context)
 
     @property
     def is_usable(self) -> bool:
-        return self.codec == NONE or self.context != cython.NULL if cython.compiled else False
+        return self.codec == 0 or self.context != cython.NULL if cython.compiled else False
 
 
 LARGEST_OFFSET = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)

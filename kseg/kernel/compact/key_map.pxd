@@ -1,3 +1,5 @@
+from kseg.kernel.layout.rows cimport *
+
 cdef class Secret:
     cdef readonly long long low, high
 

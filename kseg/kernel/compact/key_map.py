@@ -10,7 +10,6 @@ by the half of the hash that does not choose the slot, so that each partition fi
 from hashlib import blake2b
 
 import cython
-from cython.cimports.kseg.kernel.layout.rows import bytes_in, prefetch
 from cython.cimports.libc.string import memcpy
 
 # The keyed 128-bit hash of record keys for compaction: SipHash-2-4-128 (Aumasson, Bernstein, 2012).

@@ -3,22 +3,6 @@
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, hash_key
-from cython.cimports.kseg.kernel.layout.headers import CONTROL, MAGIC_V2
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_COUNT,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_WIDTH,
-    bytes_in,
-    int64s_in,
-)
 from cython.cimports.kseg.kernel.records.opening import (
     DONE,
     NEEDS_OPENING,

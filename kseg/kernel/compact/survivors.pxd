@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.compact.key_map cimport KeyMap
 from kseg.kernel.records.opening cimport BatchWindow
 

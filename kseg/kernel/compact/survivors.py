@@ -8,42 +8,6 @@ dropped, or reduced to its header.
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
 from cython.cimports.kseg.kernel.compact.key_map import KeyHash, KeyMap, hash_key, last_offset, prefetch_slot
-from cython.cimports.kseg.kernel.layout.headers import (
-    CODEC,
-    CONTROL,
-    DELETE_HORIZON,
-    ENTRY_MAGIC,
-    ENTRY_SIZE,
-    LEGACY_FLAGS,
-    LOG_APPEND_TIME,
-    MAGIC_V2,
-    TRANSACTIONAL,
-    V2_BASE_TIMESTAMP,
-    V2_HEADER_BYTES,
-    V2_LAST_OFFSET_DELTA,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_TIMESTAMP,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    ROW_CHECK,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    bytes_in,
-    bytes_out,
-    int64s_in,
-    put_bytes,
-)
 from cython.cimports.kseg.kernel.records.building import put_header, put_records
 from cython.cimports.kseg.kernel.records.opening import (
     DONE,

@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 cdef Py_ssize_t put_records(
     const unsigned char* p, const long long* rows, const unsigned char* keep, long long count, long long base_offset,
     long long base_timestamp, unsigned char* out, Py_ssize_t at

@@ -1,50 +1,6 @@
 """Writes rows of records (ROW_*): as the record area of a v2 batch, as batches of one record, as messages v0 or v1."""
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    LEGACY_CRC,
-    V0_HEADER_BYTES,
-    V1_HEADER_BYTES,
-    V2_ATTRIBUTES,
-    V2_BASE_TIMESTAMP,
-    V2_COUNT,
-    V2_CRC,
-    V2_HEADER_BYTES,
-    V2_LAST_OFFSET_DELTA,
-    V2_MAX_TIMESTAMP,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    INT32_MAX,
-    ROW_CHECK,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    bytes_in,
-    bytes_out,
-    crc32,
-    crc32c,
-    difference,
-    int64s_in,
-    native_setup,
-    put_big,
-    put_bytes,
-    put_varint,
-    varint_bytes,
-)
 
 # Writes records of a v2 batch and its header (layout: `kseg.formats.record_batch`).
 #
@@ -125,8 +81,6 @@ def seal(
     put_header(bytes_out(out), at, end, bytes_in(model), 0, attributes, base_timestamp, max_timestamp, count)
 
 
-# Of the sizes of key and value of a v0 or v1 message.
-SIZES_BYTES = cython.declare(cython.longlong, 8)
 # Length of the longest varint before a record.
 MAX_LENGTH_BYTES = cython.declare(cython.longlong, 5)
 

@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.plain cimport PassPosition, PlainFrames
 
 cdef Py_ssize_t gather_bytes(

@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 cpdef enum:
     # Results of a walk. END: no bytes are left. MORE: the rows are full, so the call must be repeated. COMPRESSED: the
     # entry at the position is a wrapper, to be opened and skipped by the caller. CUT: the end truncates that entry.

@@ -16,50 +16,6 @@ a misfit. Positions of misfits must not be followed.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    APPEND_TIME,
-    CODEC,
-    CRC_BYTES,
-    CREATE_TIME,
-    ENTRY_MAGIC,
-    ENTRY_OFFSET,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    LEGACY_CRC,
-    LEGACY_FLAGS,
-    LOG_APPEND_TIME,
-    NO_TIME,
-    V0_HEADER_BYTES,
-    V07_ATTRIBUTES,
-    V07_CODEC,
-    V07_MAGIC,
-    V07_MIN_BYTES,
-    V1_HEADER_BYTES,
-    V1_TIMESTAMP,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    CHECK_KIND_SHIFT,
-    CHECK_VALID_SHIFT,
-    ROW_CHECK,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_SEQUENCE,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    be32,
-    be64,
-    bytes_in,
-    crc32,
-    int64s_out,
-    native_setup,
-    stored_crc,
-    sum_of,
-)
 
 native_setup()
 

@@ -6,22 +6,6 @@ start and the end of the record's headers, as `kseg.kernel.records.building` nee
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, expand_batch
-from cython.cimports.kseg.kernel.layout.headers import CODEC, MIN_RECORD_BYTES, V2_FLAGS, V2_HEADER_BYTES
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    ROW_CHECK,
-    ROW_HEADERS,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    bytes_in,
-    bytes_out,
-    int64s_in,
-    int64s_out,
-)
 from cython.cimports.kseg.kernel.records.records import (
     COMPLETE,
     FLAG_NOT_RISING,

@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.records cimport RecordCursor, RecordsHeader, RecordTable
 
 cpdef enum:

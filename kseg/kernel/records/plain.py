@@ -7,50 +7,6 @@ A loop may have to stop at any record because its output is full: `leave` saves 
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    APPEND_TIME,
-    CODEC,
-    CREATE_TIME,
-    ENTRY_OFFSET,
-    HIGHEST_CODEC,
-    LEGACY_CRC,
-    LEGACY_FLAGS,
-    LOG_APPEND_TIME,
-    MAGIC_V2,
-    NO_TIME,
-    V0_HEADER_BYTES,
-    V1_HEADER_BYTES,
-    V1_TIMESTAMP,
-    V2_COUNT,
-    V2_FLAGS,
-    V2_HEADER_BYTES,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    ROW_CHECK,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_SEQUENCE,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    be32,
-    be64,
-    stored_crc,
-)
 from cython.cimports.kseg.kernel.records.messages import row_check
 from cython.cimports.kseg.kernel.records.records import (
     COMPLETE,

@@ -1,4 +1,6 @@
-from kseg.kernel.layout.rows cimport RecordFields
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 
 cpdef enum:
     # Results of reading records: COMPLETE, MORE (the rows are full: call again) or the reason why they are malformed.

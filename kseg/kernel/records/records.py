@@ -10,45 +10,6 @@ Any negative key or value length is null, as Kafka reads it. Over-long varints a
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    LOG_APPEND_SHIFT,
-    V2_BASE_OFFSET,
-    V2_BASE_SEQUENCE,
-    V2_BASE_TIMESTAMP,
-    V2_COUNT,
-    V2_FLAGS,
-    V2_LAST_OFFSET_DELTA,
-    V2_MAX_TIMESTAMP,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    INT32_MAX,
-    ROW_CHECK,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_SEQUENCE,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    VARINT_LENGTH_MASK,
-    VARINT_VALUE_SHIFT,
-    RecordFields,
-    be32,
-    be64,
-    bytes_in,
-    int64s_out,
-    read_short_record,
-    sum_of,
-    varint,
-)
 
 from kseg.limits import MAX_HEADERS
 

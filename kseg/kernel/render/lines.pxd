@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.native.escape cimport Counters
 
 # The state shared by the lines of the records of a batch.

@@ -1,66 +1,6 @@
 """The lines of batches and of their records: as kafka-dump-log (4.4) prints them, byte for byte, and as JSON Lines."""
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    APPEND_TIME,
-    CODEC,
-    CONTROL,
-    CREATE_TIME,
-    DELETE_HORIZON,
-    ENTRY_OFFSET,
-    GZIP,
-    LEGACY_CRC,
-    LEGACY_FLAGS,
-    LOG_APPEND_TIME,
-    LZ4,
-    MAGIC_V2,
-    NO_TIME,
-    SNAPPY,
-    TRANSACTIONAL,
-    V1_TIMESTAMP,
-    V2_BASE_OFFSET,
-    V2_BASE_SEQUENCE,
-    V2_BASE_TIMESTAMP,
-    V2_COUNT,
-    V2_CRC,
-    V2_FLAGS,
-    V2_LAST_OFFSET_DELTA,
-    V2_LEADER_EPOCH,
-    V2_MAX_TIMESTAMP,
-    V2_PRODUCER_EPOCH,
-    V2_PRODUCER_ID,
-    ZSTD,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    CHECK_KIND_BITS,
-    CHECK_KIND_SHIFT,
-    CHECK_VALID_SHIFT,
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    ROW_CHECK,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_SEQUENCE,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    be16,
-    be32,
-    be64,
-    stored_crc,
-    sum_of,
-)
 from cython.cimports.kseg.kernel.native import escape
 from cython.cimports.kseg.kernel.native.escape import (
     NOT_UTF8,
@@ -88,7 +28,7 @@ escape.shuffle_setup()
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def put_bytes(
+def put_json_bytes(
     line: cython.pointer[Line],
     start: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
@@ -119,12 +59,12 @@ def put_headers(line, row, o):
         if k:
             o = put(line.out, o, b",")
         o = put(line.out, o, b'{"key":')
-        o = put_bytes(line, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE], False, o)
+        o = put_json_bytes(line, headers[h + HEADER_KEY], headers[h + HEADER_KEY_SIZE], False, o)
         if o < 0:
             return o
         if line.flags & CONTENTS:
             o = put(line.out, o, b',"value":')
-            o = put_bytes(line, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE], False, o)
+            o = put_json_bytes(line, headers[h + HEADER_VALUE], headers[h + HEADER_VALUE_SIZE], False, o)
             if o < 0:
                 return o
         o = put(line.out, o, b"}")
@@ -163,11 +103,11 @@ def put_fields(line, row, o):
             return o
     if line.flags & CONTENTS:
         o = put(out, o, b',"key":')
-        o = put_bytes(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], line.flags & BASE64_KEYS, o)
+        o = put_json_bytes(line, rows[row + ROW_KEY], rows[row + ROW_KEY_SIZE], line.flags & BASE64_KEYS, o)
         if o < 0:
             return o
         o = put(out, o, b',"value":')
-        o = put_bytes(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], line.flags & BASE64_VALUES, o)
+        o = put_json_bytes(line, rows[row + ROW_VALUE], rows[row + ROW_VALUE_SIZE], line.flags & BASE64_VALUES, o)
     return o
 
 

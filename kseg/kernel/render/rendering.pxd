@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.plain cimport PassPosition, PlainFrames
 from kseg.kernel.render.lines cimport Line
 from kseg.kernel.render.schema cimport Job

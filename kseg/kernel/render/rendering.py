@@ -5,33 +5,6 @@ values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    APPEND_TIME,
-    CODEC,
-    CONTROL,
-    CREATE_TIME,
-    ENTRY_OVERHEAD,
-    LEGACY_FLAGS,
-    LOG_APPEND_TIME,
-    MAGIC_V2,
-    NO_TIME,
-    V2_FLAGS,
-    V2_HEADER_BYTES,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    HEADER_WIDTH,
-    ROW_WIDTH,
-    bytes_in,
-    bytes_out,
-    int64s_in,
-    int64s_out,
-    put_bytes,
-)
 from cython.cimports.kseg.kernel.native.escape import forget, put
 from cython.cimports.kseg.kernel.records.plain import (
     DONE,

@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.native.escape cimport Near
 
 # The layout of programs, which schema.py describes.

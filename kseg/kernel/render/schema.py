@@ -25,18 +25,6 @@ flexible. At their STRUCT, ``code`` has the number of versions, followed by the 
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import MARKER_KEY_BYTES, MARKER_VALUE_BYTES, VERSION_BYTES
-from cython.cimports.kseg.kernel.layout.rows import (
-    INT32_MAX,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    be16,
-    be32,
-    be64,
-    put_bytes,
-)
 from cython.cimports.kseg.kernel.native import escape
 from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_near
 

@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 # The base class of the state of passes over rows, and the function that logs an event.
 cpdef enum:
     EVENT_WIDTH = 5

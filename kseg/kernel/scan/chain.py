@@ -4,32 +4,6 @@
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    CODEC,
-    CONTROL,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    MAGIC_V2,
-    TRANSACTIONAL,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_TIMESTAMP,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_PRODUCER_ID,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    RECORDS_RIGHT,
-    difference,
-    int64s_in,
-    sum_of,
-)
 
 
 def int64s(count):

@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 # Prefix CRCs: prefixes.h explains the fields.
 cdef enum:
     # Bytes for each entry of a table.

@@ -2,26 +2,6 @@
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.layout.headers import (
-    CRC_BYTES,
-    ENTRY_MAGIC,
-    LEGACY_CRC,
-    MAGIC_V2,
-    V07_MAGIC,
-    V07_MIN_BYTES,
-    V2_ATTRIBUTES,
-    V2_CRC,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    bytes_out,
-    crc32,
-    crc32_range,
-    crc32c,
-    crc32c_range,
-    native_setup,
-    stored_crc,
-    uint32s_out,
-)
 
 from kseg.kernel.files.system import allocate
 

@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.codecs.expand cimport ExpansionBuffer
 from kseg.kernel.scan.frame_scan cimport FrameScan
 

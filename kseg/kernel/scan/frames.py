@@ -9,40 +9,6 @@ frame, or to a header that continues it, and no intact frame begins before that.
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import BUFFER_FULL, ExpansionBuffer, expand_batch
-from cython.cimports.kseg.kernel.layout.headers import (
-    CODEC,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    LEGACY_FLAGS,
-    MAGIC_V2,
-    V0_HEADER_BYTES,
-    V07_MAGIC,
-    V1_HEADER_BYTES,
-    V2_ATTRIBUTES,
-    V2_CRC,
-    V2_FLAGS,
-    V2_HEADER_BYTES,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    INT32_MAX,
-    NULL_KEYS,
-    RECORDS_RIGHT,
-    be32,
-    be64,
-    bytes_in,
-    crc32c,
-    indexable,
-    int64s_out,
-    native_setup,
-    stored_crc,
-)
 from cython.cimports.kseg.kernel.native.search import (
     could_be_frame,
     frame_bytes,

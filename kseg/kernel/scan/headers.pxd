@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 cdef void read_frames(
     const unsigned char* p, const long long* frames, Py_ssize_t count, bint v07, long long origin, long long* out,
     Py_ssize_t row

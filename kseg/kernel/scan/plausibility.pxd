@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 # Checks of headers without a valid checksum.
 cpdef enum:
     # Bytes of an entry up to and including its magic. A rest of a file of at most this size has no header to judge.

@@ -5,36 +5,6 @@ length.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    CODEC,
-    ENTRY_MAGIC,
-    ENTRY_OVERHEAD,
-    ENTRY_SIZE,
-    GZIP,
-    HIGHEST_CODEC,
-    LEGACY_FLAGS,
-    LZ4,
-    MAGIC_V2,
-    MIN_RECORD_BYTES,
-    SIZES_BYTES,
-    SNAPPY,
-    V0_HEADER_BYTES,
-    V07_MAGIC,
-    V07_MIN_BYTES,
-    V07_SIZE_BYTES,
-    V1_TIMESTAMP_BYTES,
-    V2_ATTRIBUTES,
-    V2_BASE_SEQUENCE,
-    V2_BASE_TIMESTAMP,
-    V2_COUNT,
-    V2_FLAGS,
-    V2_HEADER_BYTES,
-    V2_LAST_OFFSET_DELTA,
-    V2_LEADER_EPOCH,
-    V2_PRODUCER_EPOCH,
-    V2_PRODUCER_ID,
-)
-from cython.cimports.kseg.kernel.layout.rows import INT32_MAX, be16, be32, be64, bytes_in
 from cython.cimports.kseg.kernel.native.search import zeros_ahead, zeros_in_runs
 
 # Of a v0 message: its header, and the sizes of key and value.

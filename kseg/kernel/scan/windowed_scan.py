@@ -8,16 +8,6 @@ import os
 
 import cython
 from cython.cimports.kseg.kernel.codecs.expand import ExpansionBuffer
-from cython.cimports.kseg.kernel.layout.headers import CODEC, ENTRY_OVERHEAD, ENTRY_SIZE, V2_FLAGS
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_WIDTH,
-    FRAME_WIDTH,
-    be32,
-    bytes_out,
-    indexable,
-    int64s_out,
-    put_bytes,
-)
 from cython.cimports.kseg.kernel.scan.frame_scan import FULL, NEEDS_BUFFER, WALK_RECORDS, FrameScan
 from cython.cimports.kseg.kernel.scan.frames import all_proven, extend_expansion, scan_frames
 from cython.cimports.kseg.kernel.scan.headers import read_frames

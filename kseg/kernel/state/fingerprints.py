@@ -6,19 +6,6 @@ little-endian).
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_LAST_OFFSET,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_WIDTH,
-    bytes_in,
-    bytes_out,
-    crc32c,
-    difference,
-    int64s_in,
-    native_setup,
-    put_varint,
-)
 
 native_setup()
 

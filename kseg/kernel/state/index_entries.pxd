@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 # Kinds of indexes, and the events and state of a check of their entries.
 from kseg.kernel.scan.chain cimport EventLog
 

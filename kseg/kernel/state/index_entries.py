@@ -4,24 +4,6 @@ Entries and batches have the same order, so only the current entry is held until
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import MAGIC_V2, OFFSET_ENTRY_POSITION, TIME_ENTRY_OFFSET
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    INT32_MAX,
-    be32,
-    be64,
-    bytes_in,
-    int64s_in,
-)
 from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 
 NO_ENTRY = -(1 << 63)

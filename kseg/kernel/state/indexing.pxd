@@ -1,3 +1,6 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
+
 # Columns of a change of the leader epoch, and the state of the previous batch.
 cpdef enum:
     # -1: a message of v0 or v1, which has none.

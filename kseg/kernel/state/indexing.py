@@ -8,30 +8,6 @@ offset (int32; the low 32 bits if it does not fit) and a position (int32); a tim
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    MAGIC_V2,
-    OFFSET_ENTRY_BYTES,
-    OFFSET_ENTRY_POSITION,
-    TIME_ENTRY_BYTES,
-    TIME_ENTRY_OFFSET,
-)
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    INT32_MAX,
-    bytes_out,
-    difference,
-    int64s_in,
-    int64s_out,
-    put_big,
-)
 
 # Finds where the leader epoch changes from batch to batch (rows BATCH_*).
 

@@ -9,33 +9,6 @@ the caller must handle.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE,
-    BATCH_BASE_TIMESTAMP,
-    BATCH_COORDINATOR_EPOCH,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_MAGIC,
-    BATCH_MARKER,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    be16,
-    be32,
-    be64,
-    bytes_in,
-    difference,
-    int64s_in,
-    int64s_out,
-)
 from cython.cimports.kseg.kernel.records.plain import sequence_after
 from cython.cimports.kseg.kernel.scan.chain import EventLog, report
 

@@ -1,3 +1,5 @@
+from kseg.kernel.layout.rows cimport *
+
 # Events and state of a comparison of the records of two replicas.
 cpdef enum:
     # EXHAUSTED: all rows of A or of B are compared. MORE: the event rows are full, so the call must be repeated.

@@ -1,22 +1,6 @@
 """Compares the records of two replicas, offset by offset: rows ROW_* of one against rows of the other."""
 
 import cython
-from cython.cimports.kseg.kernel.layout.rows import (
-    HEADER_KEY,
-    HEADER_VALUE,
-    HEADER_WIDTH,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_WIDTH,
-    are_same_bytes,
-    bytes_in,
-    int64s_in,
-    int64s_out,
-)
 
 FIELD_NAMES = ("leader epoch", "key", "value", "timestamp", "headers")
 

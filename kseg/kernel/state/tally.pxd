@@ -1,3 +1,5 @@
+from kseg.kernel.layout.headers cimport *
+from kseg.kernel.layout.rows cimport *
 from kseg.kernel.records.plain cimport PlainFrames
 
 cpdef enum:
@@ -21,7 +23,7 @@ cpdef enum:
     BATCHES = 0
     RECORDS = 1
     CONTROL_RECORDS = 2
-    NULL_KEYS = 3
+    NULL_KEY_RECORDS = 3
     NULL_VALUES = 4
     TOMBSTONES = 5
     WITH_HEADERS = 6
@@ -35,11 +37,11 @@ cpdef enum:
     GAPS = 14
     MISSING_OFFSETS = 15
     STEPS_BACK = 16
-    TRANSACTIONAL = 17
-    CONTROL = 18
+    TRANSACTIONAL_BATCHES = 17
+    CONTROL_BATCHES = 18
     HEADER_ONLY = 19
     WITH_PRODUCER = 20
-    LOG_APPEND_TIME = 21
+    APPEND_TIME_BATCHES = 21
     WITH_DELETE_HORIZON = 22
     ABORTS = 23
     COMMITS = 24

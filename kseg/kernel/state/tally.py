@@ -15,57 +15,6 @@ The functions raise ValueError if a buffer is too short.
 """
 
 import cython
-from cython.cimports.kseg.kernel.layout.headers import (
-    CODEC,
-    DELETE_HORIZON,
-    LEGACY_FLAGS,
-    MAGIC_V2,
-    V0_HEADER_BYTES,
-    V07_ATTRIBUTES,
-    V07_CODEC,
-    V07_MAGIC,
-    V07_MIN_BYTES,
-    V1_TIMESTAMP,
-    V2_BASE_TIMESTAMP,
-    V2_COUNT,
-    V2_FLAGS,
-    V2_HEADER_BYTES,
-    V2_PRODUCER_ID,
-)
-from cython.cimports.kseg.kernel.layout.headers import CONTROL as CONTROL_BIT
-from cython.cimports.kseg.kernel.layout.headers import LOG_APPEND_TIME as LOG_APPEND_BIT
-from cython.cimports.kseg.kernel.layout.headers import TRANSACTIONAL as TRANSACTIONAL_BIT
-from cython.cimports.kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_MAGIC,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    FRAME_MAGIC,
-    FRAME_POSITION,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_TIMESTAMP,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-    be16,
-    be32,
-    be64,
-    bytes_in,
-    int64s_in,
-    int64s_out,
-)
 from cython.cimports.kseg.kernel.records.plain import PlainFrames, check_frames, open_frame
 from cython.cimports.kseg.kernel.records.records import COMPLETE
 
@@ -259,7 +208,7 @@ def count_record(p, tally, keys, key, key_size, value_size, header_bytes, offset
     size: cython.longlong = header_bytes
     tally[RECORDS] += 1
     if key_size < 0:
-        tally[NULL_KEYS] += 1
+        tally[NULL_KEY_RECORDS] += 1
     else:
         size += key_size
         count_size(tally, KEY_SIZES, key_size)
@@ -420,19 +369,19 @@ def count_batch(p, at, size, magic, tally, producers):
         codec = p[at + LEGACY_FLAGS] & CODEC
         form = magic
         if magic == 1:
-            if p[at + LEGACY_FLAGS] & LOG_APPEND_BIT:
-                tally[LOG_APPEND_TIME] += 1
+            if p[at + LEGACY_FLAGS] & LOG_APPEND_TIME:
+                tally[APPEND_TIME_BATCHES] += 1
             count_base_timestamp(tally, be64(p, at + V1_TIMESTAMP))
     else:
         form = 2
         attributes = p[at + V2_FLAGS]
         codec = attributes & CODEC
-        if attributes & LOG_APPEND_BIT:
-            tally[LOG_APPEND_TIME] += 1
-        if attributes & TRANSACTIONAL_BIT:
-            tally[TRANSACTIONAL] += 1
-        if attributes & CONTROL_BIT:
-            tally[CONTROL] += 1
+        if attributes & LOG_APPEND_TIME:
+            tally[APPEND_TIME_BATCHES] += 1
+        if attributes & TRANSACTIONAL:
+            tally[TRANSACTIONAL_BATCHES] += 1
+        if attributes & CONTROL:
+            tally[CONTROL_BATCHES] += 1
         if attributes & DELETE_HORIZON:
             tally[WITH_DELETE_HORIZON] += 1
         if be32(p, at + V2_COUNT) == 0:
@@ -463,7 +412,7 @@ def count_frame(plain, row, v07, tally, producers, keys):
     at: cython.Py_ssize_t = plain.frames[row + FRAME_POSITION]
     size: cython.longlong = plain.frames[row + FRAME_SIZE]
     magic: cython.int = cython.cast(cython.int, plain.frames[row + FRAME_MAGIC])
-    is_control: cython.bint = magic == MAGIC_V2 and p[at + V2_FLAGS] & CONTROL_BIT
+    is_control: cython.bint = magic == MAGIC_V2 and p[at + V2_FLAGS] & CONTROL
     if v07:
         if not plain.frames[row + FRAME_STATE] & CRC_RIGHT or (magic and p[at + V07_ATTRIBUTES] & V07_CODEC):
             return NOT_PLAIN

@@ -6,18 +6,16 @@ Every number is the best of some rounds, in which all programs take turns; only 
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.peers import PeerError, Peers
-from benchmarks.process import printed, spent, timed
+from benchmarks.process import KSEG, best, parser_of, printed, spent, timed
 from benchmarks.recoveries import Recoveries, Taken
 from benchmarks.segments import FLAGS, KINDS, SEEDS, grown
 from benchmarks.small import directory
 from benchmarks.wreckage import WRECKS, wrecked
 
-KSEG = [sys.executable, "-m", "kseg"]
 DUMP = [*KSEG, "dump", "--deep-iteration", "--print-data-log"]
 VERIFY = [*KSEG, "verify", "--quiet"]
 LOOP = [sys.executable, "-m", "benchmarks.small"]
@@ -28,31 +26,17 @@ BARE = [sys.executable, "-m", "benchmarks.bare"]
 FULL = [*VERIFY, "--level", "full", "--jobs", "1"]
 RUNS = [sys.executable, "-m", "benchmarks.runs"]
 WRECK_KINDS = ("1k", "tiny")
-PARTS = ("walk", "dump", "verify", "recover", "start", "interpreted", "wreck")
+PARTS = ("walk", "dump", "verify", "recover", "start", "wreck")
 WALK_ROUNDS, WARM_ROUNDS = 8, 8
 
 Measure = Callable[[], float]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
+    parser = parser_of(__doc__, 256, kinds=KINDS)
     parser.add_argument("--only", default=",".join(PARTS), help="parts (default: all)")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"),
-                        help="where segments and jars are kept")  # fmt: skip
     parser.add_argument("--seeds", type=Path, default=SEEDS, help="folder of the batches to grow from")
     return parser.parse_args()
-
-
-def best(measures: dict[str, Measure], rounds: int) -> dict[str, float]:
-    """The smallest of each measure, all of them taken in turns."""
-    found = dict.fromkeys(measures, float("inf"))
-    for _ in range(rounds):
-        for name, measure in measures.items():
-            found[name] = min(found[name], measure())
-    return found
 
 
 def row(*cells: object) -> None:
@@ -218,14 +202,6 @@ def wrecks(folder: Path, seeds: Path, files: dict[str, Path], mib: int, rounds: 
             row(kind, wreck, found["intact"], found["wreck"], found["wreck"] / found["intact"])
 
 
-def interpreted(folder: Path, seeds: Path, kinds: list[str]) -> None:
-    head("interpreted kernel", "M records/s")
-    for kind in kinds:
-        path = grown(seeds, kind, 1, folder)
-        seconds, *_gains, records = printed([*WALK, str(path), "3", "1"], KSEG_KERNEL="python")
-        row(kind, records / seconds / 1e6)
-
-
 def main() -> None:
     chosen = arguments()
     kinds, parts = chosen.kinds.split(","), chosen.only.split(",")
@@ -251,8 +227,6 @@ def main() -> None:
         recoveries(files, peers, chosen.rounds)
     if "start" in parts:
         starts(chosen.folder, chosen.seeds, chosen.rounds)
-    if "interpreted" in parts:
-        interpreted(chosen.folder, chosen.seeds, kinds)
     if "wreck" in parts:
         wrecks(chosen.folder, chosen.seeds, files, chosen.mib, chosen.rounds)
 

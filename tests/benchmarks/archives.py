@@ -4,10 +4,7 @@ All take turns in one run; the best processor time of each counts. Values are ra
 """
 
 import gzip
-import json
-import os
 import random
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -15,7 +12,8 @@ from pathlib import Path
 
 import zstandard
 
-from benchmarks.process import best_spent
+from benchmarks.process import KSEG, best_spent
+from benchmarks.segments import texts
 
 ROUNDS = 3
 PARTITIONS, RECORDS, VALUE_BYTES = 4, 80_000, 2000
@@ -40,21 +38,9 @@ with gzip.open(sys.argv[1]) as file:
 def build(folder: Path) -> None:
     """A log directory, as a tar file, as .tar.zst, and one of its segments as .log.gz."""
     chosen = random.Random(1)
+    (folder / "logs").mkdir()
     for number in range(PARTITIONS):
-        lines = folder / f"{number}.jsonl"
-        with lines.open("w", encoding="ascii") as file:
-            for offset in range(RECORDS):
-                row = {"type": "record", "topic": "t", "partition": number, "offset": offset, "timestamp": offset}
-                value = chosen.randbytes(VALUE_BYTES // 2).hex()
-                file.write(json.dumps({**row, "key": None, "value": value, "headers": []}) + "\n")
-        made = folder / f"made-{number}"
-        subprocess.run(
-            [sys.executable, "-m", "kseg", "convert", "--from", "jsonl", "--quiet", "--output", str(made), str(lines)],
-            check=True, stdout=subprocess.DEVNULL,
-        )  # fmt: skip
-        lines.unlink()
-        (folder / "logs").mkdir(exist_ok=True)
-        os.rename(made / f"t-{number}", folder / "logs" / f"t-{number}")
+        texts(chosen, RECORDS, VALUE_BYTES, folder / "logs" / f"t-{number}")
     with tarfile.open(folder / "logs.tar", "w") as tar:
         tar.add(folder / "logs", "logs")
     packer = zstandard.ZstdCompressor(level=3)
@@ -76,7 +62,7 @@ def main() -> None:
         folder = Path(name)
         build(folder)
         (packed,) = folder.glob("*.log.gz")
-        verify = [sys.executable, "-m", "kseg", "verify", "--quiet"]
+        verify = [*KSEG, "verify", "--quiet"]
         commands = {
             "start": [sys.executable, "-c", "pass"],
             "start of kseg": [*verify, str(next((folder / "logs" / "t-0").glob("*.index")))],

@@ -3,13 +3,12 @@
 The image has segments of one kind, each followed by random blocks, and a fifth of foreign bytes in all.
 """
 
-import argparse
 import random
 import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.process import spent
+from benchmarks.process import KSEG, best_spent, parser_of
 from benchmarks.segments import KINDS, SEEDS, grown
 
 BLOCK = 4096
@@ -36,23 +35,17 @@ def loop(image: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.carving", description=__doc__)
-    parser.add_argument("--mib", type=int, default=1024, help="size of the image (default: 1024)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds, of which the best counts (default: 5)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
+    parser = parser_of(__doc__, 1024, 5, KINDS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        image = f"{folder}/disk.img"
         for kind in options.kinds.split(","):
-            image = Path(folder, "disk.img")
-            image_of(grown(SEEDS, kind, 64, Path(folder)), image, options.mib << 20)
-            carve = [sys.executable, "-m", "kseg", "recover", "-q", "--carve", "-n", "--output", f"{folder}/out"]
-            commands = {"kseg": carve, "loop": [sys.executable, "-m", "benchmarks.carving", "--loop"]}
-            best = dict.fromkeys(commands, float("inf"))
-            for _ in range(options.rounds):
-                for name, command in commands.items():
-                    best[name] = min(best[name], spent([*command, str(image)], int(name == "kseg"))[0])
-            ratio = best["kseg"] / best["loop"]
-            print(f"{kind}: kseg {best['kseg']:.2f} s, loop {best['loop']:.2f} s: {ratio:.2f} times", flush=True)
+            image_of(grown(SEEDS, kind, 64, Path(folder)), Path(image), options.mib << 20)
+            carve = [*KSEG, "recover", "-q", "--carve", "-n", "--output", f"{folder}/out", image]
+            commands = {"kseg": carve, "loop": [sys.executable, "-m", "benchmarks.carving", "--loop", image]}
+            best = best_spent(commands, options.rounds, statuses={"kseg": 1})
+            ours, others = best["kseg"][0], best["loop"][0]
+            print(f"{kind}: kseg {ours:.2f} s, loop {others:.2f} s: {ours / others:.2f} times", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,10 @@ two threads are compared with one. Kafka's process has cleaned a smaller log bef
 kseg's number holds the start of the process too. ``--mib 1024 --rounds 1`` takes some seven minutes.
 """
 
-import argparse
 import random
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable
@@ -18,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 from benchmarks.peers import Peers
-from benchmarks.process import POLL_SECONDS, largest_bytes
+from benchmarks.process import KSEG, POLL_SECONDS, largest_bytes, parser_of
 from cleaner.building import BatchFields, NewRecord, build_record_batch
 from kseg.cleaner.offset_map import OffsetMap
 from kseg.cleaner.reading import RecordBuffers
@@ -148,11 +146,7 @@ def put_keys(count: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compaction", description=__doc__)
-    parser.add_argument("--mib", type=int, default=64, help="size of each log before it is compressed (default: 64)")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds, of which the best counts (default: 2)")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"))
-    chosen = parser.parse_args()
+    chosen = parser_of(__doc__, 64, 2).parse_args()
     peers = Peers(chosen.folder)
     print("| log | kseg, s | Kafka, s | Kafka : kseg | 1 : 2 threads | kseg, MiB | Kafka, MiB |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
@@ -180,7 +174,7 @@ def one_round(peers: Peers, logs: list[Path], work: Path, one: Best, two: Best, 
     left = set()
     for jobs, best in ((1, one), (2, two)):
         copy = shutil.copytree(logs[0], work / "kseg" / "t-0")
-        command = [sys.executable, "-m", "kseg", "compact", "--quiet", "--no-quarantine", "--min-cleanable-ratio", "0"]
+        command = [*KSEG, "compact", "--quiet", "--no-quarantine", "--min-cleanable-ratio", "0"]
         _, *used = measured([*command, "--jobs", str(jobs), "--memory", str(MEMORY_BYTES), str(copy)])
         best.take(*used)
         left.add(segment_bytes(copy))

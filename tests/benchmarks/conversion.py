@@ -1,24 +1,21 @@
 """Conversions beside what they cannot do without: ``python -m benchmarks.conversion`` in tests/.
 
-Recompression against the bare codecs, tables against a loop of Python, JSON Lines against a dump. Whole processes,
-which take turns: processor's seconds for a recompression on one core and for lines; the seconds of a clock on all cores
-for tables, and where two threads are compared with one. There it is also told what is left without the start of every
-process, of kseg's and of the other's alike: each is also run on a segment without a byte, and that time taken off.
+Recompression against the bare codecs, tables against a loop of Python. Whole processes, which take turns: processor's
+seconds for a recompression on one core; the seconds of a clock on all cores for tables, and where two threads are
+compared with one. There it is also told what is left without the start of every process, of kseg's and of the other's
+alike: each is also run on a segment without a byte, and that time taken off.
 """
 
-import argparse
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.process import best_spent
+from benchmarks.process import KSEG, best_spent, parser_of
 from benchmarks.segments import SEEDS, grown
 
-KSEG = [sys.executable, "-m", "kseg"]
 RECOMPRESSIONS = (
     ("1k", "zstd"),
     ("100b", "lz4"),
@@ -28,7 +25,6 @@ RECOMPRESSIONS = (
     ("zstd", "zstd:9"),
 )
 TABLES = ("1k", "100b", "tiny", "lz4", "zstd")
-LINES = ("1k", "100b", "zstd")
 
 Spent = tuple[float, float]
 """Seconds, and the processor's seconds."""
@@ -47,12 +43,9 @@ def ratio(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.conversion", description=__doc__)
-    parser.add_argument("--mib", type=int, default=128, help="size of each segment (default: 128)")
+    parser = parser_of(__doc__, 128)
     parser.add_argument("--kinds", help="of segments (default: all of each part)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
-    parser.add_argument("--only", default="recompress,table,lines", help="parts (default: all)")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "kseg-benchmarks"))
+    parser.add_argument("--only", default="recompress,table", help="parts (default: all)")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     out = chosen.folder / "converted"
@@ -73,9 +66,8 @@ def main() -> None:
     def compare(title: str, found: dict[str, Spent], starts: dict[str, Spent]) -> None:
         line = f"{title}: kseg {found['kseg'][1]:.2f} s, peer {found['peer'][1]:.2f} s, "
         line += f"kseg : peer {found['kseg'][1] / found['peer'][1]:.2f}"
-        if "two" in found:
-            line += f", clock 1 : 2 threads {ratio(found, starts, 'kseg', 'two')}"
-            line += f", the peer's {ratio(found, starts, 'peer', 'peers', more=2)}"
+        line += f", clock 1 : 2 threads {ratio(found, starts, 'kseg', 'two')}"
+        line += f", the peer's {ratio(found, starts, 'peer', 'peers', more=2)}"
         print(line, flush=True)
 
     def compare_tables(title: str, found: dict[str, Spent], starts: dict[str, Spent]) -> None:
@@ -117,13 +109,6 @@ def main() -> None:
             path = grown(SEEDS, kind, chosen.mib, chosen.folder)
             compare_tables(f"{kind} to {form}", *measure(path, tables))
     (chosen.folder / "rows.arrow").unlink(missing_ok=True)
-    for kind in filter(is_wanted, LINES if "lines" in parts else ()):
-
-        def lines(path: str) -> dict[str, list[str]]:
-            dump = [*KSEG, "dump", "--print-data-log", "--format", "json", "-o", str(out), path]
-            return {"kseg": [*KSEG, "convert", "--to", "jsonl", "--output", str(out), path], "peer": dump}
-
-        compare(f"{kind} to jsonl", *measure(grown(SEEDS, kind, chosen.mib, chosen.folder), lines))
     prepare()
 
 

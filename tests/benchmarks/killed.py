@@ -4,7 +4,6 @@ Prints the seconds of ``kseg recover`` beside those of a loop in Python that rea
 replaces its indexes, and the system calls for each segment, where strace is installed.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -12,13 +11,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.process import spent
+from benchmarks.process import KSEG, best_spent, parser_of
 from benchmarks.segments import SEEDS
 from benchmarks.small import INTERVAL_BYTES, directory, logs
 
-RECOVER = [
-    sys.executable, "-m", "kseg", "recover", "-q", "--no-quarantine", "--index-interval-bytes", str(INTERVAL_BYTES),
-]  # fmt: skip
+RECOVER = [*KSEG, "recover", "-q", "--no-quarantine", "--index-interval-bytes", str(INTERVAL_BYTES)]
 INDEXES = {".index": 10 << 20, ".timeindex": (10 << 20) // 12 * 12}
 """The sizes that a broker preallocates."""
 CALLS = ("newfstatat", "openat", "readlink", "fsync", "syncfs", "futex", "total")
@@ -60,19 +57,16 @@ def calls_of(command: list[str]) -> dict[str, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.killed", description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--partitions", type=int, default=200, help="partitions (default: 200)")
     parser.add_argument("--segments", type=int, default=25, help="segments in each (default: 25)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         root, copy = directory(SEEDS, options.partitions, options.segments, Path(place)), Path(place) / "killed"
-        best: dict[str, float] = {}
-        for _ in range(options.rounds):
-            for name, command in (("kseg", RECOVER), ("loop", [sys.executable, "-m", "benchmarks.killed", "--loop"])):
-                wall = spent([*command, str(killed(root, copy))])[0]
-                best[name] = min(wall, best.get(name, wall))
-        print(f"kseg recover {best['kseg']:.2f} s, loop {best['loop']:.2f} s: {best['kseg'] / best['loop']:.2f} times")
+        loop = [sys.executable, "-m", "benchmarks.killed", "--loop", str(copy)]
+        best = best_spent({"kseg": [*RECOVER, str(copy)], "loop": loop}, options.rounds, lambda _: killed(root, copy))
+        ours, others = best["kseg"][0], best["loop"][0]
+        print(f"kseg recover {ours:.2f} s, loop {others:.2f} s: {ours / others:.2f} times")
         if shutil.which("strace"):
             found, segments = calls_of([*RECOVER, str(killed(root, copy))]), options.partitions * options.segments
             print("calls for each segment:", *(f"{name} {found.get(name, 0) / segments:.2f}" for name in CALLS))

@@ -1,16 +1,44 @@
-"""Whole processes: how long one takes, and the most anonymous memory it and its children held at once."""
+"""Runs what is measured, in turns: whole processes and calls, how long each takes, and the most memory it holds."""
 
+import argparse
 import ctypes
 import os
 import resource
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
 POLL_SECONDS = 0.004
+KSEG = [sys.executable, "-m", "kseg"]
+
+
+def parser_of(
+    description: str | None, mib: int = 0, rounds: int = 3, kinds: Iterable[str] = ()
+) -> argparse.ArgumentParser:
+    """The options that benchmarks share: the size of segments and their kinds, if there are any, rounds and folder."""
+    parser = argparse.ArgumentParser(description=description)
+    if mib:
+        parser.add_argument("--mib", type=int, default=mib, help=f"size of each segment (default: {mib})")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"of which the best counts (default: {rounds})")
+    if kinds:
+        parser.add_argument("--kinds", default=",".join(kinds), help=f"out of {','.join(kinds)}")
+    folder = Path(tempfile.gettempdir(), "kseg-benchmarks")
+    parser.add_argument("--folder", type=Path, default=folder, help="where segments and jars are kept")
+    return parser
+
+
+def best(measures: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
+    """The smallest of each measure, all of them taken in turns."""
+    found = dict.fromkeys(measures, float("inf"))
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            found[name] = min(found[name], measure())
+    return found
 
 
 def timed(command: list[str], **environment: str) -> tuple[float, int]:
@@ -39,14 +67,20 @@ def spent(command: list[str], status: int = 0) -> tuple[float, float]:
 
 
 def best_spent(
-    commands: dict[str, list[str]], rounds: int, prepare: Callable[[str], object] = lambda _: None
+    commands: dict[str, list[str]],
+    rounds: int,
+    prepare: Callable[[str], object] = lambda _: None,
+    statuses: dict[str, int] | None = None,
 ) -> dict[str, tuple[float, float]]:
-    """The least of `spent` for each command; they take turns, and ``prepare`` gets the name of the next one."""
+    """The least of `spent` for each command; they take turns, and ``prepare`` gets the name of the next one.
+
+    ``statuses`` of those that do not end with 0.
+    """
     found = dict.fromkeys(commands, (float("inf"), float("inf")))
     for _ in range(rounds):
         for name, command in commands.items():
             prepare(name)
-            wall, processor = spent(command)
+            wall, processor = spent(command, (statuses or {}).get(name, 0))
             found[name] = min(found[name][0], wall), min(found[name][1], processor)
     return found
 

@@ -19,7 +19,8 @@ from struct import pack
 import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from benchmarks.process import best_spent
+from benchmarks.process import KSEG, best_spent
+from benchmarks.segments import texts
 from kseg.stores.remote.keys import private_keys
 from kseg.stores.remote.storage import open_storage
 
@@ -109,19 +110,11 @@ class Writer:
 
 def build(folder: Path) -> None:
     """A partition, its remote storage, and what the bare libraries have to know of it."""
-    chosen = random.Random(1)
-    lines = folder / "lines.jsonl"
-    with lines.open("w", encoding="ascii") as file:
-        for offset in range(RECORDS):
-            row = {"type": "record", "topic": "t", "partition": 0, "offset": offset, "timestamp": offset}
-            value = chosen.randbytes(VALUE_BYTES // 2).hex()
-            file.write(json.dumps({**row, "key": None, "value": value, "headers": []}) + "\n")
-    kseg, made = [sys.executable, "-m", "kseg"], folder / "made"
-    options = ["--from", "jsonl", "--segment-bytes", str(SEGMENT_BYTES), "--quiet", "--output", str(made), str(lines)]
-    subprocess.run([*kseg, "convert", *options], check=True, stdout=subprocess.DEVNULL)
-    lines.unlink()
+    made = folder / "made"
+    made.mkdir()
+    texts(random.Random(1), RECORDS, VALUE_BYTES, made / "t-0", "--segment-bytes", str(SEGMENT_BYTES))
     subprocess.run(
-        [*kseg, "reindex", "--snapshots", "--quiet", str(made / "t-0")], check=True, stdout=subprocess.DEVNULL
+        [*KSEG, "reindex", "--snapshots", "--quiet", str(made / "t-0")], check=True, stdout=subprocess.DEVNULL
     )
     real = open_storage(str(REMOTE / "both" / "remote"), private_keys([KEY])).partitions[0].segments
     segment = next(found for found in real if found.manifest.encryption and found.manifest.encryption.key_id == "k2")
@@ -143,7 +136,7 @@ def main() -> None:
         folder = Path(name)
         build(folder)
         output = folder / "rebuilt"
-        kseg = [sys.executable, "-m", "kseg", "recover", "--from-remote", str(folder / "store"), "--private-key", KEY]
+        kseg = [*KSEG, "recover", "--from-remote", str(folder / "store"), "--private-key", KEY]
         commands = {
             "bare libraries": [sys.executable, "-c", BARE, str(folder / "facts.json")],
             "and written": [sys.executable, "-c", BARE, str(folder / "facts.json"), str(output)],

@@ -5,6 +5,7 @@ aiokafka's parser gives a record at a time, and lists of them go to pyarrow, wit
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +24,34 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def export(path: Path, form: str, output: Path) -> None:
+def batches(data: bytes, rows: int, checks: bool = False) -> Iterator[pa.RecordBatch]:
+    """The records of a segment, so many in each record batch; ``checks``: checksums too."""
     columns: list[list[Any]] = [[] for _ in NAMES]
-    with pq.ParquetWriter(output, SCHEMA) if form == "parquet" else pa.ipc.new_file(output, SCHEMA) as writer:
-        records = MemoryRecords(path.read_bytes())
-        while (batch := records.next_batch()) is not None:
-            for record in batch:
-                headers = [{"key": key, "value": value} for key, value in record.headers]
-                row = (record.key, record.value, record.offset, record.timestamp, record.timestamp_type, headers)
-                for column, value in zip(columns, row, strict=True):
-                    column.append(value)
-            if len(columns[0]) >= GROUP_ROWS:
-                writer.write_table(_table(columns))
-        writer.write_table(_table(columns))
+    records = MemoryRecords(data)
+    while (batch := records.next_batch()) is not None:
+        if checks and not batch.validate_crc():
+            raise ValueError("a batch has a wrong checksum")
+        for record in batch:
+            headers = [{"key": key, "value": value} for key, value in record.headers]
+            row = (record.key, record.value, record.offset, record.timestamp, record.timestamp_type, headers)
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+        if len(columns[0]) >= rows:
+            yield _batch(columns)
+    yield _batch(columns)
 
 
-def _table(columns: list[list[Any]]) -> pa.Table:
-    table = pa.table(
-        [pa.array(column, kind) for column, kind in zip(columns, SCHEMA.types, strict=True)], schema=SCHEMA
-    )
+def _batch(columns: list[list[Any]]) -> pa.RecordBatch:
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, SCHEMA.types, strict=True)]
     for column in columns:
         column.clear()
-    return table
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def export(path: Path, form: str, output: Path) -> None:
+    with pq.ParquetWriter(output, SCHEMA) if form == "parquet" else pa.ipc.new_file(output, SCHEMA) as writer:
+        for batch in batches(path.read_bytes(), GROUP_ROWS):
+            writer.write_batch(batch)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,17 @@ and duckdb.
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
-from aiokafka.record.memory_records import MemoryRecords
 
 import kseg
-from benchmarks.process import timed
+from benchmarks.process import best, parser_of, timed
+from benchmarks.row_loop import batches
 from benchmarks.segments import SEEDS, grown
 
 KINDS = ("100b", "1k", "zstd")
@@ -35,33 +33,7 @@ def scanned(path: Path) -> int:
 
 def looped(path: Path, most_bytes: int) -> int:
     """The same columns, record by record, of the first bytes of a segment."""
-    data = path.read_bytes()[:most_bytes]
-    schema = kseg.scan(path).schema
-    rows: list[tuple[Any, ...]] = []
-    count = 0
-
-    def flush() -> None:
-        columns = list(zip(*rows, strict=True))
-        pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-        )
-        rows.clear()
-
-    records = MemoryRecords(data)
-    while (batch := records.next_batch()) is not None:
-        if not batch.validate_crc():
-            raise ValueError("a batch has a wrong checksum")
-        for record in batch:
-            headers = [{"key": key, "value": value} for key, value in record.headers]
-            rows.append(
-                (record.key, record.value, "orders", 0, record.offset, record.timestamp, record.timestamp_type, headers)
-            )
-            count += 1
-            if len(rows) == CHUNK_RECORDS:
-                flush()
-    if rows:
-        flush()
-    return count
+    return sum(batch.num_rows for batch in batches(path.read_bytes()[:most_bytes], CHUNK_RECORDS, checks=True))
 
 
 def counted(path: Path) -> None:
@@ -70,15 +42,13 @@ def counted(path: Path) -> None:
     del scan
 
 
-def best(measures: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The smallest time of each measure in seconds, all of them taken in turns."""
-    found = dict.fromkeys(measures, float("inf"))
-    for _ in range(rounds):
-        for name, measure in measures.items():
-            started = perf_counter()
-            measure()
-            found[name] = min(found[name], perf_counter() - started)
-    return found
+def seconds(measure: Callable[..., object], *arguments: Any) -> Callable[[], float]:
+    def timed_once() -> float:
+        started = perf_counter()
+        measure(*arguments)
+        return perf_counter() - started
+
+    return timed_once
 
 
 def print_memory(options: argparse.Namespace) -> None:
@@ -93,12 +63,7 @@ def print_memory(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scans", description=__doc__)
-    parser.add_argument("--mib", type=int, default=256, help="size of each segment (default: 256)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: 3)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help=f"out of {','.join(KINDS)}")
-    folder = Path(tempfile.gettempdir(), "kseg-benchmarks")
-    parser.add_argument("--folder", type=Path, default=folder, help="where segments are kept")
+    parser = parser_of(__doc__, 256, kinds=KINDS)
     parser.add_argument("--memory", action="store_true", help="print memory instead of speed")
     options = parser.parse_args()
     if options.memory:
@@ -114,11 +79,11 @@ def main() -> None:
         part = min(size, 16 << 20)
         found = best(
             {
-                "scan": lambda path=path: scanned(path),
-                "loop": lambda path=path, part=part: looped(path, part),
-                "table": lambda table=table: pq.read_table(table),
-                "count": lambda path=path: counted(path),
-                "verify": lambda path=path: kseg.verify(path),
+                "scan": seconds(scanned, path),
+                "loop": seconds(looped, path, part),
+                "table": seconds(pq.read_table, table),
+                "count": seconds(counted, path),
+                "verify": seconds(kseg.verify, path),
             },
             options.rounds,
         )

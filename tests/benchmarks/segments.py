@@ -1,6 +1,11 @@
 """Segments of any size, grown from the real batches of testdata/speed and, where those are more telling, others."""
 
+import json
+import random
+import subprocess
 from pathlib import Path
+
+from benchmarks.process import KSEG
 
 KINDS = ("1k", "100b", "tiny", "lz4", "zstd", "offsets")
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -37,3 +42,17 @@ def batches(data: bytes | bytearray) -> list[tuple[int, int, int]]:
         found.append((position, size, 1 + int.from_bytes(data[position + 23 : position + 27], "big")))
         position += size
     return found
+
+
+def texts(chosen: random.Random, records: int, value_bytes: int, partition: Path, *options: str) -> None:
+    """Makes a partition of topic t with values of random text, which halves by compression."""
+    lines, made, number = partition.with_suffix(".jsonl"), partition.with_suffix(".made"), int(partition.name[2:])
+    with lines.open("w", encoding="ascii") as file:
+        for offset in range(records):
+            row = {"type": "record", "topic": "t", "partition": number, "offset": offset, "timestamp": offset}
+            value = chosen.randbytes(value_bytes // 2).hex()
+            file.write(json.dumps({**row, "key": None, "value": value, "headers": []}) + "\n")
+    command = [*KSEG, "convert", "--from", "jsonl", "--quiet", *options, "--output", str(made), str(lines)]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    lines.unlink()
+    (made / partition.name).rename(partition)

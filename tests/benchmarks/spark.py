@@ -1,8 +1,9 @@
 """Spark beside what it is compared with: ``python -m benchmarks.spark`` in tests/.
 
-All cases take turns in one session, on one core. Their time is the processor's, of driver, JVM and Python workers; that
-of a read of an empty source with as many tasks is taken off where Spark is at work. The first round, in which the JVM
-compiles most, is printed and left out. A read of record batches that lie ready shows what Spark takes for itself.
+All cases take turns in one session; the first rounds, in which the JVM compiles most, are printed and left out, and of
+the others the median counts. The processor's time is that of driver, JVM and Python workers; what a read of an empty
+source with as many tasks takes is also taken off. A read of record batches that lie ready shows what Spark takes for
+itself.
 """
 
 import argparse
@@ -10,9 +11,12 @@ import os
 import shutil
 import sys
 import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.process import adopt_orphans, peaks, spent_so_far
@@ -21,6 +25,13 @@ from benchmarks.segments import SEEDS, grown
 TESTS = Path(__file__).resolve().parent.parent
 VALUE_BYTES = 190
 ROWS = 20_000
+WARM_UP = 2
+PAIRS = (
+    ("all_columns", "parquet"), ("ready_batches", "parquet"), ("all_columns", "ready_batches"),
+    ("offset", "all_columns"), ("offset", "parquet_offset"), ("value", "parquet_value"),
+    ("value_without_schema", "parquet_value"), ("count", "parquet_count"), ("count_mode", "parquet_count"),
+    ("verify_on_spark", "verify"), ("compact_on_spark", "plan_b"), ("compact_on_spark", "compact"),
+)  # fmt: skip
 
 
 def session(cores: int = 1, **settings: str) -> Any:
@@ -53,7 +64,7 @@ class Cases:
         self._rows, self._keyed = folder / "rows-0", folder / "source/keyed-0"
         self._grow(segments, mib, share)
         self._tasks = self._write_ready()
-        self._read().write.option("compression", "none").parquet(str(folder / "parquet"))
+        self.write_parquet()
 
     def _grow(self, segments: int, mib: int, share: float) -> None:
         from pyspark.sql.types import BinaryType, LongType, StructField, StructType
@@ -91,9 +102,17 @@ class Cases:
                         writer.write_batch(batch)
         return len(tasks)
 
-    def _read(self, columns: str = "") -> Any:
-        reader = self._spark.read.format("kseg")
+    def _read(self, columns: str = "", **options: str) -> Any:
+        reader = self._spark.read.format("kseg").options(**options)
         return (reader.schema(columns) if columns else reader).load(str(self._rows))
+
+    def _parquet(self) -> Any:
+        return self._spark.read.parquet(str(self._folder / "parquet"))
+
+    def write_parquet(self) -> None:
+        # The segments repeat their records, which a dictionary would make small.
+        plain = {"compression": "none", "parquet.enable.dictionary": "false"}
+        self._read().write.mode("overwrite").options(**plain).parquet(str(self._folder / "parquet"))
 
     def empty(self) -> None:
         """A source with as many tasks and nothing in them."""
@@ -109,11 +128,32 @@ class Cases:
     def offset(self) -> None:
         drain(self._read("offset bigint"))
 
+    def value(self) -> None:
+        drain(self._read("value binary"))
+
+    def value_without_schema(self) -> None:
+        drain(self._read().select("value"))
+
+    def count(self) -> None:
+        self._read().count()
+
+    def count_mode(self) -> None:
+        self._read(mode="counts").agg({"count": "sum"}).first()
+
     def ready_batches(self) -> None:
         drain(self._spark.read.format("ready").load(str(self._folder / "ready")))
 
     def parquet(self) -> None:
-        drain(self._spark.read.parquet(str(self._folder / "parquet")))
+        drain(self._parquet())
+
+    def parquet_offset(self) -> None:
+        drain(self._parquet().select("offset"))
+
+    def parquet_value(self) -> None:
+        drain(self._parquet().select("value"))
+
+    def parquet_count(self) -> None:
+        self._parquet().count()
 
     def verify(self) -> None:
         kseg("verify", "--jobs", "1", self._keyed)
@@ -141,12 +181,6 @@ class Cases:
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
         compact(self._spark, self._keyed, target)
-
-    def all(self) -> list[Callable[[], None]]:
-        return [
-            self.empty, self.all_columns, self.ready_batches, self.parquet, self.offset,
-            self.verify, self.verify_on_spark, self.compact, self.compact_on_spark, self.plan_b,
-        ]  # fmt: skip
 
 
 def drain(frame: Any) -> None:
@@ -177,44 +211,52 @@ def keyed(count: int, share: float) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays([pa.array(offsets), keys, pa.repeat(value, ROWS)], ["offset", "key", "value"])
 
 
+def taken(case: Callable[[], object]) -> tuple[float, float]:
+    """(wall seconds, processor's seconds) of a case, with those of the JVM and the workers."""
+    used, begun = spent_so_far(os.getpid()), time.monotonic()
+    case()
+    return time.monotonic() - begun, spent_so_far(os.getpid()) - used
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--segments", type=int, default=8)
     parser.add_argument("--mib", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=4, help="of which the first is left out and the best counts")
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5, help=f"of which the first {WARM_UP} are left out")
     parser.add_argument("--share", type=float, default=0.085, help="of the records that survive a compaction")
     parser.add_argument("--only", metavar="NAME,NAME", help="cases beside the empty source; no ratios of others then")
+    parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark")
     found = parser.parse_args()
     adopt_orphans()
+    names = found.only.split(",") if found.only else [name for pair in PAIRS for name in pair]
+    rounds: dict[str, list[tuple[float, float]]] = defaultdict(list)
     with tempfile.TemporaryDirectory(prefix="kseg-bench-") as name:
-        spark = session()
-        cases = Cases(spark, Path(name), found.segments, found.mib, found.share).all()
-        only = found.only.split(",") if found.only else [case.__name__ for case in cases]
-        best: dict[str, float] = {}
-        for turn in range(max(found.rounds, 2)):
-            for case in cases:
-                if case.__name__ in ("empty", *only):
-                    seconds = spent_so_far(os.getpid())
-                    case()
-                    seconds = spent_so_far(os.getpid()) - seconds
-                    best[case.__name__] = min(best.get(case.__name__, seconds), seconds) if turn > 1 else seconds
-                    print(f"{case.__name__:>16} {seconds:6.2f} s", flush=True)
+        folders = dict.fromkeys(("spark.local.dir", "spark.sql.warehouse.dir"), name)
+        spark = session(found.cores, **folders, **dict(setting.split("=", 1) for setting in found.conf))
+        cases = Cases(spark, Path(name), found.segments, found.mib, found.share)
+        for turn in range(max(found.rounds, WARM_UP + 1)):
+            for case in dict.fromkeys(("empty", "write_parquet", *names)):
+                seconds, used = taken(getattr(cases, case))
+                if turn >= WARM_UP:
+                    rounds[case].append((seconds, used))
+                print(f"{case:>20} {seconds:6.2f} s {used:6.2f} s of the processor", flush=True)
         print("most memory of one process, MiB:", peaks(os.getpid()))
         spark.stop()
-    tell(best)
+    tell({case: tuple(map(median, zip(*times, strict=True))) for case, times in rounds.items()})
 
 
-def tell(best: dict[str, float]) -> None:
+def tell(middle: dict[str, tuple[float, ...]]) -> None:
     """The ratios of what was measured; a local command has nothing taken off."""
-    for on_spark, other in (
-        ("all_columns", "parquet"), ("ready_batches", "parquet"), ("all_columns", "ready_batches"),
-        ("offset", "all_columns"), ("verify_on_spark", "verify"), ("compact_on_spark", "plan_b"),
-        ("compact_on_spark", "compact"),
-    ):  # fmt: skip
-        if on_spark in best and other in best:
-            less = 0 if other in ("verify", "compact") else best["empty"]
-            ratio = (best[on_spark] - best["empty"]) / (best[other] - less)
-            print(f"{on_spark:>16} : {other:<14} {ratio:5.2f}")
+    for case, other in PAIRS:
+        if case in middle and other in middle:
+            wall, used = (mine / theirs for mine, theirs in zip(middle[case], middle[other], strict=True))
+            less = 0 if other in ("verify", "compact") else middle["empty"][1]
+            rest = (middle[case][1] - middle["empty"][1]) / (middle[other][1] - less)
+            line = f"{case:>20} : {other:<15} {wall:5.2f} {used:5.2f} of the processor, {rest:5.2f} without the empty"
+            if other.startswith("parquet"):
+                line += f"; pays after {middle['write_parquet'][1] / (middle[case][1] - middle[other][1]):.1f} queries"
+            print(line)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack
+from operator import attrgetter
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import finalize
 
 from kseg.api.archives import readable
@@ -82,6 +83,11 @@ class Damage(NamedTuple):
         return f"<Damage {_name(self.file)}:{self.position} {self.length} bytes: {self.code}>"
 
 
+def _of(place: str, text: str) -> Any:
+    """Returns a property that is an attribute of the batch, or of its file."""
+    return property(attrgetter(place), doc=text)
+
+
 class Batch:
     """Bytes ``[position, position + size)`` of a file that form a record batch (v2) or a message (v0, v1, 0.7).
 
@@ -92,74 +98,34 @@ class Batch:
 
     __slots__ = ("_batch", "_file")
 
+    file: str = _of("_file.path", "The path of the segment.")
+    topic: str | None = _of("_file.topic", "The topic, by the name of the directory.")
+    partition: int | None = _of("_file.partition", "The partition, by the name of the directory.")
+    position: int = _of("_batch.position", "Where the batch begins in the file.")
+    size: int = _of("_batch.size", "Size in bytes.")
+    end: int = _of("_batch.end", "Where the batch ends in the file.")
+    magic: int = _of("_batch.magic", "The version of the format.")
+    is_valid: bool = _of("_batch.is_valid", "Whether the checksum is right and the magic is known.")
+    is_control: bool = _of("_batch.is_control", "Whether the records are markers, which no consumer gets.")
+    is_transactional: bool = _of("_batch.is_transactional", "Whether the batch is part of a transaction.")
+    base_offset: int | None = _of(
+        "_batch.base_offset",
+        "Offset of the first record; None for a compressed v0 or v1 message, which does not store it.",
+    )
+    last_offset: int = _of("_batch.last_offset", "Offset of the last record.")
+    next_offset: int = _of(
+        "_batch.next_offset", "The offset after the batch (0.7: the byte position in the whole log)."
+    )
+    compression: str = _of("_batch.compression", "The codec: none, gzip, snappy, lz4, zstd.")
+    problems: list[Problem] = _of("_batch.problems", "The problems of the frame: checksum and magic.")
+
     def __init__(self, batch: segment_batches.Batch, file: SegmentFile) -> None:
         self._batch, self._file = batch, file
-
-    @property
-    def file(self) -> str:
-        """The path of the segment."""
-        return self._file.path
-
-    @property
-    def topic(self) -> str | None:
-        return self._file.topic
-
-    @property
-    def partition(self) -> int | None:
-        return self._file.partition
-
-    @property
-    def position(self) -> int:
-        return self._batch.position
-
-    @property
-    def size(self) -> int:
-        """Size in bytes."""
-        return self._batch.size
-
-    @property
-    def end(self) -> int:
-        return self._batch.end
 
     @property
     def data(self) -> bytes:
         """The bytes of the batch."""
         return bytes(self._batch.data)
-
-    @property
-    def magic(self) -> int:
-        return self._batch.magic
-
-    @property
-    def is_valid(self) -> bool:
-        return self._batch.is_valid
-
-    @property
-    def is_control(self) -> bool:
-        return self._batch.is_control
-
-    @property
-    def is_transactional(self) -> bool:
-        return self._batch.is_transactional
-
-    @property
-    def base_offset(self) -> int | None:
-        """Offset of the first record; None for a compressed v0 or v1 message, which does not store it."""
-        return self._batch.base_offset
-
-    @property
-    def last_offset(self) -> int:
-        return self._batch.last_offset
-
-    @property
-    def next_offset(self) -> int:
-        """The offset after the batch (0.7: the byte position in the whole log)."""
-        return self._batch.next_offset
-
-    @property
-    def compression(self) -> str:
-        """The codec: none, gzip, snappy, lz4, zstd."""
-        return self._batch.compression
 
     @property
     def timestamp_type(self) -> str | None:
@@ -172,11 +138,6 @@ class Batch:
         """Largest timestamp in ms according to the header; None if there is none."""
         found = self._batch.max_timestamp
         return None if found == _UNSET else found
-
-    @property
-    def problems(self) -> list[Problem]:
-        """The problems of the frame: checksum and magic."""
-        return self._batch.problems
 
     def check(self) -> list[Problem]:
         """Returns all problems of the batch, including those of its records."""

@@ -8,11 +8,10 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
-from kseg.errors import KsegError, PathError
+from kseg.errors import KsegError
 from kseg.formats.compressing import parse_target
 from kseg.formats.rows import Scratch
 from kseg.limits import MAX_BATCH_BYTES
@@ -21,10 +20,8 @@ from kseg.segment.files import LAST_OFFSET, SegmentFile
 from kseg.segment.reader import open_segment
 from kseg.segment.seek import seek_time
 from kseg.segment.times import LAST_TIMESTAMP, parse_time
-from kseg.sidefiles.checkpoints import LOG_STARTS, OffsetCheckpoint, read_offset_checkpoint
 from kseg.spark.storage import Settings, Storage, located, storage_options
 from kseg.stores.remote.keys import PrivateKeys
-from kseg.stores.source import open_source
 from kseg.stores.stored_object import is_url
 
 # Where a read begins and ends in each partition, by the options of Spark's Kafka source.
@@ -126,32 +123,6 @@ class PartitionEnds:
                         if record.timestamp is not None and record.timestamp >= timestamp:
                             return record.offset
         return None
-
-
-class LogStarts:
-    """The log start offsets of partitions, below which consumers see nothing.
-
-    The checkpoint of each log directory is read once.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, dict[TopicPartition, int]] = {}
-        self._lock = Lock()
-
-    def of(self, log_directory: str, partition: TopicPartition) -> int:
-        """Returns the log start offset of a partition, the lowest number if the checkpoint does not list it."""
-        with self._lock:
-            if log_directory not in self._known:
-                self._known[log_directory] = self._read(os.path.join(log_directory, LOG_STARTS))
-        return self._known[log_directory].get(partition, FIRST_OFFSET)
-
-    def _read(self, path: str) -> dict[TopicPartition, int]:
-        try:
-            with open_source(path) as source:
-                entries = list(read_offset_checkpoint(source.buffer[:]))
-        except PathError:
-            return {}  # archives often hold partitions alone
-        return {(each.topic, each.partition): each.offset for each in entries if isinstance(each, OffsetCheckpoint)}
 
 
 MODES = ("records", "counts", "batches", "findings", "entries")

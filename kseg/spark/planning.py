@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, groupby
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from kseg.errors import KsegError, PathError
@@ -22,8 +23,9 @@ from kseg.segment.isolation import Transactions
 from kseg.segment.reader import Run, SegmentReader, open_segment
 from kseg.segment.seek import ByteSpan, index_path, indexed_span
 from kseg.segment.slices import Slice, runs_of
+from kseg.sidefiles.checkpoints import LOG_STARTS, offsets_of, read_offset_checkpoint
 from kseg.sidefiles.producer_state import ProducerSnapshot
-from kseg.spark.options import LogStarts, Options, PartitionEnds, Positions, TopicPartition
+from kseg.spark.options import FIRST_OFFSET, Options, PartitionEnds, Positions, TopicPartition
 from kseg.spark.stores import forget_listing, is_stored, places, size_of
 from kseg.stores import trees
 from kseg.stores.source import Source, open_source
@@ -248,7 +250,8 @@ class SegmentSelector:
 
     def __init__(self, options: Options, is_stream: bool = False) -> None:
         self._options, self._is_stream = options, is_stream
-        self._log_starts = LogStarts()
+        self._log_starts: dict[str, dict[TopicPartition, int]] = {}
+        self._lock = Lock()
 
     def wants(self, directory: str) -> bool:
         """Whether rows of a partition are wanted, by the name of its directory."""
@@ -296,7 +299,7 @@ class SegmentSelector:
         partition = (file.topic, file.partition)
         log_start = 0
         if not options.ignores_log_start:
-            log_start = self._log_starts.of(os.path.dirname(os.path.dirname(file.path)), partition)
+            log_start = self._log_start(os.path.dirname(os.path.dirname(file.path)), partition)
             first = max(first, log_start)
         if options.start != Positions() or options.end != Positions():
             logs = _logs(around())
@@ -307,6 +310,15 @@ class SegmentSelector:
             last = min(last, ends.last(options.end))
         return first, last
 
+    def _log_start(self, log_directory: str, partition: TopicPartition) -> int:
+        """Returns the log start offset, below which consumers see nothing; the lowest number if the checkpoint does not
+        list the partition. The checkpoint of each log directory is read once.
+        """
+        with self._lock:
+            if log_directory not in self._log_starts:
+                self._log_starts[log_directory] = _log_starts_in(log_directory)
+        return self._log_starts[log_directory].get(partition, FIRST_OFFSET)
+
     def _check_start(self, partition: TopicPartition, earliest: int) -> None:
         """Raises KsegError if startingOffsets names an offset that the log no longer has, as failOnDataLoss asks."""
         wanted = self._options.start.offset_of(partition)
@@ -316,6 +328,14 @@ class SegmentSelector:
         if self._options.stream.fails_on_data_loss:
             raise KsegError(f"{text}. With option failOnDataLoss false the read begins there")
         _log.warning("%s", text)
+
+
+def _log_starts_in(log_directory: str) -> dict[TopicPartition, int]:
+    try:
+        with open_source(os.path.join(log_directory, LOG_STARTS)) as source:
+            return offsets_of(read_offset_checkpoint(source.buffer[:]))
+    except PathError:
+        return {}  # archives often hold partitions alone
 
 
 def _logs(files: Iterable[SegmentFile]) -> list[SegmentFile]:

@@ -3,7 +3,9 @@
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 from broker import jars
 from broker.client import Client
@@ -75,6 +77,12 @@ class Node:
         self._log_start = 0
         folder.mkdir(parents=True)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def command(self) -> list[str]:
         raise NotImplementedError
 
@@ -103,6 +111,12 @@ class Node:
             if not self._lost_its_port():
                 break
         raise NodeError(f"the broker did not start:\n{self.last_words()}")
+
+    def create(self, topic: str, partitions: int, *settings: str) -> None:
+        """Creates a topic, and returns when all of it is on the disk."""
+        self._client.ask("create", self.address, topic, partitions, *settings)
+        for number in range(partitions):
+            wait_until((self.logs / f"{topic}-{number}" / self.LAST_FILE).exists)
 
     def start_in_vain(self) -> str:
         """What a broker logs that ends of itself. Raises NodeError where it does not."""
@@ -201,6 +215,13 @@ class OldNode(Node):
         self.stop()
         for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
             (self.logs / name).unlink()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, f"{is_so} in vain"
+        time.sleep(0.02)
 
 
 def free_ports(count: int) -> list[int]:

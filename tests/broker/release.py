@@ -22,7 +22,8 @@ import pytest
 from broker import jars, loading, rounds
 from broker.client import Client
 from broker.loading import LOGGING, Loader
-from broker.scenes import Scene, files, put, wait_until
+from broker.nodes import wait_until
+from broker.scenes import Scene, files, put
 from broker.test_compacted import PAIR_OF, TOPIC, CleaningNode
 from broker.test_dump_log_segments import told_by_kafka
 from cleaner.partitions import checkpoint
@@ -167,25 +168,21 @@ def _cleaned_by(release: str, folder: Path) -> dict[str, dict[str, bytes]]:
     folder.mkdir()
     has_internal_size = tuple(map(int, release.split("."))) >= (4, 1)
     topic_settings = [each if has_internal_size else each.replace("internal.segment", "segment") for each in TOPIC]
-    with Client(folder) as client:
-        scene = Scene(CleaningNode(folder / "node", client, release), client, {})
-        try:
-            scene.node.start()
-            for topic in PAIR_OF:
-                client.ask("create", scene.node.address, topic, 1, *topic_settings)
-                wait_until((scene.partition(topic, 0) / scene.node.LAST_FILE).exists)
-            scene.node.stop()
-            for path in scene.node.logs.glob("*-checkpoint"):
-                path.write_text("0\n0\n")
-            for topic, pair in PAIR_OF.items():
-                put(scene.partition(topic, 0), pair.before)
-            scene.node.start()
-            for topic in PAIR_OF:
-                wait_until(lambda: bool(checkpoint(scene.node.logs, f"{topic}-0")))  # noqa: B023
-            scene.node.stop()
-            return {topic: _compared(scene.partition(topic, 0)) for topic in PAIR_OF}
-        finally:
-            scene.node.kill()
+    with Client(folder) as client, CleaningNode(folder / "node", client, release) as node:
+        scene = Scene(node, client, {})
+        node.start()
+        for topic in PAIR_OF:
+            node.create(topic, 1, *topic_settings)
+        node.stop()
+        for path in node.logs.glob("*-checkpoint"):
+            path.write_text("0\n0\n")
+        for topic, pair in PAIR_OF.items():
+            put(scene.partition(topic, 0), pair.before)
+        node.start()
+        for topic in PAIR_OF:
+            wait_until(lambda: bool(checkpoint(node.logs, f"{topic}-0")))  # noqa: B023
+        node.stop()
+        return {topic: _compared(scene.partition(topic, 0)) for topic in PAIR_OF}
 
 
 def _compared(partition: Path) -> dict[str, bytes]:

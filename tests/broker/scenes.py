@@ -37,7 +37,6 @@ TOPIC = (f"index.interval.bytes={INTERVAL_BYTES}", "retention.ms=-1", "file.dele
 RECOVERED, SALVAGED, LEFT = 0, 1, 2
 """Partitions of the topic of each damage."""
 FIELDS = ("offset", "timestamp", "key", "value")
-PATIENCE_SECONDS = 120
 
 Damage = Callable[[Path], Wreck]
 
@@ -67,7 +66,7 @@ class Scene:
         self.node.start()
         self._write()
         for topic in self.topics:
-            self._create(topic, 3)
+            self.create(topic, 3)
         self.node.crash()
         for topic, (source, damage) in self.topics.items():
             for number in (RECOVERED, SALVAGED, LEFT):
@@ -84,18 +83,14 @@ class Scene:
                 self.committed[topic, number] = self.consume(topic, number, "read_committed")
         self.node.stop()
 
-    def _create(self, topic: str, partitions: int) -> None:
-        """Returns when all of it is on the disk."""
-        segment_bytes = f"{self.node.SEGMENT_BYTES}=16384"
-        self.client.ask("create", self.node.address, topic, partitions, segment_bytes, *TOPIC)
-        for number in range(partitions):
-            wait_until((self.partition(topic, number) / self.node.LAST_FILE).exists)
+    def create(self, topic: str, partitions: int) -> None:
+        self.node.create(topic, partitions, f"{self.node.SEGMENT_BYTES}=16384", *TOPIC)
 
     def _write(self) -> None:
         """Topics "plain", of all codecs, and "txn", of committed and aborted transactions, in several segments each."""
         address = self.node.address
         for topic in ("plain", "txn"):
-            self._create(topic, 1)
+            self.create(topic, 1)
         for i, codec in enumerate(CODECS):
             self.client.ask("produce", address, "plain", codec, 80 * i, 80)
         self.client.ask("produce", address, "plain", "none", 400, 100)
@@ -110,11 +105,12 @@ class Scene:
             self.intact[source] = [{name: row[name] for name in FIELDS} for row in rows]
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, f"{is_so} in vain"
-        time.sleep(0.02)
+def kseg(*arguments: object, status: int = 0) -> "subprocess.CompletedProcess[str]":
+    """Runs a command that must end with a status."""
+    command = [sys.executable, "-m", "kseg", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done
 
 
 def files(partition: Path) -> dict[str, bytes]:
@@ -155,9 +151,8 @@ def rebuild_indexes(partition: Path) -> None:
 
 def dumped(partition: Path) -> Served:
     """What kseg says a consumer gets."""
-    command = [sys.executable, "-m", "kseg", "dump", "--quiet", "--format", "json", "--deep-iteration"]
-    command += ["--print-data-log", "--key-format", "base64", "--value-format", "base64", str(partition)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    words = ["dump", "--quiet", "--format", "json", "--deep-iteration", "--print-data-log"]
+    done = kseg(*words, "--key-format", "base64", "--value-format", "base64", partition)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {row["type"] for row in rows} <= {"batch", "record"}
     records = [row for row in rows if row["type"] == "record" and "control" not in row]

@@ -1,16 +1,14 @@
 """Real brokers as the judges of compaction: of two equal partitions kseg cleans one, the broker the other."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.client import Client, Served
-from broker.nodes import KRAFT, KraftNode
-from broker.scenes import Scene, files, of_kind, put, wait_until
+from broker.nodes import KRAFT, KraftNode, wait_until
+from broker.scenes import Scene, files, kseg, of_kind, put
 from cleaner.partitions import PAIRS, Pair, checkpoint
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -48,9 +46,7 @@ class Judged:
         scene, logs = self.scene, self.scene.node.logs
         scene.node.start()
         for topic in PAIR_OF:
-            scene.client.ask("create", scene.node.address, topic, 2, *TOPIC)
-            for number in (OURS, THEIRS):
-                wait_until((scene.partition(topic, number) / scene.node.LAST_FILE).exists)
+            scene.node.create(topic, 2, *TOPIC)
         scene.node.stop()
         for path in logs.glob("*-checkpoint"):
             path.write_text("0\n0\n")
@@ -71,24 +67,21 @@ class Judged:
 
 
 def compact(partition: Path, pair: Pair, release: str) -> None:
-    command = [sys.executable, "-m", "kseg", "compact", "--quiet", "--min-cleanable-ratio", "0", str(partition)]
-    command += ["--segment-bytes", "32768", "--index-interval-bytes", "1024", "--delete-retention-ms", "86400000000"]
-    command += ["--era", release, "--drop-null-keys"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    words = ["compact", "--quiet", "--min-cleanable-ratio", "0", "--segment-bytes", "32768", "--era", release]
+    words += ["--index-interval-bytes", "1024", "--delete-retention-ms", "86400000000", "--drop-null-keys"]
+    kseg(*words, partition)
     assert checkpoint(partition.parent, partition.name), pair
     shutil.rmtree(partition / ".kseg-quarantine", ignore_errors=True)
 
 
 @pytest.fixture(scope="module", params=[KRAFT, "4.3.1"])
-def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        node = CleaningNode(tmp_path_factory.mktemp("newest") / "node", client, request.param)
-        try:
-            found = Judged(Scene(node, client, {}))
-            found.play()
-            yield found
-        finally:
-            node.kill()
+def judged(
+    request: pytest.FixtureRequest, client: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judged]:
+    with CleaningNode(tmp_path_factory.mktemp("newest") / "node", client, request.param) as node:
+        found = Judged(Scene(node, client, {}))
+        found.play()
+        yield found
 
 
 @pytest.mark.parametrize("topic", PAIR_OF)

@@ -1,8 +1,6 @@
 """A real broker as the judge of converted partitions: it starts on them, changes nothing and serves every record."""
 
 import json
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ import pytest
 
 from broker.client import Client, Served
 from broker.nodes import KraftNode
-from broker.scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, of_kind, put
+from broker.scenes import FIELDS, INTERVAL_BYTES, REAL, TESTDATA, Scene, dumped, files, kseg, of_kind, put
 from kseg.api.scan import scan
 from kseg.api.writer import writer
 from segment.reading import records_at
@@ -30,13 +28,7 @@ CONVERSIONS = {
     "mixed": ("codec-mix", ("--codec", "snappy")),
     "raised": ("one-mixcodec", ("--to", "v2")),
     "raised-and-packed": ("one-mixcodec", ("--to", "v2", "--codec", "zstd")),
-    "of-0-10": (
-        V1,
-        (
-            "--to",
-            "v2",
-        ),
-    ),
+    "of-0-10": (V1, ("--to", "v2")),
     "of-0-7": (V07, ("--codec", "lz4", "--base-offset", "100")),
 }
 IMPORTED = {"imported": "plain", "imported-txn": "txn"}
@@ -44,11 +36,6 @@ BARE: list[dict[str, Any]] = [
     {"key": f"k{n}", "value": {"n": n}, "timestamp": 1_700_000_000_000 + n} for n in range(300)
 ]
 KINDS = (".log", ".index", ".timeindex", ".txnindex")
-
-
-def kseg(*arguments: object) -> bytes:
-    command = [sys.executable, "-m", "kseg", *map(str, arguments)]
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
 
 
 class Stage:
@@ -68,7 +55,7 @@ class Stage:
         scene.committed["txn", 0] = scene.consume("txn", 0, "read_committed")
         topics = [*CONVERSIONS, *IMPORTED, "bare", "written"]
         for topic in topics:
-            scene._create(topic, 1)
+            scene.create(topic, 1)
         node.crash()
         for topic, (source, options) in CONVERSIONS.items():
             path = source if isinstance(source, Path) else REAL.get(source) or scene.partition(source)
@@ -112,14 +99,11 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        found = Stage(tmp_path_factory.mktemp("converted"), client)
-        try:
-            found.play()
-            yield found
-        finally:
-            found.scene.node.kill()
+def stage(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    found = Stage(tmp_path_factory.mktemp("converted"), client)
+    with found.scene.node:
+        found.play()
+        yield found
 
 
 def intact(stage: Stage, source: object) -> Served:
@@ -144,7 +128,7 @@ def test_a_broker_serves_every_record(stage: Stage, topic: str) -> None:
 
 
 def test_a_broker_serves_what_was_made_of_text(stage: Stage) -> None:
-    rows = kseg("dump", "--print-data-log", "--format", "json", stage.scene.partition("bare")).splitlines()
+    rows = kseg("dump", "--print-data-log", "--format", "json", stage.scene.partition("bare")).stdout.splitlines()
     values = [json.loads(row)["value"] for row in rows if json.loads(row)["type"] == "record"]
     assert [json.loads(value) for value in values] == [line["value"] for line in BARE]
     assert [(row["offset"], row["timestamp"]) for row in stage.served["bare"]] == [

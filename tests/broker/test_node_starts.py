@@ -30,21 +30,17 @@ class TwoDirectories(KraftNode):
 
 
 @pytest.fixture(scope="module")
-def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoDirectories]:
+def stopped(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoDirectories]:
     """A node that has run and has the partition made-0, and in its second log directory an unknown one."""
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        node = TwoDirectories(tmp_path_factory.mktemp("node") / "node", client)
+    with TwoDirectories(tmp_path_factory.mktemp("node") / "node", client) as node:
         node.second.mkdir()
         shutil.copy(node.logs / "meta.properties", node.second)
         edited(node.second, directory_id=OTHER_ID)
-        try:
-            node.start()
-            client.ask("create", node.address, "made", 1, "retention.ms=-1")
-            node.stop()
-            shutil.copytree(REAL / "dplain-0", node.second / "dplain-0")
-            yield node
-        finally:
-            node.kill()
+        node.start()
+        client.ask("create", node.address, "made", 1, "retention.ms=-1")
+        node.stop()
+        shutil.copytree(REAL / "dplain-0", node.second / "dplain-0")
+        yield node
 
 
 @pytest.fixture

@@ -2,18 +2,16 @@
 
 import re
 import subprocess
-import sys
 from base64 import b64decode
 from pathlib import Path
 
 import pytest
 
 from broker import jars
-from broker.scenes import dumped
+from broker.scenes import TESTDATA, dumped, kseg
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
-TESTDATA = Path(__file__).resolve().parents[2] / "testdata"
 SOURCES = (TESTDATA / "log-directories/4.3.1/logs/dplain-0", TESTDATA / "kafka-4.3.1/codecs/codec-mix-0",
            TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0")  # fmt: skip
 RELEASES = {"0.8.2.2": "v0", "0.10.2.2": "v1", "0.11.0.3": "v1"}
@@ -24,8 +22,7 @@ SIZE = re.compile(rb"(?:payload|value)size: (-?\d+) ")
 
 def converted(source: Path, form: str, codec: str, folder: Path) -> Path:
     output = folder / f"{source.name}-{form}-{codec}"
-    command = [sys.executable, "-m", "kseg", "convert", "--quiet", "--to", form, "--codec", codec, "--lossy"]
-    subprocess.run([*command, "--output", str(output), str(source)], check=True, stdout=subprocess.DEVNULL)
+    kseg("convert", "--quiet", "--to", form, "--codec", codec, "--lossy", "--output", output, source)
     return output / source.name
 
 

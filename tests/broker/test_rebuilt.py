@@ -3,8 +3,6 @@
 import gzip
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 
 from broker.client import Client, Served
 from broker.nodes import KraftNode
-from broker.scenes import wait_until
+from broker.scenes import kseg
 from stores.remote.stores import KEY_OPTIONS, REMOTE
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -45,8 +43,7 @@ class Rebuilt:
     def play(self) -> None:
         self.node.start()
         for topic in TOPICS:
-            self.client.ask("create", self.node.address, topic, 1, "retention.ms=-1")
-            wait_until((self.node.logs / f"{topic}-0" / "partition.metadata").exists)
+            self.node.create(topic, 1, "retention.ms=-1")
         self.node.stop()
         for topic in TOPICS:
             self._rebuild(topic)
@@ -70,24 +67,18 @@ class Rebuilt:
         store, output = REMOTE / TOPICS[topic], self.folder / topic
         keys = [word for option in KEY_OPTIONS for word in ("--private-key", option)]
         words = ["recover", "--from-remote", store / "remote", *keys, "--topic", topic, "--for-cluster", self.node.logs]
-        subprocess.run(
-            [sys.executable, "-m", "kseg", *words, "--reset-epochs", "--output", output, store / "logs"], check=True
-        )
+        kseg(*words, "--reset-epochs", "--output", output, store / "logs")
         shutil.rmtree(self.node.logs / f"{topic}-0")
         shutil.copytree(output / f"{topic}-0", self.node.logs / f"{topic}-0")
         shutil.copy(output / "log-start-offset-checkpoint", self.node.logs)
 
 
 @pytest.fixture(scope="module")
-def rebuilt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebuilt]:
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        node = KraftNode(tmp_path_factory.mktemp("rebuilt") / "node", client)
-        try:
-            found = Rebuilt(node, client, tmp_path_factory.mktemp("output"))
-            found.play()
-            yield found
-        finally:
-            node.kill()
+def rebuilt(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebuilt]:
+    with KraftNode(tmp_path_factory.mktemp("rebuilt") / "node", client) as node:
+        found = Rebuilt(node, client, tmp_path_factory.mktemp("output"))
+        found.play()
+        yield found
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", COMMITTED])

@@ -7,7 +7,7 @@ import pytest
 
 from broker import scenes, wrecks
 from broker.client import Client
-from broker.nodes import KraftNode, OldNode
+from broker.nodes import KraftNode, OldNode, wait_until
 from broker.scenes import LEFT, RECOVERED, SALVAGED, Scene, files, of_kind
 from kseg.changes.lock import locked
 from kseg.errors import BrokerRunningError
@@ -25,31 +25,19 @@ EPOCH_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def newest(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    node = KraftNode(tmp_path_factory.mktemp("newest") / "node", client)
-    try:
+    with KraftNode(tmp_path_factory.mktemp("newest") / "node", client) as node:
         scene = Scene(node, client, NEWEST)
         scene.play()
         yield scene
-    finally:
-        node.kill()
 
 
 @pytest.fixture(scope="module")
 def old(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    node = OldNode(tmp_path_factory.mktemp("old") / "node", client)
-    try:
+    with OldNode(tmp_path_factory.mktemp("old") / "node", client) as node:
         scene = Scene(node, client, OLD)
         scene.play()
         yield scene
-    finally:
-        node.kill()
 
 
 @pytest.fixture
@@ -158,4 +146,4 @@ def check_rebuilding(partition: Path) -> None:
 def remove(scene: Scene, topic: str) -> None:
     """Deletes a topic: what kseg has put into its partitions goes with them."""
     scene.client.ask("delete", scene.node.address, topic)
-    scenes.wait_until(lambda: not list(scene.node.logs.glob(f"{topic}-*")))
+    wait_until(lambda: not list(scene.node.logs.glob(f"{topic}-*")))

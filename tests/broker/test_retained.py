@@ -1,16 +1,13 @@
 """Real brokers as the judges of retention: of two equal partitions kseg retains one and the broker the other."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from broker import scenes
 from broker.client import Client, Served
-from broker.nodes import KraftNode, OldNode
-from broker.scenes import Scene, files, put, wait_until
+from broker.nodes import KraftNode, OldNode, wait_until
+from broker.scenes import Scene, files, kseg, put
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -46,9 +43,7 @@ class Judged:
         for topic in SOURCES:
             words = (f"{scene.node.SEGMENT_BYTES}=16384", "index.interval.bytes=1024", "file.delete.delay.ms=86400000")
             limits = TOPICS[topic][1] if topic in TOPICS else ("retention.ms=-1",)
-            scene.client.ask("create", scene.node.address, topic, 2, *words, *limits)
-            for number in (OURS, THEIRS):
-                wait_until((scene.partition(topic, number) / scene.node.LAST_FILE).exists)
+            scene.node.create(topic, 2, *words, *limits)
         scene.node.stop()
         for topic, source in SOURCES.items():
             for number in (OURS, THEIRS):
@@ -57,9 +52,9 @@ class Judged:
             if path.name != "cleaner-offset-checkpoint":
                 path.write_text("0\n0\n")
         for topic in TOPICS:
-            kseg("retain", scene.partition(topic, OURS), "--era", self.era, *self.options(topic))
+            kseg("retain", "--quiet", scene.partition(topic, OURS), "--era", self.era, *self.options(topic))
         for topic in START:
-            kseg("retain", scene.partition(topic, OURS), "--era", self.era, "--log-start-offset", str(FIRST))
+            kseg("retain", "--quiet", scene.partition(topic, OURS), "--era", self.era, "--log-start-offset", str(FIRST))
         self.before = {topic: files(scene.partition(topic, OURS)) for topic in SOURCES}
         scene.node.start()
         for topic in TOPICS:
@@ -72,7 +67,7 @@ class Judged:
         self.after = {path.name: files(path) for path in logs.iterdir() if path.is_dir()}
         self.starts = (logs / "log-start-offset-checkpoint").read_text().splitlines()
         for topic in START:
-            kseg("undo", scene.partition(topic, OURS))
+            kseg("undo", "--quiet", scene.partition(topic, OURS))
         scene.node.start()
         for topic in START:
             self.undone[topic] = scene.consume(topic, OURS)
@@ -84,22 +79,15 @@ class Judged:
         return [option for name, value in settings for option in ("--" + name.replace(".", "-"), value)]
 
 
-def kseg(command: str, partition: Path, *options: str) -> None:
-    words = [sys.executable, "-m", "kseg", command, "--quiet", *options, str(partition)]
-    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
-
-
 @pytest.fixture(scope="module", params=[NEWEST, OLD])
-def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        kind = KraftNode if request.param == NEWEST else OldNode
-        node = kind(tmp_path_factory.mktemp("retained") / "node", client)
-        try:
-            found = Judged(Scene(node, client, {}), request.param)
-            found.play()
-            yield found
-        finally:
-            node.kill()
+def judged(
+    request: pytest.FixtureRequest, client: Client, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judged]:
+    kind = KraftNode if request.param == NEWEST else OldNode
+    with kind(tmp_path_factory.mktemp("retained") / "node", client) as node:
+        found = Judged(Scene(node, client, {}), request.param)
+        found.play()
+        yield found
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from broker.client import Client
 from broker.loading import Loader
 from broker.nodes import KraftNode
 from broker.rounds import BASE, DEFAULT_INTERVAL_BYTES, NOW_MS, RELEASES, damaged, recovered
-from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put, wait_until
+from broker.scenes import INTERVAL_BYTES, TOPIC, dumped, put
 from kseg.changes.apply import apply
 from kseg.logdir.topics import KnownTopics
 from kseg.recovery.options import BrokerStart
@@ -85,27 +84,22 @@ def test_kseg_leaves_what_the_loader_leaves(
     assert misses == []
 
 
-def test_a_broker_serves_what_salvage_leaves(tmp_path: Path) -> None:
+def test_a_broker_serves_what_salvage_leaves(client: Client, tmp_path: Path) -> None:
     """Of partitions that a batch or a range of bytes was damaged in; a consumer comes to the end of each."""
-    with Client(tmp_path) as client:
-        node = KraftNode(tmp_path / "node", client)
-        try:
-            node.start()
-            sources = sorted(path for path in (BASE / "clean").iterdir() if path.is_dir() and path.name[0] != "_")
-            topics = {f"round-{n}": sources[n % len(sources)] for n in range(SAMPLE)}
-            for topic in topics:
-                client.ask("create", node.address, topic, 1, *TOPIC)
-                wait_until((node.logs / f"{topic}-0" / node.LAST_FILE).exists)
-            node.crash()
-            for topic, source in topics.items():
-                partition = node.logs / f"{topic}-0"
-                put(partition, source)
-                damages.damage(random.Random(f"{SEED}/{topic}"), partition, damages.OF_BYTES)
-                start = BrokerStart(now_ms=NOW_MS, interval_bytes=INTERVAL_BYTES)
-                apply(plan_salvage(str(partition), replace(start)).plan, "recover --mode salvage")
-            node.start()
-            for topic in topics:
-                assert client.consume(node.address, topic, 0) == dumped(node.logs / f"{topic}-0")
-            node.stop()
-        finally:
-            node.kill()
+    with KraftNode(tmp_path / "node", client) as node:
+        node.start()
+        sources = sorted(path for path in (BASE / "clean").iterdir() if path.is_dir() and path.name[0] != "_")
+        topics = {f"round-{n}": sources[n % len(sources)] for n in range(SAMPLE)}
+        for topic in topics:
+            node.create(topic, 1, *TOPIC)
+        node.crash()
+        for topic, source in topics.items():
+            partition = node.logs / f"{topic}-0"
+            put(partition, source)
+            damages.damage(random.Random(f"{SEED}/{topic}"), partition, damages.OF_BYTES)
+            start = BrokerStart(now_ms=NOW_MS, interval_bytes=INTERVAL_BYTES)
+            apply(plan_salvage(str(partition), start).plan, "recover --mode salvage")
+        node.start()
+        for topic in topics:
+            assert client.consume(node.address, topic, 0) == dumped(node.logs / f"{topic}-0")
+        node.stop()

@@ -1,16 +1,14 @@
 """Deleted topics and segments that come back, a partition under another name, and one out of an image, served by the
 same broker."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from broker.client import Client, Served
-from broker.nodes import KraftNode
-from broker.scenes import wait_until
+from broker.nodes import KraftNode, wait_until
+from broker.scenes import kseg
 from carving.images import padded
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -41,26 +39,25 @@ class TakenBack:
         node = self.node
         node.start()
         for topic in ("deleted", "kept", "aged"):
-            self._create(topic, *SMALL_SEGMENTS)
+            node.create(topic, 1, *SMALL_SEGMENTS)
             self.client.ask("produce", node.address, topic, "none", 0, RECORDS)
             self.before[topic] = self.client.consume(node.address, topic, 0)
         self.client.ask("delete", node.address, "deleted")
         wait_until(lambda: any(node.logs.glob("deleted-0.*-delete")))
         node.stop()
-        self._recover("--undelete", "--topic", "deleted", node.logs)
+        kseg("recover", "--undelete", "--topic", "deleted", node.logs)
         node.retention_bytes = 4096
         node.start()  # the topic is gone: the directory is set aside
-        self._create("deleted", *SMALL_SEGMENTS)
-        self._create("copy", *SMALL_SEGMENTS)
-        self._create("raw", *SMALL_SEGMENTS)
+        for topic in ("deleted", "copy", "raw"):
+            node.create(topic, 1, *SMALL_SEGMENTS)
         wait_until(lambda: any((node.logs / "aged-0").glob("*.log.deleted")))
         wait_until(lambda: self.client.consume(node.address, "aged", 0)[0]["offset"] > 0)
         node.stop()
-        self._recover("--undelete", node.logs)
+        kseg("recover", "--undelete", node.logs)
         output = self.folder / "output"
-        self._recover("--as", "copy-0", "--for-cluster", node.logs, "--output", output, node.logs / "kept-0")
+        kseg("recover", "--as", "copy-0", "--for-cluster", node.logs, "--output", output, node.logs / "kept-0")
         carved = self._carved(node.logs / "kept-0")
-        self._recover("--as", "raw-0", "--for-cluster", node.logs, "--output", output, carved)
+        kseg("recover", "--as", "raw-0", "--for-cluster", node.logs, "--output", output, carved)
         for name in ("copy-0", "raw-0"):
             (node.logs / name).rename(self.folder / f"empty-{name}")
             (output / name).rename(node.logs / name)
@@ -78,29 +75,17 @@ class TakenBack:
         image, output = self.folder / "disk.img", self.folder / "carved"
         files = sorted(path for path in partition.iterdir() if path.is_file())
         image.write_bytes(b"".join(padded(path.read_bytes()) for path in files))
-        self._recover("--carve", "--output", output, image)
+        kseg("recover", "--carve", "--output", output, image)
         (found,) = output.glob("carved-*")
         return found
 
-    def _create(self, topic: str, *settings: str) -> None:
-        self.client.ask("create", self.node.address, topic, 1, *settings)
-        wait_until((self.node.logs / f"{topic}-0" / "partition.metadata").exists)
-
-    def _recover(self, *words: object) -> None:
-        command = [sys.executable, "-m", "kseg", "recover", *map(str, words)]
-        subprocess.run(command, check=True)
-
 
 @pytest.fixture(scope="module")
-def taken_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TakenBack]:
-    with Client(tmp_path_factory.mktemp("client")) as client:
-        node = ShortRetention(tmp_path_factory.mktemp("taken-back") / "node", client)
-        try:
-            found = TakenBack(node, client, tmp_path_factory.mktemp("folder"))
-            found.play()
-            yield found
-        finally:
-            node.kill()
+def taken_back(client: Client, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TakenBack]:
+    with ShortRetention(tmp_path_factory.mktemp("taken-back") / "node", client) as node:
+        found = TakenBack(node, client, tmp_path_factory.mktemp("folder"))
+        found.play()
+        yield found
 
 
 @pytest.mark.parametrize(

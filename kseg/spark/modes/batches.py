@@ -6,25 +6,8 @@ from typing import TYPE_CHECKING, Any
 from kseg.export.records import runs_between, sought
 from kseg.formats.compression import codec_name
 from kseg.formats.rows import Scratch, int64s
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import CODEC, CONTROL, LOG_APPEND_TIME, MAGIC_V2, TRANSACTIONAL
-from kseg.kernel.layout.rows import (
-    BATCH_ATTRIBUTES,
-    BATCH_BASE_SEQUENCE,
-    BATCH_COUNT,
-    BATCH_FIRST_OFFSET,
-    BATCH_LAST_OFFSET,
-    BATCH_LEADER_EPOCH,
-    BATCH_MAGIC,
-    BATCH_MAX_TIMESTAMP,
-    BATCH_POSITION,
-    BATCH_PRODUCER_EPOCH,
-    BATCH_PRODUCER_ID,
-    BATCH_SIZE,
-    BATCH_STATE,
-    BATCH_WIDTH,
-    CRC_RIGHT,
-    FRAME_WIDTH,
-)
 from kseg.kernel.scan import headers
 from kseg.segment.items import TIMESTAMP_TYPES
 from kseg.segment.reader import Run, SegmentReader, open_segment
@@ -39,12 +22,12 @@ if TYPE_CHECKING:
 __all__ = ["plan", "read"]
 
 _UNSET = {
-    "baseOffset": BATCH_FIRST_OFFSET,
-    "count": BATCH_COUNT,
-    "producerId": BATCH_PRODUCER_ID,
-    "producerEpoch": BATCH_PRODUCER_EPOCH,
-    "baseSequence": BATCH_BASE_SEQUENCE,
-    "partitionLeaderEpoch": BATCH_LEADER_EPOCH,
+    "baseOffset": layout.BATCH_FIRST_OFFSET,
+    "count": layout.BATCH_COUNT,
+    "producerId": layout.BATCH_PRODUCER_ID,
+    "producerEpoch": layout.BATCH_PRODUCER_EPOCH,
+    "baseSequence": layout.BATCH_BASE_SEQUENCE,
+    "partitionLeaderEpoch": layout.BATCH_LEADER_EPOCH,
 }
 """Columns that are null if the number is -1."""
 
@@ -71,29 +54,31 @@ def _run(reader: SegmentReader, run: Run) -> Iterator[dict[str, Any]]:
     first = 0
     while first < run.count:
         buffer, frames, origin, stop = reader.window(run, first)
-        rows = int64s((stop - first) * BATCH_WIDTH)
-        headers.read(buffer, frames[first * FRAME_WIDTH :], stop - first, reader.is_07, origin, rows)
-        for at in range(0, len(rows), BATCH_WIDTH):
-            yield _row(rows[at : at + BATCH_WIDTH].tolist(), reader)
+        rows = int64s((stop - first) * layout.BATCH_WIDTH)
+        headers.read(buffer, frames[first * layout.FRAME_WIDTH :], stop - first, reader.is_07, origin, rows)
+        for at in range(0, len(rows), layout.BATCH_WIDTH):
+            yield _row(rows[at : at + layout.BATCH_WIDTH].tolist(), reader)
         first = stop
 
 
 def _row(batch: list[int], reader: SegmentReader) -> dict[str, Any]:
-    magic, attributes = batch[BATCH_MAGIC], batch[BATCH_ATTRIBUTES]
+    magic, attributes = batch[layout.BATCH_MAGIC], batch[layout.BATCH_ATTRIBUTES]
     if reader.is_07:
-        batch[BATCH_FIRST_OFFSET] = batch[BATCH_LAST_OFFSET] = reader.base_offset + batch[BATCH_POSITION]
+        batch[layout.BATCH_FIRST_OFFSET] = batch[layout.BATCH_LAST_OFFSET] = (
+            reader.base_offset + batch[layout.BATCH_POSITION]
+        )
     codec = attributes & (3 if reader.is_07 else CODEC)
     has_time = magic != 0 and not reader.is_07
     is_v2 = magic >= MAGIC_V2
     return {
-        "position": batch[BATCH_POSITION],
-        "size": batch[BATCH_SIZE],
+        "position": batch[layout.BATCH_POSITION],
+        "size": batch[layout.BATCH_SIZE],
         "magic": magic,
-        "isValid": bool(batch[BATCH_STATE] & CRC_RIGHT),
-        "lastOffset": batch[BATCH_LAST_OFFSET],
+        "isValid": bool(batch[layout.BATCH_STATE] & layout.CRC_RIGHT),
+        "lastOffset": batch[layout.BATCH_LAST_OFFSET],
         "compression": codec_name(codec),
         "timestampType": TIMESTAMP_TYPES[1 + bool(attributes & LOG_APPEND_TIME)] if has_time else TIMESTAMP_TYPES[0],
-        "maxTimestamp": batch[BATCH_MAX_TIMESTAMP] if has_time else None,
+        "maxTimestamp": batch[layout.BATCH_MAX_TIMESTAMP] if has_time else None,
         "isTransactional": is_v2 and bool(attributes & TRANSACTIONAL),
         "isControl": is_v2 and bool(attributes & CONTROL),
     } | {name: None if batch[column] == -1 else batch[column] for name, column in _UNSET.items()}

@@ -19,6 +19,7 @@ from kseg.kernel.layout.headers import (
     V2_MAX_TIMESTAMP,
 )
 from kseg.logdir.log_directory import LogDirectory, directory_around
+from kseg.output.findings.jsonl import comparison_row, finding_row
 from kseg.output.findings.printer import NEEDED, FindingsPrinter
 from kseg.output.findings.text import show_totals, start_text
 from kseg.output.notices import Notices, on_one_line
@@ -190,27 +191,21 @@ class FindingsPage(FindingsPrinter):
             return
         details = dict(finding.details)
         other, abort = details.pop("otherRepair", ()), details.pop("abort", None)
-        row: dict[str, Any] = {
-            "code": finding.code, "severity": finding.severity, "place": place, "file": name_value(finding.file),
-            "position": finding.position, "length": finding.length, "offset": finding.offset,
-            "message": finding.message, "details": _plain(details),
-            "otherRepair": shell_line(other), "repair": shell_line(finding.repair or ()),
+        row = finding_row(finding) | {
+            "place": place,
+            "details": {name: name_value(each) if isinstance(each, str) else each for name, each in details.items()},
+            "repair": shell_line(finding.repair or ()),
+            "otherRepair": shell_line(other),
             "abort": shell_line(abort or ()),
             "needs": NEEDED.get(finding.needs or ""),
-        }  # fmt: skip
+        }
         if self._hexes < MAX_HEX_VIEWS and finding.severity != INFO and finding.position is not None:
             row["hex"] = _bytes_around(finding.file, finding.position)
             self._hexes += row["hex"] is not None
         self._findings.append(row)
 
     def compared(self, comparison: "Comparison") -> None:
-        self._comparisons.append(
-            {
-                "path": name_value(comparison.path), "other": name_value(comparison.other),
-                "same": comparison.same, "different": comparison.different, "onlyHere": comparison.only_here,
-                "onlyThere": comparison.only_there, "divergeAt": comparison.diverge_at,
-            }
-        )  # fmt: skip
+        self._comparisons.append(comparison_row(comparison))
 
     def finish(self, report: Report, notices: Notices) -> None:
         for path in self._paths:
@@ -296,10 +291,6 @@ def _parts(path: str) -> list[str]:
         return [part for part in expand_path(path) if os.path.isdir(part)] if os.path.isdir(path) else []
     except (KsegError, OSError):
         return []
-
-
-def _plain(details: dict[str, Any]) -> dict[str, Any]:
-    return {name: name_value(value) if isinstance(value, str) else value for name, value in details.items()}
 
 
 def _bytes_around(file: str, position: int) -> dict[str, Any] | None:

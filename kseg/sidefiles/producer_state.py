@@ -315,11 +315,6 @@ class ProducerStates:
         """Records that unreadable bytes precede the next batch."""
         self.state.is_after_damage = True
 
-    @property
-    def has_events(self) -> bool:
-        """Whether the current segment has had any event."""
-        return any(self.state.totals())
-
     def count_of(self, kind: int) -> int:
         """Number of events of a kind in the current segment."""
         return int(self.state.total_of(kind))

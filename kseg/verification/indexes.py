@@ -5,7 +5,7 @@ all batches of one append (up to 3.9.0). Brokers since 2.3 do not check indexes 
 """
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kseg.findings.table import ERROR, INFO, WARNING, severity_of
 from kseg.formats.rows import int64s
@@ -17,7 +17,6 @@ from kseg.segment.items import Damage
 from kseg.segment.survey import QUICK, HeaderRows
 from kseg.sidefiles.indexes import EntryWindows
 from kseg.verification.partition import CheckedSegment, Partition, Rule
-from kseg.verification.report import NO_DETAILS, Details
 
 # Walks an index file along the batches of its segment (`kseg.kernel.state.index_entries`), window by window.
 
@@ -224,16 +223,14 @@ class IndexRule(Rule):
         )
 
     def add(
-        self, code: str, segment: CheckedSegment, file: str, message: str, position: int | None = None,
-        length: int | None = None, offset: int | None = None, severity: str | None = None,
-        details: Details = NO_DETAILS,
-    ) -> None:  # fmt: skip
+        self, code: str, segment: CheckedSegment, file: str, message: str, severity: str | None = None, **place: Any
+    ) -> None:
         """Adds a finding about an index; a warning instead of an error if the next start of a broker rebuilds the
         index."""
         severity = severity or severity_of(code)
         if severity == ERROR and self.partition.broker.will_be_scanned(segment.next_offset):
             severity = WARNING
-        self.report.add(code, file, message, position, length, offset, severity, details=details)
+        self.report.add(code, file, message, severity=severity, **place)
 
     def finish(self) -> None:
         if any(self._without.values()) and not self.partition.is_bare:
@@ -292,18 +289,22 @@ class _IndexReport:
         self._rule, self._segment, self._suffix, self._path, self._walk = rule, segment, suffix, path, walk
         self._prefix = _PREFIX[suffix] + "-"
 
-    def _add(
-        self, code: str, message: str, position: int | None = None, length: int | None = None,
-        offset: int | None = None, severity: str | None = None, details: Details = NO_DETAILS,
-    ) -> None:  # fmt: skip
-        self._rule.add(
-            self._prefix + code, self._segment, self._path, message, position, length, offset, severity, details
-        )
+    def _add(self, code: str, message: str, severity: str | None = None, **place: Any) -> None:
+        self._rule.add(self._prefix + code, self._segment, self._path, message, severity, **place)
 
-    def _facts(self, event: IndexEvent, entries: int) -> Details:
-        """Returns details: the first of some wrong entries, and their number."""
+    def _add_entries(
+        self, code: str, message: str, first: IndexEvent, end: int, count: int, severity: str | None = None
+    ) -> None:
+        """Adds a finding about ``count`` of the entries from that of an event up to number ``end``."""
         value = "entryTimestamp" if self._suffix == TIME_INDEX else "entryPosition"
-        return {"entry": event.entry, "entries": entries, "entryOffset": event.offset, value: event.value}
+        details = {"entry": first.entry, "entries": count, "entryOffset": first.offset, value: first.value}
+        self._add_range(code, message, first.entry, end - first.entry, severity, offset=first.offset, details=details)
+
+    def _add_range(
+        self, code: str, message: str, entry: int, entries: int, severity: str | None = None, **place: Any
+    ) -> None:
+        width = self._walk.width
+        self._add(code, message, severity, position=entry * width, length=entries * width, **place)
 
     def add_findings(self, is_compared: bool, may_go_on: bool) -> None:
         """Adds all findings. ``may_go_on``: the log may have batches after the last one that was read."""
@@ -344,17 +345,13 @@ class _IndexReport:
         first = min((event for event in walk.events if event.kind in kinds), key=lambda event: event.entry)
         end = max(walk.last_entry(kind) for kind in kinds) + 1
         text = f"{count} of {walk.used} entries are wrong; the first: {self._text(first)}"
-        self._add(
-            "corrupt", text, first.entry * walk.width, (end - first.entry) * walk.width, first.offset,
-            details=self._facts(first, count),
-        )  # fmt: skip
+        self._add_entries("corrupt", text, first, end, count)
 
     def _events(self, code: str, events: list[IndexEvent]) -> None:
-        width = self._walk.width
         kinds = {event.kind for event in events}
         count = max(len(events), sum(self._walk.count(kind) for kind in kinds))
         severity = None
-        if code == "beyond-log" and width == kernel.TIMES and self._rule.is_closed(self._segment):
+        if code == "beyond-log" and self._walk.width == kernel.TIMES and self._rule.is_closed(self._segment):
             severity = WARNING
         if code == "imprecise" and self._rule.partition.is_compacted:
             # The cleaner indexes a batch by its last kept record.
@@ -364,14 +361,11 @@ class _IndexReport:
                 head, text = run[0], self._text(run[0])
                 if len(run) > 1:
                     text = f"{len(run)} entries; the first: {text}"
-                facts = self._facts(head, len(run))
-                self._add(code, text, head.entry * width, len(run) * width, head.offset, severity, facts)
+                self._add_entries(code, text, head, head.entry + len(run), len(run), severity)
             return
-        first = events[0].entry
         last = max(self._walk.last_entry(kind) for kind in kinds)
         text = f"{count} of {self._walk.used} entries; the first: {self._text(events[0])}"
-        facts = self._facts(events[0], count)
-        self._add(code, text, first * width, (last + 1 - first) * width, events[0].offset, severity, facts)
+        self._add_entries(code, text, events[0], last + 1, count, severity)
 
     def _text(self, event: IndexEvent) -> str:
         kind, a = event.kind, event.a
@@ -403,10 +397,10 @@ class _IndexReport:
             text = "all of it is zeros" if not used else f"the last {capacity - used} of {capacity} entries are zeros"
             severity = None if self._rule.is_closed(self._segment) else WARNING
             facts = {"entry": used, "entries": capacity - used}
-            self._add("zero-tail", text, used * width, (capacity - used) * width, None, severity, facts)
+            self._add_range("zero-tail", text, used, capacity - used, severity, details=facts)
         if rest := walk.size % width:
             text = f"{rest} bytes at the end are less than an entry of {width}"
-            self._add("bad-size", text, capacity * width, rest)
+            self._add("bad-size", text, position=capacity * width, length=rest)
         return used < capacity
 
     def _density(self) -> None:

@@ -13,13 +13,11 @@ from kseg.changes.driver.reporter import Recording
 from kseg.changes.quarantine import FOLDER
 from kseg.errors import KsegError, PathError
 from kseg.findings.table import ERROR, KINDS, WARNING, texts_of
-from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG, LOG_07
 from kseg.logdir.coordinators import (
     ENDING,
     HANGING,
     GroupOffsets,
-    Partitions,
     TransactionState,
     abort_command,
     group_offsets,
@@ -32,6 +30,7 @@ from kseg.logdir.coordinators import (
 from kseg.logdir.log_directory import METADATA_PARTITION, LogDirectory, directory_around, read_log_directory
 from kseg.logdir.server_properties import ServerProperties
 from kseg.quantities import plural
+from kseg.recovery.destination import TopicIds
 from kseg.recovery.options import BROKER, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner
 from kseg.segment.files import (
@@ -150,13 +149,9 @@ class TargetLogDirectory:
             return None
 
     @cached_property
-    def _partitions(self) -> Partitions:
-        found = Partitions(Scratch())
-        try:
-            found.add(self.path)
-        except PathError:
-            return found
-        return found
+    def _topic_ids(self) -> TopicIds:
+        known = self._known.topics.ids if self._known is not None and self._known.topics is not None else {}
+        return TopicIds(self.path, lambda _: None, known.get)
 
     @cached_property
     def transaction_states(self) -> dict[int, TransactionState]:
@@ -179,11 +174,11 @@ class TargetLogDirectory:
         """Returns None if unknown, or if partitions disagree."""
         if topic == METADATA_TOPIC:
             return None
-        topics = self._known.topics if self._known else None
-        if topics and topic in topics.ids:
-            return topics.ids[topic]
-        ids = set(self._partitions.topic_ids(topic).values())
-        return ids.pop() if len(ids) == 1 else None
+        try:
+            found = self._topic_ids.find(topic)
+        except PathError:
+            return None
+        return None if found is None else found[0]
 
 
 class RepairTargets:

@@ -1,6 +1,6 @@
 """Prints findings as JSON Lines: ``finding``, ``omitted``, ``comparison``, ``partition``, at the end ``summary``."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kseg.findings.table import INFO
 from kseg.formats.json_values import name_value
@@ -21,42 +21,10 @@ class JsonFindings(FindingsPrinter):
         self._sort = sort
 
     def show(self, finding: Finding) -> None:
-        self.sink.put_row(
-            {
-                "type": "finding",
-                "code": finding.code,
-                "severity": finding.severity,
-                "file": name_value(finding.file),
-                "position": finding.position,
-                "length": finding.length,
-                "offset": finding.offset,
-                "message": finding.message,
-                "details": _details(finding),
-                "repair": finding.repair,
-                "needs": finding.needs,
-            }
-        )
+        self.sink.put_row(finding_row(finding))
 
     def compared(self, comparison: "Comparison") -> None:
-        self.sink.put_row(
-            {
-                "type": "comparison",
-                "file": name_value(comparison.path),
-                "against": name_value(comparison.other),
-                "identical": comparison.is_identical,
-                "same": comparison.same,
-                "different": comparison.different,
-                "onlyHere": comparison.only_here,
-                "onlyThere": comparison.only_there,
-                "notCompared": comparison.damaged_ranges,
-                "agreeTo": comparison.agree_to,
-                "divergeAt": comparison.diverge_at,
-                "startOffset": comparison.start_offsets[0],
-                "lastOffset": comparison.last_offsets[0],
-                "againstStartOffset": comparison.start_offsets[1],
-                "againstLastOffset": comparison.last_offsets[1],
-            }
-        )
+        self.sink.put_row(comparison_row(comparison))
 
     def finish(self, report: Report, notices: Notices) -> None:
         for file, code, count in self.unshown(report):
@@ -86,6 +54,45 @@ class JsonFindings(FindingsPrinter):
         self.sink.flush()
 
 
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """Returns a finding as a JSON object; paths and transactional ids are bytes."""
+    details = finding.details
+    return {
+        "type": "finding",
+        "code": finding.code,
+        "severity": finding.severity,
+        "file": name_value(finding.file),
+        "position": finding.position,
+        "length": finding.length,
+        "offset": finding.offset,
+        "message": finding.message,
+        "details": details | {key: name_value(details[key]) for key in ("other", "transactionalId") if key in details},
+        "repair": finding.repair,
+        "needs": finding.needs,
+    }
+
+
+def comparison_row(comparison: "Comparison") -> dict[str, Any]:
+    """Returns the comparison of two replicas as a JSON object."""
+    return {
+        "type": "comparison",
+        "file": name_value(comparison.path),
+        "against": name_value(comparison.other),
+        "identical": comparison.is_identical,
+        "same": comparison.same,
+        "different": comparison.different,
+        "onlyHere": comparison.only_here,
+        "onlyThere": comparison.only_there,
+        "notCompared": comparison.damaged_ranges,
+        "agreeTo": comparison.agree_to,
+        "divergeAt": comparison.diverge_at,
+        "startOffset": comparison.start_offsets[0],
+        "lastOffset": comparison.last_offsets[0],
+        "againstStartOffset": comparison.start_offsets[1],
+        "againstLastOffset": comparison.last_offsets[1],
+    }
+
+
 def _node(start: NodeStart) -> dict[str, object]:
     return {
         "logDirectories": [name_value(path) for path in start.directories],
@@ -96,9 +103,3 @@ def _node(start: NodeStart) -> dict[str, object]:
         "deletes": [name_value(path) for path in start.deletes],
         "deletedFiles": start.deleted_files,
     }
-
-
-def _details(finding: Finding) -> dict[str, object]:
-    """Returns the details as JSON values; paths and transactional ids are bytes."""
-    names = {key: name_value(finding.details[key]) for key in ("other", "transactionalId") if key in finding.details}
-    return finding.details | names if names else finding.details

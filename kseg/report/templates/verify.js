@@ -230,8 +230,8 @@ const verify = () => {
     "replicas",
     "Replicas",
     [
-      ["path", "Path", name],
-      ["other", "Compared with", name],
+      ["file", "Path", name],
+      ["against", "Compared with", name],
       ["same", "Equal", number, 1],
       ["different", "Different", number, 1],
       ["onlyHere", "Only here", number, 1],

@@ -190,20 +190,9 @@ def _write(
     change: Change, path: str, pieces: Iterable[Piece], disk: Disk, model: str = "", mtime_ns: int | None = None
 ) -> None:
     """Creates and syncs a file; with a ``model``, owner, mode and attributes are copied as far as possible."""
-    descriptor = disk.create(path)
-    try:
-        write_pieces(pieces, change.directory, descriptor, disk)
-        try:
-            disk.copy_owner(path, model or change.directory, descriptor=descriptor)
-        except PermissionError:
-            disk.copy_owner(path, os.path.dirname(path), descriptor=descriptor)
-        if model:
-            disk.copy_attributes(model, path, descriptor)
-        if mtime_ns is not None:
-            disk.set_time(descriptor, mtime_ns)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
+    fallback = os.path.dirname(path)
+    with disk.new_file(path, model or change.directory, fallback, attributes=model, mtime_ns=mtime_ns) as target:
+        write_pieces(pieces, change.directory, target, disk)
 
 
 def _apply_delta(change: Change, k: int, now: FileState | None, disk: Disk) -> None:
@@ -629,16 +618,8 @@ def _stored(change: Change, k: int, kept: str) -> manifest.Stored:
 def _keep_tail(path: str, kept: str, step: Step, disk: Disk) -> None:
     if step.before is None:
         return
-    target = disk.create(kept)
-    try:
+    with disk.new_file(kept, path, os.path.dirname(kept)) as target:
         write_pieces([Range(path, step.size, step.before.size - step.size)], "", target, disk)
-        try:
-            disk.copy_owner(kept, path, descriptor=target)
-        except PermissionError:
-            disk.copy_owner(kept, os.path.dirname(kept), descriptor=target)
-        disk.sync(target)
-    finally:
-        os.close(target)
 
 
 def _remove_marker(shutdown_marker: ShutdownMarker, change: Change) -> None:

@@ -115,19 +115,15 @@ def make_file(
 
     Raises OSError, or KsegError if the owner cannot be set.
     """
-    target = disk.create(path)
-    try:
+    with disk.new_file(path) as target:
         write_pieces(pieces, directory, target, disk)
         copy_owner(path, model, disk, descriptor=target)
         if takes_attributes:
             disk.copy_attributes(model, path, target)
         if mtime_ns is not None:
             disk.set_time(target, mtime_ns)
-        disk.sync(target)
         status = os.fstat(target)
-        return FileState(status.st_ino, status.st_size, status.st_mtime_ns)
-    finally:
-        os.close(target)
+    return FileState(status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def created_state(path: str) -> FileState:

@@ -172,13 +172,8 @@ def _write(directory: str, file: _File, target: str, may_link: bool, disk: Disk)
         _copy(origin, target, may_link, disk)
         return
     pieces: Pieces = (Range(file.origin, 0, file.size),) if file.origin else file.pieces
-    descriptor = disk.create(target)
-    try:
+    with disk.new_file(target, os.path.join(directory, file.origin or file.model), "", umask()) as descriptor:
         write_pieces(pieces, directory, descriptor, disk)
-        disk.copy_owner_if_allowed(target, os.path.join(directory, file.origin or file.model), descriptor=descriptor)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _copy(path: str, target: str, may_link: bool, disk: Disk) -> None:

@@ -309,19 +309,49 @@ class Disk:
 
     # Combinations of the calls above.
 
+    @contextmanager
+    def new_file(
+        self,
+        path: str,
+        model: "str | Model" = "",
+        fallback: str | None = None,
+        mask: int = 0,
+        attributes: "str | Model" = "",
+        mtime_ns: int | None = None,
+    ) -> Iterator[int]:
+        """Yields the descriptor of a new file; once the block has written it, the file is synced.
+
+        Before that it gets owner and mode of ``model``, as in `copy_owner`, the extended attributes of a file and a
+        modification time, if they are given. ``fallback``: the directory whose owner it gets if this user cannot set
+        that of the model, "" for this user's, None to raise PermissionError.
+        """
+        descriptor = self.create(path)
+        try:
+            yield descriptor
+            if model:
+                try:
+                    self.copy_owner(path, model, descriptor=descriptor, mask=mask)
+                except PermissionError:
+                    if fallback is None:
+                        raise
+                    if fallback:
+                        self.copy_owner(path, fallback, descriptor=descriptor, mask=mask)
+            if attributes:
+                self.copy_attributes(attributes, path, descriptor)
+            if mtime_ns is not None:
+                self.set_time(descriptor, mtime_ns)
+            self.sync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def write_file(self, path: str, data: bytes, model: str, needs_owner: bool = True) -> None:
         """Creates and syncs a file with these bytes, and owner and mode of the model.
 
         ``needs_owner``: as `copy_owner`, which raises PermissionError; otherwise as `copy_owner_if_allowed`.
         """
-        copy_owner = self.copy_owner if needs_owner else self.copy_owner_if_allowed
-        descriptor = self.create(path)
-        try:
+        fallback, mask = (None, 0) if needs_owner else ("", umask())
+        with self.new_file(path, model, fallback, mask) as descriptor:
             self.write(descriptor, data)
-            copy_owner(path, model, descriptor=descriptor)
-            self.sync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def copy_file(self, path: str, target: str, fallback: str, only_clone: bool = False, mask: int = 0) -> bool:
         """Creates and syncs a copy of a file with its modification time, owner, mode and extended attributes.

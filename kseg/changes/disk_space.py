@@ -56,19 +56,23 @@ class PlanTotals:
         return len(self.names)
 
     def add(self, plan: Plan, keeps: bool) -> None:
-        self.names.add(plan.directory)
-        self.actions.update(step.action for step in plan.steps)
-        self.freed_bytes += plan.freed_bytes
-        self.rewritten_bytes += plan.rewritten_bytes
-        self.rewriting_bytes += plan.rewriting_bytes
-        self.created_bytes += plan.created_bytes
-        self.new_bytes += plan.new_bytes
-        needed = space_of(plan, keeps=keeps)
-        # Kept bytes still use disk space when the next plan starts.
-        self._add_space(needed.peak + plan.staged_bytes, needed.left + plan.staged_bytes)
-        self.records += sum(removed.records or 0 for step in plan.steps for removed in step.removed)
-        self.missing_offsets += sum(last - first + 1 for first, last in plan.gaps)
-        self.gaps += [(plan.directory, first, last) for first, last in plan.gaps[: MAX_GAPS - len(self.gaps)]]
+        needed = space_of(plan, keeps=keeps)  # kept bytes still use disk space when the next plan starts
+        self.append(
+            PlanTotals(
+                names={plan.directory},
+                actions=Counter(step.action for step in plan.steps),
+                freed_bytes=plan.freed_bytes,
+                rewritten_bytes=plan.rewritten_bytes,
+                rewriting_bytes=plan.rewriting_bytes,
+                created_bytes=plan.created_bytes,
+                new_bytes=plan.new_bytes,
+                peak_bytes=needed.peak + plan.staged_bytes,
+                left_bytes=needed.left + plan.staged_bytes,
+                records=sum(removed.records or 0 for step in plan.steps for removed in step.removed),
+                missing_offsets=sum(last - first + 1 for first, last in plan.gaps),
+                gaps=[(plan.directory, first, last) for first, last in plan.gaps[:MAX_GAPS]],
+            )
+        )
 
     def _add_space(self, peak: int, left: int) -> None:
         if self.at_once == 1:
@@ -86,15 +90,15 @@ class PlanTotals:
         """Adds the totals of plans that are applied after these."""
         self.names |= later.names
         self.actions += later.actions
-        self.freed_bytes += later.freed_bytes
-        self.rewritten_bytes += later.rewritten_bytes
-        self.rewriting_bytes += later.rewriting_bytes
-        self.created_bytes += later.created_bytes
-        self.new_bytes += later.new_bytes
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(later, name))
         self._add_space(later.peak_bytes, later.left_bytes)
-        self.records += later.records
-        self.missing_offsets += later.missing_offsets
         self.gaps += later.gaps[: MAX_GAPS - len(self.gaps)]
+
+
+_SUMS = (
+    "freed_bytes", "rewritten_bytes", "rewriting_bytes", "created_bytes", "new_bytes", "records", "missing_offsets",
+)  # fmt: skip
 
 
 class Space(NamedTuple):

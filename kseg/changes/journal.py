@@ -212,16 +212,11 @@ def replace_file(path: str, content: bytes, disk: Disk, like: RootFile | None = 
     modification time it gets instead.
     """
     model = path if os.path.lexists(path) else os.path.dirname(path)
-    with disk.replacement(path) as temporary:
-        descriptor = disk.create(temporary)
-        try:
-            disk.write(descriptor, content)
-            disk.copy_owner(temporary, model, descriptor=descriptor)
-            if like is not None:
-                disk.restore(descriptor, like.mode, like.mtime_ns)
-            disk.sync(descriptor)
-        finally:
-            os.close(descriptor)
+    with disk.replacement(path) as temporary, disk.new_file(temporary) as descriptor:
+        disk.write(descriptor, content)
+        disk.copy_owner(temporary, model, descriptor=descriptor)
+        if like is not None:
+            disk.restore(descriptor, like.mode, like.mtime_ns)
 
 
 def remove_temporary_files(directory: str, disk: Disk) -> None:

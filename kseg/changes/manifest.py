@@ -41,8 +41,6 @@ STATES = (PREPARED, COMMITTED, DONE, ABANDONED)
 KEPT = "old"
 _NEVER_CHANGED = LOG_DIRECTORY_FILES | {".lock"}
 _VERSION = 2
-_WITHOUT_DELTAS = 1
-"""An older version, without deltas: every replaced file was kept completely."""
 
 
 class KeptRanges(NamedTuple):
@@ -252,7 +250,7 @@ def read_manifest(directory: str, number: int, folder: str) -> Change | None:
 
 
 def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Change:
-    if row["version"] not in (_VERSION, _WITHOUT_DELTAS) or row["state"] not in STATES:
+    if row["version"] != _VERSION or row["state"] not in STATES:
         raise ValueError(row["version"], row["state"])
     kept = os.path.join(folder, row["kept"]) if row["kept"] else ""
     if kept and kept != os.path.join(folder, KEPT) and not _is_kept_elsewhere(kept, number, int(row["timeMs"])):
@@ -261,7 +259,7 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         number, folder, directory, row["state"], str(row["command"]), int(row["timeMs"]), kept, [],
         [(int(first), int(last)) for first, last in row["gaps"]], str(row["group"]), int(row["undoes"]),
     )  # fmt: skip
-    change.marker, change.root = RootFile.of(row.get("marker")), str(row.get("root", ""))
+    change.marker, change.root = RootFile.of(row["marker"]), str(row["root"])
     for name, found in row["after"].items():
         change.after[_name(name)] = _file_state(found)
     for k, item in enumerate(row["steps"]):
@@ -269,9 +267,9 @@ def _change(directory: str, number: int, folder: str, row: dict[str, Any]) -> Ch
         change.digests[k] = [removed["sha256"] for removed in item["removed"]]
         if (made := _file_state(item["made"])) is not None:
             change.made[k] = made
-        if row["version"] != _WITHOUT_DELTAS and item["remade"] is not None:
+        if item["remade"] is not None:
             change.by_delta[k] = _kept_ranges(item, change)
-        if found := item.get("stored"):
+        if (found := item["stored"]) is not None:
             change.stored[k] = Stored(int(found[0]), int(found[1]), str(found[2]))
     for k, step in enumerate(change.steps) if change.state != PREPARED else ():
         if (step.makes and k not in change.made) or (step.made_by is not None and step.made_by not in change.made):
@@ -293,8 +291,8 @@ def kept_elsewhere(elsewhere: str, directory: str, number: int, time_ms: int) ->
 
 
 def _is_kept_elsewhere(path: str, number: int, time_ms: int) -> bool:
-    """Whether a path has the form of `kept_name`, for any directory. Older releases omitted the last part."""
-    name = rf".+\.{number}\.{time_ms}(\.[0-9a-f]{{32}})?"
+    """Whether a path has the form of `kept_name`, for any directory."""
+    name = rf".+\.{number}\.{time_ms}\.[0-9a-f]{{32}}"
     return os.path.isabs(path) and path == os.path.normpath(path) and bool(re.fullmatch(name, os.path.basename(path)))
 
 

@@ -202,7 +202,7 @@ def _is_changed(change: Change, k: int) -> bool:
     """Whether the kept bytes of step k have changed."""
     if by_delta := change.by_delta.get(k):
         return manifest.digest(change.old(k), 0, by_delta.kept_size) != by_delta.sha256
-    found = change.stored.get(k)  # older releases recorded none
+    found = change.stored.get(k)  # none if the file was unreadable
     if found is None:
         return False
     return not manifest.is_unchanged(change.old(k), found)

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from kseg.changes.apply import Keeping
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Failures
-from kseg.changes.resumable_output import resumable_output, resumable_store_output
+from kseg.changes.resumable_output import ResumableOutput, resumable_output, resumable_store_output
 from kseg.cli.changing import changing_options, open_plans, run_change
 from kseg.cli.help import Command
 from kseg.cli.options import filled, paths_argument, spool_options, usage_errors
@@ -27,7 +27,7 @@ from kseg.output.sink import open_report
 from kseg.quantities import plural
 from kseg.recovery.options import BROKER, SALVAGE, RecoverOptions
 from kseg.recovery.planner import RecoveryPlanner, check_one_topic
-from kseg.recovery.remote import Output, Rebuild, Rebuilt, RebuiltPartition, RemoteRequest, UnusedSegment
+from kseg.recovery.remote import Rebuild, Rebuilt, RebuiltPartition, RemoteRequest, UnusedSegment
 from kseg.runtime.threads import usable_cores
 from kseg.stores import trees
 from kseg.stores.archives.spool import Spool, current_spool, use_spool
@@ -137,7 +137,7 @@ def _recover_from_remote(
     return max(failures.status, int(printer.has_damage or would_change))
 
 
-def _output(request: RemoteRequest, change: ChangeOptions) -> AbstractContextManager[Output]:
+def _output(request: RemoteRequest, change: ChangeOptions) -> AbstractContextManager[ResumableOutput]:
     if not is_url(request.output):
         return resumable_output(request.output, request.facts, change.takes_lock)
     from kseg.stores.object_urls import UrlObjects  # and fsspec

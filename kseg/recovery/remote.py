@@ -3,7 +3,6 @@ run."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
@@ -11,7 +10,7 @@ from kseg.changes.apply import check_free
 from kseg.changes.content import write_pieces
 from kseg.changes.disk import Disk, umask
 from kseg.changes.plan import DELETE
-from kseg.changes.resumable_output import ResumableOutput, ResumableStoreOutput
+from kseg.changes.resumable_output import ResumableOutput
 from kseg.errors import KsegError
 from kseg.formats.suffixes import INDEX_SUFFIXES, LOG, SIDE_SUFFIXES, SNAPSHOT
 from kseg.logdir.remote_partitions import (
@@ -217,25 +216,14 @@ class RemoteRequest:
 # Creates the .log files of a rebuilt partition: fetches, checks and trims them, and resets leader epochs.
 
 
-@contextmanager
-def new_file(path: str, disk: Disk) -> Iterator[int]:
-    """Yields the descriptor of a new file, which is synced at the end. Raises OSError."""
-    descriptor = disk.create(path)
-    try:
-        yield descriptor
-        disk.set_default_mode(descriptor)
-        disk.sync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
     """Writes the log of a remote segment to a new file. Returns a sentence for each chunk that cannot be restored.
 
     Such a chunk is filled with zeros. Raises OSError, and as `RemoteSegment.read_chunks`.
     """
     failures: list[str] = []
-    with new_file(path, disk) as descriptor:
+    with disk.new_file(path) as descriptor:
+        disk.set_default_mode(descriptor)
         for number, data in segment.read_chunks():
             if isinstance(data, ChunkError):
                 begin, end = segment.chunks.original_range(number)
@@ -248,7 +236,8 @@ def fetch(segment: RemoteSegment, path: str, disk: Disk) -> list[str]:
 def trim(path: str, first: int, last: int, disk: Disk) -> SegmentSpan:
     """Rewrites a file with only its intact batches of offsets ``first`` to ``last``. Raises OSError, PathError."""
     span, target = SegmentSpan(), path + ".trimmed"
-    with new_file(target, disk) as descriptor, open_segment(path) as reader:
+    with disk.new_file(target) as descriptor, open_segment(path) as reader:
+        disk.set_default_mode(descriptor)
         for item in reader:
             if not isinstance(item, Batch) or not item.is_valid:
                 continue
@@ -385,11 +374,13 @@ class PartitionBuilder:
             if os.path.lexists(path):
                 self._disk.unlink(path)
             if step.action != DELETE:
-                with new_file(path, self._disk) as descriptor:
+                with self._disk.new_file(path) as descriptor:
+                    self._disk.set_default_mode(descriptor)
                     write_pieces(step.pieces, self._folder, descriptor, self._disk)
 
     def _add_file(self, name: str, content: bytes) -> None:
-        with new_file(self._path(name), self._disk) as descriptor:
+        with self._disk.new_file(self._path(name)) as descriptor:
+            self._disk.set_default_mode(descriptor)
             self._disk.write(descriptor, content)
 
     def _names(self, suffix: str) -> list[str]:
@@ -397,9 +388,6 @@ class PartitionBuilder:
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
-
-
-Output = ResumableOutput | ResumableStoreOutput
 
 
 @dataclass(slots=True)
@@ -448,7 +436,7 @@ class Rebuild:
         for partition in self.partitions:
             yield self._attempt(partition, self._selected)
 
-    def carry_out(self, output: Output) -> Iterator[RebuiltPartition]:
+    def carry_out(self, output: ResumableOutput) -> Iterator[RebuiltPartition]:
         """Rebuilds the partitions in threads, yields them in order, and writes the checkpoints at the end."""
         failed = False
         with Threads(self._request.jobs, lambda: None) as threads:
@@ -461,7 +449,7 @@ class Rebuild:
         if not failed:
             output.close()
 
-    def _task(self, partition: RemotePartition, output: Output, _: None) -> RebuiltPartition:
+    def _task(self, partition: RemotePartition, output: ResumableOutput, _: None) -> RebuiltPartition:
         return self._attempt(partition, partial(self._built, output))
 
     def _attempt(
@@ -481,7 +469,7 @@ class Rebuild:
         outcome.selection = select_segments(partition, self._logs, is_named, _is_intact)
         outcome.log_start = outcome.selection.log_start
 
-    def _built(self, output: Output, partition: RemotePartition, outcome: RebuiltPartition) -> None:
+    def _built(self, output: ResumableOutput, partition: RemotePartition, outcome: RebuiltPartition) -> None:
         if outcome.name in output.done:
             facts = output.done[outcome.name]
             outcome.rebuilt, outcome.topic_id, outcome.was_done = Rebuilt(**facts["rebuilt"]), facts["topicId"], True
@@ -498,7 +486,7 @@ class Rebuild:
             facts = {"rebuilt": asdict(outcome.rebuilt), "topicId": outcome.topic_id, "logStart": selection.log_start}
             output.finish_partition(outcome.name, folder, {**facts, "place": outcome.topic_partition})
 
-    def _write_checkpoints(self, output: Output) -> None:
+    def _write_checkpoints(self, output: ResumableOutput) -> None:
         bounds = {
             (facts["place"][0], facts["place"][1]): LogBounds(
                 facts["rebuilt"]["first_base"], facts["logStart"], facts["rebuilt"]["end"]

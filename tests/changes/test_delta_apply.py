@@ -1,7 +1,6 @@
 """Files rewritten from deltas: the kept ranges, and the undo."""
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
@@ -258,22 +257,3 @@ def test_removed_ranges_of_reused_ranges_in_any_order() -> None:
     assert list(found.split(0, 5)) == [(0, 5, -1)]
     assert list(found.split(90, 10)) == [(90, 10, 55)]
     assert not RemovedRanges(10, [(5, 6)]).are_within_file
-
-
-OLD_MANIFEST = Path(__file__).parent / "manifest-version-1.json"
-
-
-def test_a_change_of_the_version_before_can_be_undone(tmp_path: Path) -> None:
-    """Manifest version 1 kept replaced files completely."""
-    directory = tmp_path / "orders-0"
-    row = json.loads(OLD_MANIFEST.read_text())
-    make(directory, {})
-    for name, content in WANTED.items():
-        (directory / name).write_bytes(content)
-        os.utime(directory / name, ns=(row["after"][name][2],) * 2)
-    folder = quarantine(directory) / "1"
-    (folder / "new").mkdir(parents=True)
-    make(folder / "old", {"0": FIRST, "1": SECOND})
-    (folder / "manifest.json").write_text(json.dumps(row))
-    undo(last_change(str(directory)))
-    assert contents(directory) == {"a.log": FIRST, "b.log": SECOND}

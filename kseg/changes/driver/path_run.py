@@ -79,144 +79,126 @@ class RunState:
 
 
 class PathRun:
-    """One PATH: `show` reports its plans, `apply` also applies them."""
+    """One PATH: `show` reports its plans, `apply` also applies them. ``is_single``: the path is a partition."""
 
-    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
-        self.path, self.planner, self.options, self.state = path, planner, options, state
+    def __init__(self, path: str, is_single: bool, planner: Planner, options: ChangeOptions, state: RunState) -> None:
+        self.path, self.is_single, self.planner, self.options, self.state = path, is_single, planner, options, state
+        self.root = log_directory_of(path) if is_single else path
         self._is_marker_reported = planner.keeps_marker
 
-    def report(self, root: str, plan: Plan) -> None:
+    def show(self) -> None:
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        raise NotImplementedError
+
+    def report(self, plan: Plan) -> None:
         """Reports a plan; before the first one, the removal of the clean shutdown marker, which happens first."""
         if plan and not self._is_marker_reported:
-            marker, self._is_marker_reported = Plan(root), True
+            marker, self._is_marker_reported = Plan(self.root), True
             if marker.state_of(CLEAN_SHUTDOWN) is not None:
                 marker.delete(CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_REASON)
                 self.state.planned(marker, plan.directory)
         self.state.planned(plan)
 
-    def show(self) -> None:
-        raise NotImplementedError
+    def known_files(self) -> Known:
+        """The root's files that plans depend on, as they are now."""
+        return known_root_files(self.root, self.planner.root_names)
 
-    def apply(self) -> None:
-        raise NotImplementedError
-
-
-class PartitionRun(PathRun):
-    """A partition; of its log directory only the clean shutdown marker changes."""
-
-    def _plans(self, root: str) -> Generator[Plan]:
-        known = known_root_files(root, self.planner.root_names)
-        with closing(plans_of(self.planner.plan_partition(self.path, known))) as plans:
+    def plans(self, known: Known, done: Sequence[str] = ()) -> Generator[Plan]:
+        """Reports the plans of the partitions, and yields them. The caller closes it."""
+        found = (
+            self.planner.plan_partition(self.path, known)
+            if self.is_single
+            else self.planner.plan_log_directory(self.path, known, list(done))
+        )
+        with closing(plans_of(found)) as plans:
             for plan in plans:
-                self.report(root, plan)
+                self.report(plan)
                 yield plan
 
-    def show(self) -> None:
-        for _ in self._plans(log_directory_of(self.path)):
-            pass
-
-    def apply(self) -> None:
-        root = log_directory_of(self.path)
-        with closing(self._plans(root)) as plans:
-            for plan in plans:
-                if plan:
-                    self.state.applied(self.apply_plan(root, plan))
-
-    def apply_plan(self, root: str, plan: Plan) -> Change | None:
-        shutdown_marker = None if self.planner.keeps_marker else ShutdownMarker(root)
-        return apply(plan, self.planner.command, self.options.keeping, shutdown_marker=shutdown_marker)
+    def plan_root(self, directory: str, known: Known, has_changed: bool) -> Plan:
+        """Plans and reports the files of a log directory."""
+        plan = self.planner.plan_root(directory, known, has_changed)
+        self.report(plan)
+        return plan
 
 
-class PartitionWithRootRun(PartitionRun):
-    """A partition and the files of its log directory. If such a file changes, both are one change of the log
-    directory."""
+class ChangeRun(PathRun):
+    """Changes a partition, or all partitions of a log directory and then its own files.
 
-    def _plan_root(self, root: str, known: Known, has_changed: bool) -> Plan:
-        root_plan = self.planner.plan_root(root, known, has_changed)
-        self.report(root, root_plan)
-        return root_plan
+    If files of its log directory change with a partition, both are one change of the log directory. Otherwise only the
+    clean shutdown marker changes there.
+    """
 
-    def show(self) -> None:
-        root, has_changed = log_directory_of(self.path), False
-        known = known_root_files(root, self.planner.root_names)
-        for plan in plans_of(self.planner.plan_partition(self.path, known)):
-            self.report(root, plan)
-            has_changed |= bool(plan)
-        self._plan_root(root, known, has_changed)
-
-    def apply(self) -> None:
-        root = log_directory_of(self.path)
-        if journals(root):
-            _warn(complete_interrupted_in_log_directory(root), self.state)
+    def _begin(self) -> LogDirectoryChange:
+        planner, path_name = self.planner, os.path.basename(os.path.abspath(self.path)) if self.is_single else ""
         change = LogDirectoryChange(
-            root, self.planner.command, self.planner.root_names, self.options.keeping,
-            path_name=os.path.basename(os.path.abspath(self.path)),
+            self.root, planner.command, planner.root_names, self.options.keeping, keeps_marker=planner.keeps_marker,
+            path_name=path_name,
         )  # fmt: skip
         _warn(change.messages, self.state)
+        return change
+
+    def show(self) -> None:
+        change = None if self.is_single else self._begin()
+        known, done = (self.known_files(), []) if change is None else (change.known, change.done)
+        has_changed = sum(map(bool, self.plans(known, done))) > 0
+        if change is not None or self.planner.with_root:
+            self.plan_root(self.root, known, has_changed or (change is not None and change.is_begun))
+
+    def apply(self) -> None:
+        if not self.is_single:
+            self._apply_log_directory()
+        elif self.planner.with_root:
+            self._apply_with_root()
+        else:
+            with closing(self.plans(self.known_files())) as plans:
+                for plan in filter(None, plans):
+                    self._apply_alone(plan)
+
+    def _apply_alone(self, plan: Plan) -> None:
+        shutdown_marker = None if self.planner.keeps_marker else ShutdownMarker(self.root)
+        self.state.applied(apply(plan, self.planner.command, self.options.keeping, shutdown_marker=shutdown_marker))
+
+    def _apply_with_root(self) -> None:
+        if journals(self.root):
+            _warn(complete_interrupted_in_log_directory(self.root), self.state)
+        change = self._begin()
         found = self.planner.plan_partition(self.path, change.known)
         with change.rolled_back_if_unchanged():
             if isinstance(found, Plan):
-                self._apply_one(root, change, found)
-                return
-            with closing(plans_of(found)) as plans:
-                for plan in plans:
-                    self.report(root, plan)
-                    self.state.applied(change.apply(plan))
-            self._finish(change, self._plan_root(root, change.known, change.is_begun))
+                self.report(found)
+                root_plan = self.plan_root(self.root, change.known, bool(found) or change.is_begun)
+                if root_plan or change.is_begun:
+                    self.state.applied(change.apply(found))
+                elif found:
+                    self._apply_alone(found)
+            else:
+                with closing(plans_of(found)) as plans:
+                    for plan in plans:
+                        self.report(plan)
+                        self.state.applied(change.apply(plan))
+                root_plan = self.plan_root(self.root, change.known, change.is_begun)
+            if root_plan or change.is_begun:
+                change.finish(root_plan)
+                self.state.applied()
 
-    def _apply_one(self, root: str, change: LogDirectoryChange, plan: Plan) -> None:
-        self.report(root, plan)
-        root_plan = self._plan_root(root, change.known, bool(plan) or change.is_begun)
-        if root_plan or change.is_begun:
-            self.state.applied(change.apply(plan))
-            self._finish(change, root_plan)
-        elif plan:
-            self.state.applied(self.apply_plan(root, plan))
-
-    def _finish(self, change: LogDirectoryChange, root_plan: Plan) -> None:
-        if root_plan or change.is_begun:
-            change.finish(root_plan)
-            self.state.applied()
-
-
-class LogDirectoryRun(PathRun):
-    """All partitions of a log directory, and then its own files."""
-
-    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState) -> None:
-        super().__init__(path, planner, options, state)
-        self._change = LogDirectoryChange(
-            path, planner.command, planner.root_names, options.keeping, keeps_marker=planner.keeps_marker
-        )
-        _warn(self._change.messages, state)
-
-    def _plans(self) -> Generator[Plan]:
-        found = self.planner.plan_log_directory(self.path, self._change.known, self._change.done)
-        with closing(plans_of(found)) as plans:
-            for plan in plans:
-                self.report(self.path, plan)
-                yield plan
-
-    def show(self) -> None:
-        has_changed = sum(map(bool, self._plans())) > 0 or self._change.is_begun
-        self.report(self.path, self.planner.plan_root(self.path, self._change.known, has_changed))
-
-    def apply(self) -> None:
-        change = self._change
+    def _apply_log_directory(self) -> None:
+        change = self._begin()
         with change.rolled_back_if_unchanged():
-            if not self._apply_partitions():
+            if not self._apply_partitions(change):
                 return  # the journal stays: the same command resumes, and the checkpoints are written then
             if change.is_begun and not change.has_changed:
                 change.roll_back()  # none of the plans could be applied
-            plan = self.planner.plan_root(self.path, change.known, change.is_begun)
-            self.report(self.path, plan)
-            change.finish(plan)
+            change.finish(self.plan_root(self.root, change.known, change.is_begun))
             self.state.applied()
 
-    def _apply_partitions(self) -> bool:
+    def _apply_partitions(self, change: LogDirectoryChange) -> bool:
         """Returns whether no partition stopped half-way. Errors are added to the planner's failures."""
         is_whole = True
-        with closing(self._plans()) as plans:
-            for plan, outcome in self._change.apply_all(plans, self.planner.at_once):
+        with closing(self.plans(change.known, change.done)) as plans:
+            for plan, outcome in change.apply_all(plans, self.planner.at_once):
                 if isinstance(outcome, KsegError):
                     self.planner.failures.add(outcome, plan.directory)
                     self.state.not_applied(plan.directory)
@@ -227,32 +209,27 @@ class LogDirectoryRun(PathRun):
 
 
 class CopyRun(PathRun):
-    """Writes the resulting partitions to another directory; ``is_single``: the path is a partition."""
+    """Writes the resulting partitions to another directory."""
 
-    def __init__(self, path: str, planner: Planner, options: ChangeOptions, state: RunState, is_single: bool) -> None:
-        super().__init__(path, planner, options, state)
-        self._is_single = is_single
-        self._output = options.output or ""
+    def report(self, plan: Plan) -> None:
+        self.state.planned(plan)
 
     def show(self) -> None:
         self._run(is_dry=True)
 
     def apply(self) -> None:
-        if not os.path.isdir(self._output):
-            _create_output(self._output, self.path)
-        with locked(self._output, self.options.takes_lock):
+        output = self.options.output or ""
+        if not os.path.isdir(output):
+            _create_output(output, self.path)
+        with locked(output, self.options.takes_lock):
             self._run(is_dry=False)
 
     def _run(self, is_dry: bool) -> None:
-        path, planner, output = self.path, self.planner, self._output
-        known = known_root_files(log_directory_of(path) if self._is_single else path, planner.root_names)
-        found = planner.plan_partition(path, known) if self._is_single else planner.plan_log_directory(path, known, [])
-        unchanged = 0
-        with closing(plans_of(found)) as plans:
+        planner, output, known, unchanged = self.planner, self.options.output or "", self.known_files(), 0
+        with closing(self.plans(known)) as plans:
             for plan in plans:
-                self.state.planned(plan)
                 if not is_dry:
-                    name = planner.name_of_copy(plan.directory, self._is_single)
+                    name = planner.name_of_copy(plan.directory, self.is_single)
                     write_copy(plan, output, name=name, links=self.options.links)
                     self.state.applied()
                     unchanged += not plan
@@ -262,41 +239,27 @@ class CopyRun(PathRun):
         if (contents := planner.root_of_copy()) is not None:
             if not is_dry:
                 write_root_files(contents, output)
-        elif not self._is_single:
-            self._write_root(known, is_dry)
+        elif not self.is_single:
+            self._write_root(known, output, is_dry)
         elif planner.with_root and os.path.isdir(output):
-            self._change_output(is_dry)
+            self._change_output(output, is_dry)
 
-    def _write_root(self, known: Known, is_dry: bool) -> None:
+    def _write_root(self, known: Known, output: str, is_dry: bool) -> None:
         """Copies the log directory's own files, with their new contents."""
-        plan = self.planner.plan_root(self.path, known, self.state.has_plans)
-        self.state.planned(plan)
+        plan = self.plan_root(self.path, known, self.state.has_plans)
         if not is_dry:
             written = [step for step in plan.steps if step.makes]
             contents = {step.file: b"".join(p for p in step.pieces if isinstance(p, bytes)) for step in written}
-            write_root_copy(self.path, contents, self._output)
+            write_root_copy(self.path, contents, output)
             self.state.applied()
 
-    def _change_output(self, is_dry: bool) -> None:
+    def _change_output(self, output: str, is_dry: bool) -> None:
         """Changes the files of the output directory for the partition that was added to it."""
-        planner, output = self.planner, self._output
-        known = known_root_files(output, planner.root_names)
-        plan = planner.plan_root(output, known, self.state.has_plans)
-        self.state.planned(plan)
+        planner = self.planner
+        plan = self.plan_root(output, known_root_files(output, planner.root_names), self.state.has_plans)
         if not is_dry:
             LogDirectoryChange(output, planner.command, planner.root_names, Keeping(keeps=False)).finish(plan)
             self.state.applied()
-
-
-def run_for(path: str, is_single: bool, planner: Planner, options: ChangeOptions, state: RunState) -> PathRun:
-    """Returns the run for a partition (``is_single``) or log directory. Interrupted changes must be completed
-    already."""
-    if options.output is not None:
-        return CopyRun(path, planner, options, state, is_single)
-    if not is_single:
-        return LogDirectoryRun(path, planner, options, state)
-    kind = PartitionWithRootRun if planner.with_root else PartitionRun
-    return kind(path, planner, options, state)
 
 
 def _create_output(output: str, model: str) -> None:
@@ -385,14 +348,15 @@ def _run_path(path: str, planner: Planner, options: ChangeOptions, state: RunSta
         warn_of_skipped_files(partition, False, reporter.warning, planner.reads_all_files)
     for link in filter(trees.islink, partitions):
         planner.failures.add(PathError(f"{link}: is a link out of the log directory: name its target"), link)
+    kind = ChangeRun if options.output is None else CopyRun
     if options.output is None and not options.is_dry:
         with locked_and_completed(real, is_single, to_lock, reporter.warning):
-            run_for(real, is_single, planner, options, state).apply()
+            kind(real, is_single, planner, options, state).apply()
         return
     if options.output is None:
         for line in interrupted_changes(real, is_single):
             reporter.warning(line)
-    path_run = run_for(real, is_single, planner, options, state)
+    path_run = kind(real, is_single, planner, options, state)
     if options.is_dry:
         path_run.show()
     else:

@@ -13,19 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from kseg.conversion import recoding
 from kseg.conversion.grouping import GROUP_BYTES, BatchFields, Build, Grouper
 from kseg.conversion.options import ConvertOptions, LossError
-from kseg.conversion.recoding import (
-    BatchLocation,
-    PlainRun,
-    Refusal,
-    Refused,
-    checked,
-    plain_run,
-    recode,
-    recompressed,
-    refused_at,
-)
 from kseg.errors import DamageError, KsegError, UnsupportedError
 from kseg.formats import compression
 from kseg.formats.compressing import Target, target_of
@@ -34,20 +24,8 @@ from kseg.formats.rows import Rows, Scratch, UndecodableError, int64s
 from kseg.formats.suffixes import LOG
 from kseg.kernel.codecs.recoding import BatchSelection
 from kseg.kernel.files.system import lengthen
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.layout.headers import LOG_APPEND_TIME, MAGIC_V2
-from kseg.kernel.layout.rows import (
-    FRAME_MAGIC,
-    FRAME_WIDTH,
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_OFFSET,
-    ROW_WIDTH,
-)
 from kseg.kernel.records.building import max_bytes, single_batches
 from kseg.runtime.threads import Pipeline
 from kseg.segment.batches import Batch, Message, Message07, RecordBatch, Survey
@@ -109,7 +87,7 @@ class Losses:
     def add_rows(self, rows: Rows) -> None:
         """Counts losses in records."""
         if self._magic < MAGIC_V2:
-            counts = rows.rows[ROW_HEADER_COUNT : rows.count * ROW_WIDTH : ROW_WIDTH].tolist()
+            counts = rows.rows[layout.ROW_HEADER_COUNT : rows.count * layout.ROW_WIDTH : layout.ROW_WIDTH].tolist()
             if any(counts):
                 self.counts[HEADERS] += len(counts) - counts.count(0)
 
@@ -154,7 +132,7 @@ class Converter:
             target < 2 and (request.batch_bytes is not None or self._target(0, target).codec == NONE)
         )
 
-    def take(self, run: PlainRun, scratch: Scratch) -> Iterator[Build]:
+    def take(self, run: recoding.PlainRun, scratch: Scratch) -> Iterator[Build]:
         """Converts many valid batches."""
         self._found.losses.add_plain(run.magic, run.timed)
         request, magic = self._request, run.magic if self._magic is None else self._magic
@@ -210,7 +188,7 @@ class Converter:
         self._found.losses.add(batch)
         header, magic = batch.header, 2 if self._magic is None else self._magic
         if header.codec >= len(CODEC_NAMES):
-            raise Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
+            raise recoding.Refused(Problem("undecodable-records", f"unknown compression codec {header.codec}"))
         is_bare = header.is_control or header.record_count == 0
         if magic < MAGIC_V2:
             if not is_bare:
@@ -222,10 +200,13 @@ class Converter:
         if is_bare or header.delete_horizon_ms is not None or self._request.batch_bytes is None:
             yield from self.flush()
             if is_bare or self._is_kept(header.codec):
-                yield partial(checked, batch.data, header, self._request.max_batch_bytes), batch.size
+                yield partial(recoding.checked, batch.data, header, self._request.max_batch_bytes), batch.size
             else:
                 target, self._found.has_changed = self._target(header.codec, magic), True
-                yield partial(recompressed, batch.data, header, target, self._request.max_batch_bytes), 4 * batch.size
+                yield (
+                    partial(recoding.recompressed, batch.data, header, target, self._request.max_batch_bytes),
+                    4 * batch.size,
+                )
             return
         self._check(batch)
         fields = BatchFields(
@@ -261,7 +242,7 @@ class Converter:
             found = rows
             if self._request.position_key is not None:
                 found = _with_header(rows, self._request.position_key, b"%d" % batch.base_offset)
-            for at in range(ROW_OFFSET, rows.count * ROW_WIDTH, ROW_WIDTH):
+            for at in range(layout.ROW_OFFSET, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
                 found.rows[at] = self._next_offset
                 self._next_offset += 1
             yield found
@@ -292,7 +273,7 @@ class Converter:
     @staticmethod
     def _check(batch: Batch) -> None:
         if problems := [problem for problem in batch.check() if problem.code not in READABLE_CODES]:
-            raise Refused(problems[0])
+            raise recoding.Refused(problems[0])
 
 
 def _check_offsets(batch: Message, next_offset: int) -> None:
@@ -302,15 +283,15 @@ def _check_offsets(batch: Message, next_offset: int) -> None:
         for rows in batch.rows():
             survey.add(rows)
     except UndecodableError as error:
-        raise Refused(Problem(error.problem, str(error))) from error
+        raise recoding.Refused(Problem(error.problem, str(error))) from error
     problems = [*batch.passed(), *survey.problems(bool(batch.header.codec))]
     if problems := [problem for problem in problems if problem.code not in READABLE_CODES]:
-        raise Refused(problems[0])
+        raise recoding.Refused(problems[0])
     first, last = survey.first_offset, survey.last_offset
     if first is not None and first < next_offset:
-        raise Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
+        raise recoding.Refused(Problem("offsets-not-rising", f"offset {first} comes behind offset {next_offset - 1}"))
     if last != batch.last_offset and batch.last_offset:  # early librdkafka versions wrote 0
-        raise Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
+        raise recoding.Refused(Problem("offset-out-of-range", f"the last message inside has offset {last}"))
 
 
 def _single_batches(rows: Rows, attributes: int) -> bytearray:
@@ -322,11 +303,11 @@ def _single_batches(rows: Rows, attributes: int) -> bytearray:
 
 def _with_header(rows: Rows, key: bytes, value: bytes) -> Rows:
     """Returns the same records with one header each."""
-    size, headers = len(rows.payload), int64s(HEADER_WIDTH)
-    headers[HEADER_KEY], headers[HEADER_KEY_SIZE] = size, len(key)
-    headers[HEADER_VALUE], headers[HEADER_VALUE_SIZE] = size + len(key), len(value)
-    for at in range(0, rows.count * ROW_WIDTH, ROW_WIDTH):
-        rows.rows[at + ROW_HEADERS], rows.rows[at + ROW_HEADER_COUNT] = 0, 1
+    size, headers = len(rows.payload), int64s(layout.HEADER_WIDTH)
+    headers[layout.HEADER_KEY], headers[layout.HEADER_KEY_SIZE] = size, len(key)
+    headers[layout.HEADER_VALUE], headers[layout.HEADER_VALUE_SIZE] = size + len(key), len(value)
+    for at in range(0, rows.count * layout.ROW_WIDTH, layout.ROW_WIDTH):
+        rows.rows[at + layout.ROW_HEADERS], rows.rows[at + layout.ROW_HEADER_COUNT] = 0, 1
     return Rows(b"".join((rows.payload[:], key, value)), rows.rows, headers, rows.count)
 
 
@@ -502,8 +483,8 @@ class _Conversion:
             self.found.batches += end - first
             self.found.next_offset = selection.next_offset
             self.found.has_changed = True
-            places = memoryview(bytes(rows[first * FRAME_WIDTH : end * FRAME_WIDTH])).cast("q")
-            task = partial(recode, buffer, places, origin, target, self._request.max_batch_bytes)
+            places = memoryview(bytes(rows[first * layout.FRAME_WIDTH : end * layout.FRAME_WIDTH])).cast("q")
+            task = partial(recoding.recode, buffer, places, origin, target, self._request.max_batch_bytes)
             for results in self._pipeline.submit(task, 4 * selection.size):
                 self._write(results)
         return end
@@ -523,10 +504,12 @@ class _Conversion:
 
     def _take_plain(self, reader: SegmentReader, run: Run, first: int) -> int:
         """As `_recode`, for uniform uncompressed batches."""
-        if not self._takes_runs or not self._converter.can_take(run.rows[first * FRAME_WIDTH + FRAME_MAGIC]):
+        if not self._takes_runs or not self._converter.can_take(
+            run.rows[first * layout.FRAME_WIDTH + layout.FRAME_MAGIC]
+        ):
             return first
         buffer, frames, _, stop = self._window(reader, run, first)
-        found = plain_run(buffer, frames, first, stop, self.found.next_offset)
+        found = recoding.plain_run(buffer, frames, first, stop, self.found.next_offset)
         if found is None:
             return first
         self.found.batches += found.stop - first
@@ -537,14 +520,14 @@ class _Conversion:
     def _convert(self, batch: Batch) -> None:
         self.found.batches += 1
         if not batch.is_valid:
-            self._refuse(batch, Refused(batch.problems[0]))
+            self._refuse(batch, recoding.Refused(batch.problems[0]))
             return
         if self._is_left_out(batch):
             self.found.left_out += 1
             self._leave_gap(batch)
             return
         if (impossible := self._impossible(batch)) is not None:
-            self._refuse(batch, Refused(impossible))
+            self._refuse(batch, recoding.Refused(impossible))
             return
         base = batch.last_offset if batch.base_offset is None else batch.base_offset
         if self._writer is None:
@@ -555,7 +538,7 @@ class _Conversion:
             return
         try:
             self._submit(self._converter.add(batch, self.found.next_offset), batch)
-        except Refused as refused:
+        except recoding.Refused as refused:
             self._refuse(batch, refused)
             return
         if self.found.ends_in_damage:
@@ -600,7 +583,7 @@ class _Conversion:
         end = transactions.last_stable_offset
         return transactions.is_aborted(batch) or (end is not None and batch.last_offset >= end)
 
-    def _refuse(self, batch: Batch, refused: Refused) -> None:
+    def _refuse(self, batch: Batch, refused: recoding.Refused) -> None:
         self._skip(Damage(refused.problem.code, batch.position, batch.size, refused.problem.message))
 
     def _skip(self, damage: Damage) -> None:
@@ -613,9 +596,9 @@ class _Conversion:
         self.found.ends_in_damage = True
 
     def _submit(self, builds: Iterator[Build], batch: Batch | None = None) -> None:
-        location = BatchLocation(0, 0)
+        location = recoding.BatchLocation(0, 0)
         if batch is not None:
-            location = BatchLocation(batch.position, batch.size, batch.base_offset, batch.last_offset)
+            location = recoding.BatchLocation(batch.position, batch.size, batch.base_offset, batch.last_offset)
         for build, weight in builds:
             if not self._is_refused:
                 for results in self._pipeline.submit(partial(_attempt, build, location), weight):
@@ -625,10 +608,10 @@ class _Conversion:
         for results in self._pipeline.drain():
             self._write(results)
 
-    def _write(self, results: list[list[bytes | bytearray | Refusal]]) -> None:
+    def _write(self, results: list[list[bytes | bytearray | recoding.Refusal]]) -> None:
         pieces: list[bytes | bytearray] = []
         for result in (result for some in results for result in some):
-            if isinstance(result, Refusal):
+            if isinstance(result, recoding.Refusal):
                 is_after_damage = self.found.ends_in_damage
                 self._skip(result.damage)
                 self.found.ends_in_damage = is_after_damage  # it describes the reading position
@@ -672,11 +655,11 @@ class _Conversion:
         self.found.segments += written
 
 
-def _attempt(build: Callable[[], bytes], location: BatchLocation) -> list[bytes | Refusal]:
+def _attempt(build: Callable[[], bytes], location: recoding.BatchLocation) -> list[bytes | recoding.Refusal]:
     try:
         return [build()]
-    except Refused as refused:
-        return [refused_at(location, refused)]
+    except recoding.Refused as refused:
+        return [recoding.refused_at(location, refused)]
 
 
 def is_divisible(files: list[SegmentFile], request: ConvertOptions) -> bool:

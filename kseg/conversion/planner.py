@@ -18,18 +18,9 @@ from kseg.changes.journal import Known
 from kseg.changes.new_directories import new_directories
 from kseg.changes.plan import CREATE, Plan, Step
 from kseg.changes.staging import staging
+from kseg.conversion import rewriting
 from kseg.conversion.options import ConvertOptions
 from kseg.conversion.partition import convert_segments
-from kseg.conversion.rewriting import (
-    Conversion,
-    Rewritten,
-    complete,
-    copy_owner_to_files,
-    known_gaps,
-    plan_rewriting,
-    rewrite,
-    segments_of,
-)
 from kseg.errors import PathError
 from kseg.logdir.index_interval import IntervalMessages, TopicIntervals
 from kseg.logdir.topics import KnownTopics, Topics
@@ -68,7 +59,7 @@ def check_space_to_rewrite(
     size = sum(trees.getsize(file.path) for file in files if trees.isfile(file.path))
     if size * growth + MARGIN_BYTES <= free_bytes(path):
         return
-    check_free(path, sum(rewrite(name, files, directory, request, None).files.values()))
+    check_free(path, sum(rewriting.rewrite(name, files, directory, request, None).files.values()))
 
 
 _MAX_DAMAGES = 20
@@ -84,7 +75,7 @@ class ConversionPlanner(Planner):
         options: ConvertOptions,
         change: ChangeOptions,
         reporter: Reporter,
-        conversion: Conversion = convert_segments,
+        conversion: rewriting.Conversion = convert_segments,
     ) -> None:
         super().__init__(reporter)
         self._options, self._conversion, self._is_dry = options, conversion, change.is_dry
@@ -101,21 +92,21 @@ class ConversionPlanner(Planner):
         request = self._options
         if not self._is_dry and request.magic in (0, 1) and not request.is_lossy:
             for path in parts:  # if one is refused for loss of information, none is changed
-                rewrite(path, segments_of(path), path, request, None, self._conversion)
+                rewriting.rewrite(path, rewriting.segments_of(path), path, request, None, self._conversion)
         for path in parts:
             with self.attempt(path), ExitStack() as staged:
                 yield self._plan(path, staged)
 
     def _plan(self, directory: str, staged: ExitStack) -> Plan:
-        files, folder, request = segments_of(directory), None, self._requests.of(directory)
+        files, folder, request = rewriting.segments_of(directory), None, self._requests.of(directory)
         if not self._is_dry:
             check_space_to_rewrite(directory, directory, files, directory, request)
             folder = staged.enter_context(staging(directory)).make_folder()
-        made = rewrite(directory, files, directory, request, folder, self._conversion)
+        made = rewriting.rewrite(directory, files, directory, request, folder, self._conversion)
         report_losses(directory, made, self.reporter)
         if folder is not None:
-            copy_owner_to_files(folder, directory)
-        return plan_rewriting(directory, made, folder, self._options.reason)
+            rewriting.copy_owner_to_files(folder, directory)
+        return rewriting.plan_rewriting(directory, made, folder, self._options.reason)
 
 
 class Requests:
@@ -133,7 +124,7 @@ class Requests:
         return replace(self._options, interval_bytes=self._intervals.of(directory))
 
 
-def report_losses(name: str, made: Rewritten, messages: Messages) -> None:
+def report_losses(name: str, made: rewriting.Rewritten, messages: Messages) -> None:
     """Reports what was left out or lost."""
     found = made.converted
     for file, damage in found.skipped[:_MAX_DAMAGES]:
@@ -179,7 +170,7 @@ def convert_to_new(
     options: ConvertOptions,
     change: ChangeOptions,
     messages: Messages,
-    conversion: Conversion = convert_segments,
+    conversion: rewriting.Conversion = convert_segments,
 ) -> list[Plan]:
     """Converts the paths to partitions below ``output``, or plans that in a dry run. Returns a plan for each.
 
@@ -191,18 +182,18 @@ def convert_to_new(
         for source in _sources(paths, output, options, messages):
             is_file = source.directory is None and source.path != STANDARD_INPUT
             folder = made.add(source.name, is_dry, source.directory or resolved(source.path) * is_file)
-            files = [segment_file(source.path)] if source.directory is None else segments_of(source.directory)
+            files = [segment_file(source.path)] if source.directory is None else rewriting.segments_of(source.directory)
             request, staged = requests.of(source.directory), None if is_dry else folder
             if staged is not None:
                 check_space_to_rewrite(staged, source.path, files, source.directory, request)
-            rewritten = rewrite(source.path, files, source.directory, request, staged, conversion)
+            rewritten = rewriting.rewrite(source.path, files, source.directory, request, staged, conversion)
             report_losses(source.path, rewritten, messages)
             if source.directory is not None and not is_dry:
-                complete(folder, source.directory, rewritten.carried)
+                rewriting.complete(folder, source.directory, rewritten.carried)
             if not is_dry:
                 place = source.directory or os.path.dirname(resolved(source.path)) or "."
                 accepted = [] if source.path == STANDARD_INPUT else all_accepted(place)
-                record(folder, [*accepted, *known_gaps(rewritten.converted.gaps)], Disk())
+                record(folder, [*accepted, *rewriting.known_gaps(rewritten.converted.gaps)], Disk())
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:
             if trees.isdir(path) and not is_partition(path) and not is_dry:

@@ -9,20 +9,7 @@ from kseg.errors import UnsupportedError
 from kseg.formats.json_values import name_value
 from kseg.formats.rows import Scratch
 from kseg.formats.suffixes import LOG
-from kseg.logdir.coordinators import (
-    HANGING,
-    GroupOffset,
-    GroupOffsets,
-    Judged,
-    Prepared,
-    TransactionState,
-    abort_command,
-    judge,
-    prepared,
-    topic_id_at,
-    waiting_groups,
-    why_hanging,
-)
+from kseg.logdir import coordinators
 from kseg.output.kafka_text import as_java_writes, name_bytes
 from kseg.output.notices import COPIED_INDENT, on_one_line
 from kseg.output.sink import Sink
@@ -44,7 +31,7 @@ class StableOffset(NamedTuple):
 
     offset: int
     log_end: int | None
-    groups: list[GroupOffset] | None = None
+    groups: list[coordinators.GroupOffset] | None = None
 
     @property
     def waiting(self) -> int | None:
@@ -55,7 +42,7 @@ class StableOffset(NamedTuple):
 Row = dict[str, Any]
 
 
-def open_row(judged: Judged, stable: StableOffset, path: str, place: Place) -> Row:
+def open_row(judged: coordinators.Judged, stable: StableOffset, path: str, place: Place) -> Row:
     """Returns the object of an open transaction. ``path``: the path given by the user."""
     transaction, state = judged.transaction, judged.state
     return {
@@ -76,11 +63,11 @@ def open_row(judged: Judged, stable: StableOffset, path: str, place: Place) -> R
         "lastStableOffset": stable.offset,
         "waitingOffsets": stable.waiting,
         "waitingGroups": None if stable.groups is None else [group.as_object() for group in stable.groups],
-        "abort": abort_command(*place, transaction.first_offset),
+        "abort": coordinators.abort_command(*place, transaction.first_offset),
     }
 
 
-def prepared_row(prepared: Prepared, path: str, place: Place) -> Row:
+def prepared_row(prepared: coordinators.Prepared, path: str, place: Place) -> Row:
     """Returns the object of a transaction whose marker is there. ``path``: the path given by the user."""
     state = prepared.state
     return {
@@ -110,7 +97,7 @@ def text_line(row: Row, name: str | None, fields: Sequence[str]) -> str:
     return " ".join(f"{key}: {'none' if shown[key] is None else shown[key]}" for key in fields)
 
 
-def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> Iterator[str]:
+def conclusion(judged: Sequence[coordinators.Judged], stable: StableOffset, place: Place) -> Iterator[str]:
     """Yields a line with the last stable offset, and the command that aborts each hanging transaction."""
     waiting = "none" if stable.waiting is None else stable.waiting
     groups = "unknown" if stable.groups is None else len(stable.groups)
@@ -124,10 +111,10 @@ def conclusion(judged: Sequence[Judged], stable: StableOffset, place: Place) -> 
     if stable.groups and len(stable.groups) > _SHOWN_GROUPS:
         yield f"waiting: {plural(len(stable.groups) - _SHOWN_GROUPS, 'more group', 'more groups')}"
     for each in judged:
-        if each.verdict == HANGING:
-            yield f"producer {each.transaction.producer_id}: {why_hanging(each.state, each.age_ms)}"
+        if each.verdict == coordinators.HANGING:
+            yield f"producer {each.transaction.producer_id}: {coordinators.why_hanging(each.state, each.age_ms)}"
             yield "abort it, on a live cluster, with"
-            yield COPIED_INDENT + shell_line(abort_command(*place, each.transaction.first_offset))
+            yield COPIED_INDENT + shell_line(coordinators.abort_command(*place, each.transaction.first_offset))
 
 
 def list_open(
@@ -136,8 +123,8 @@ def list_open(
     files: list[SegmentFile],
     options: DumpOptions,
     scratch: Scratch,
-    states_in: Callable[[str], Mapping[int, TransactionState]],
-    groups_in: Callable[[str], GroupOffsets | None],
+    states_in: Callable[[str], Mapping[int, coordinators.TransactionState]],
+    groups_in: Callable[[str], coordinators.GroupOffsets | None],
 ) -> int:
     """Lists the open transactions of one path, and those that stay prepared. Returns their number.
 
@@ -161,17 +148,17 @@ def list_open(
     around = os.path.dirname(partition)
     states = states_in(options.transaction_state or around)
     place = logs[0].topic, logs[0].partition
-    marked = prepared(states, place, transactions, None)
+    marked = coordinators.prepared(states, place, transactions, None)
     if (found or marked) and now is None:
         now = newest_timestamp(logs, scratch)
-    marked = prepared(states, place, transactions, now)
+    marked = coordinators.prepared(states, place, transactions, now)
     if marked:
         _show_prepared(sink, path, place, marked, options)
     if not found:
         return len(marked)
-    judged = [judge(transaction, states, place, now) for transaction in found]
+    judged = [coordinators.judge(transaction, states, place, now) for transaction in found]
     first = found[0].first_offset
-    groups = waiting_groups(groups_in(around), place, first, topic_id_at(partition))
+    groups = coordinators.waiting_groups(groups_in(around), place, first, coordinators.topic_id_at(partition))
     stable = StableOffset(first, end_offset(logs, scratch), groups)
     if options.form != JSON:
         sink.write(b"Open transactions: " + name_bytes(as_java_writes(path), sink.is_terminal) + b"\n")
@@ -187,7 +174,9 @@ def list_open(
     return len(found) + len(marked)
 
 
-def _show_prepared(sink: Sink, path: str, place: Place, marked: list[Prepared], options: DumpOptions) -> None:
+def _show_prepared(
+    sink: Sink, path: str, place: Place, marked: list[coordinators.Prepared], options: DumpOptions
+) -> None:
     rows = [prepared_row(each, path, place) for each in marked]
     if options.form == JSON:
         for row in rows:

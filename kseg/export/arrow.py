@@ -8,23 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kseg.errors import UnsupportedError
 from kseg.export.chunk import HEADERS, KEY, OFFSET, TIMESTAMP, TIMESTAMP_TYPE, VALUE, Bytes, Chunk
 from kseg.formats.rows import Rows, int64s
-from kseg.kernel.layout.rows import (
-    HEADER_KEY,
-    HEADER_KEY_SIZE,
-    HEADER_VALUE,
-    HEADER_VALUE_SIZE,
-    HEADER_WIDTH,
-    ROW_HEADER_COUNT,
-    ROW_HEADERS,
-    ROW_KEY,
-    ROW_KEY_SIZE,
-    ROW_OFFSET,
-    ROW_SEQUENCE,
-    ROW_TIMESTAMP,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout import rows as layout
 from kseg.limits import CHUNK_ROWS
 
 if TYPE_CHECKING:
@@ -207,7 +191,7 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     if not batch.num_rows:
         return
     rows = _rows(batch)
-    times = rows.rows[ROW_TIMESTAMP::ROW_WIDTH].tolist()
+    times = rows.rows[layout.ROW_TIMESTAMP :: layout.ROW_WIDTH].tolist()
     if TIMESTAMP_TYPE not in batch.schema.names:
         yield BatchableRows(rows, None)
         return
@@ -216,7 +200,7 @@ def batchable_rows(batch: "pyarrow.RecordBatch") -> Iterator[BatchableRows]:
     first = 0
     for stop in range(1, rows.count + 1):
         if stop == rows.count or found[stop] != found[first]:
-            part = rows.rows[first * ROW_WIDTH : stop * ROW_WIDTH]
+            part = rows.rows[first * layout.ROW_WIDTH : stop * layout.ROW_WIDTH]
             yield BatchableRows(Rows(rows.payload, part, rows.headers, stop - first), found[first])
             first = stop
 
@@ -225,17 +209,22 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
     import pyarrow.compute as pc
 
     names, count, payload = batch.schema.names, batch.num_rows, _Payload()
-    rows, headers = int64s(count * ROW_WIDTH), int64s(HEADER_WIDTH)
+    rows, headers = int64s(count * layout.ROW_WIDTH), int64s(layout.HEADER_WIDTH)
     if batch.column(OFFSET).null_count:
         raise ValueError("a record has no offset")
-    rows[ROW_OFFSET::ROW_WIDTH] = _int64_column(batch.column(OFFSET))
-    rows[ROW_TIMESTAMP::ROW_WIDTH] = _milliseconds(batch.column(TIMESTAMP)) if TIMESTAMP in names else _all(-1, count)
-    rows[ROW_SEQUENCE::ROW_WIDTH] = _all(-1, count)
-    for name, at, size_at in ((KEY, ROW_KEY, ROW_KEY_SIZE), (VALUE, ROW_VALUE, ROW_VALUE_SIZE)):
+    rows[layout.ROW_OFFSET :: layout.ROW_WIDTH] = _int64_column(batch.column(OFFSET))
+    rows[layout.ROW_TIMESTAMP :: layout.ROW_WIDTH] = (
+        _milliseconds(batch.column(TIMESTAMP)) if TIMESTAMP in names else _all(-1, count)
+    )
+    rows[layout.ROW_SEQUENCE :: layout.ROW_WIDTH] = _all(-1, count)
+    for name, at, size_at in (
+        (KEY, layout.ROW_KEY, layout.ROW_KEY_SIZE),
+        (VALUE, layout.ROW_VALUE, layout.ROW_VALUE_SIZE),
+    ):
         if name in names:
-            rows[at::ROW_WIDTH], rows[size_at::ROW_WIDTH] = payload.add(batch.column(name))
+            rows[at :: layout.ROW_WIDTH], rows[size_at :: layout.ROW_WIDTH] = payload.add(batch.column(name))
         else:
-            rows[size_at::ROW_WIDTH] = _all(-1, count)
+            rows[size_at :: layout.ROW_WIDTH] = _all(-1, count)
     if HEADERS in names:
         lists = batch.column(HEADERS)
         starts = _boundaries(lists)
@@ -244,11 +233,16 @@ def _rows(batch: "pyarrow.RecordBatch") -> Rows:
         if len(pairs):
             if pairs.field(0).null_count or pairs.null_count:
                 raise ValueError("a header has no key")
-            headers = int64s(len(pairs) * HEADER_WIDTH)
-            for field, at, size_at in ((0, HEADER_KEY, HEADER_KEY_SIZE), (1, HEADER_VALUE, HEADER_VALUE_SIZE)):
-                headers[at::HEADER_WIDTH], headers[size_at::HEADER_WIDTH] = payload.add(pairs.field(field))
-            rows[ROW_HEADERS::ROW_WIDTH] = _int64_column(pc.subtract(starts.slice(0, count), starts[0]))
-            rows[ROW_HEADER_COUNT::ROW_WIDTH] = _int64_column(pc.list_value_length(lists), 0)
+            headers = int64s(len(pairs) * layout.HEADER_WIDTH)
+            for field, at, size_at in (
+                (0, layout.HEADER_KEY, layout.HEADER_KEY_SIZE),
+                (1, layout.HEADER_VALUE, layout.HEADER_VALUE_SIZE),
+            ):
+                headers[at :: layout.HEADER_WIDTH], headers[size_at :: layout.HEADER_WIDTH] = payload.add(
+                    pairs.field(field)
+                )
+            rows[layout.ROW_HEADERS :: layout.ROW_WIDTH] = _int64_column(pc.subtract(starts.slice(0, count), starts[0]))
+            rows[layout.ROW_HEADER_COUNT :: layout.ROW_WIDTH] = _int64_column(pc.list_value_length(lists), 0)
     return Rows(payload.joined(), rows, headers, count)
 
 

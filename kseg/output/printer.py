@@ -10,19 +10,7 @@ from kseg.formats.codec_libraries import expansion_buffer
 from kseg.formats.rows import ALL, Rows, Scratch, Sliceable, UndecodableError, int64s
 from kseg.kernel.codecs.expand import ExpansionBuffer
 from kseg.kernel.codecs.recoding import expand_batches
-from kseg.kernel.layout.rows import (
-    CHECK_VALID_SHIFT,
-    FRAME_MAGIC,
-    FRAME_SIZE,
-    FRAME_STATE,
-    FRAME_WIDTH,
-    HEADER_WIDTH,
-    ROW_CHECK,
-    ROW_OFFSET,
-    ROW_VALUE,
-    ROW_VALUE_SIZE,
-    ROW_WIDTH,
-)
+from kseg.kernel.layout import rows as layout
 from kseg.kernel.records.plain import DONE, FULL, MORE_HEADERS, NEEDS_DECODING, TOO_SMALL
 from kseg.kernel.render.rendering import Renderer
 from kseg.limits import LARGEST_BUFFER_BYTES, MAX_HEADERS, OUTPUT_BYTES
@@ -146,7 +134,7 @@ class RenderingPrinter(Printer):
         self._renderer = Renderer()
         self._program: Any = None
         self._expansion = expansion_buffer(scratch.max_batch_bytes)
-        self._expanded_frames = int64s(FRAMES_EXPANDED * FRAME_WIDTH)
+        self._expanded_frames = int64s(FRAMES_EXPANDED * layout.FRAME_WIDTH)
 
     def enter(self, file: SegmentFile) -> None:
         super().enter(file)
@@ -180,7 +168,7 @@ class RenderingPrinter(Printer):
             count = expand_batches(buffer, rows, i, stop, ALL, self._expansion, self._expanded_frames)
             if not count:
                 return alone(i)
-            frames = Frames(buffer, rows[i * FRAME_WIDTH :], self._expansion.view(), self._expanded_frames)
+            frames = Frames(buffer, rows[i * layout.FRAME_WIDTH :], self._expansion.view(), self._expanded_frames)
             self._print(frames, 0, count, origin, lambda k: alone(i + k, shared=None))
             return count
 
@@ -207,7 +195,7 @@ class RenderingPrinter(Printer):
             elif status == NEEDS_DECODING:
                 self._finish_row(frames.expanded, self.scratch.rows, self.scratch.headers)
             elif status == MORE_HEADERS and renderer.needed <= MAX_HEADERS:
-                self.scratch.headers = int64s(MAX_HEADERS * HEADER_WIDTH)
+                self.scratch.headers = int64s(MAX_HEADERS * layout.HEADER_WIDTH)
             else:
                 at, printed = renderer.frame, 1
                 if renderer.position == 0:  # otherwise the file has changed since the run was read
@@ -218,7 +206,7 @@ class RenderingPrinter(Printer):
     def _finish_row(self, buffer: Sliceable, rows: memoryview, headers: memoryview) -> None:
         """Completes the line of a record whose key and value the kernel leaves to the decoder."""
         at = self._renderer.row
-        (record,) = records_of(Rows(buffer, rows[at * ROW_WIDTH : (at + 1) * ROW_WIDTH], headers, 1))
+        (record,) = records_of(Rows(buffer, rows[at * layout.ROW_WIDTH : (at + 1) * layout.ROW_WIDTH], headers, 1))
         self._put(self._rest_of_record(self._renderer.is_control, record) + self._line_end)
 
     def _rest_of_record(self, is_control: bool, record: Record) -> bytes:
@@ -301,7 +289,7 @@ class RenderingPrinter(Printer):
         try:
             for rows in batch.rows():
                 for first, stop in spans(rows):
-                    for at in range(first * ROW_WIDTH, stop * ROW_WIDTH, ROW_WIDTH):
+                    for at in range(first * layout.ROW_WIDTH, stop * layout.ROW_WIDTH, layout.ROW_WIDTH):
                         if held is not None:
                             yield held
                         held = self._record_07(batch, rows, at)
@@ -313,10 +301,12 @@ class RenderingPrinter(Printer):
             raise fault
 
     def _record_07(self, batch: Message07, rows: Rows, at: int) -> Record07:
-        start, size, check = (rows.rows[at + column] for column in (ROW_VALUE, ROW_VALUE_SIZE, ROW_CHECK))
+        start, size, check = (
+            rows.rows[at + column] for column in (layout.ROW_VALUE, layout.ROW_VALUE_SIZE, layout.ROW_CHECK)
+        )
         value = bytes(rows.payload[start : start + size]) if self.style.contents else None
-        is_valid = bool(check >> CHECK_VALID_SHIFT & 1)
-        offset = rows.rows[at + ROW_OFFSET]
+        is_valid = bool(check >> layout.CHECK_VALID_SHIFT & 1)
+        offset = rows.rows[at + layout.ROW_OFFSET]
         return Record07(offset, batch.base_offset, size, is_valid, check & 0xFFFFFFFF, value)
 
 
@@ -326,6 +316,6 @@ def all_rows(rows: Rows) -> list[RowSpan]:
 
 def frame_row(batch: Batch) -> memoryview:
     """Returns the batch as the only frame of its own bytes."""
-    row = int64s(FRAME_WIDTH)
-    row[FRAME_SIZE], row[FRAME_MAGIC], row[FRAME_STATE] = batch.size, batch.magic, batch.is_valid
+    row = int64s(layout.FRAME_WIDTH)
+    row[layout.FRAME_SIZE], row[layout.FRAME_MAGIC], row[layout.FRAME_STATE] = batch.size, batch.magic, batch.is_valid
     return row

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,18 +23,20 @@ def test_constants_and_structs_are_read_from_where_they_are_defined():
     assert kept.ieee is not kept.castagnoli
 
 
-def test_structs_hold_structs_that_their_pxd_cimports(tmp_path):
+def test_structs_hold_structs_that_their_pxd_cimports(tmp_path, monkeypatch):
+    scan = definitions(str(Path(rows.__file__).parents[1] / "scan/frame_scan.pxd"))
+    monkeypatch.setitem(sys.modules, "kernel.elsewhere", SimpleNamespace(Prefixes=scan["Prefixes"]))
     path = tmp_path / "made.pxd"
     path.write_text(
-        "from kseg.kernel.native.escape cimport Counters, Near\n\n"
+        "from kernel.elsewhere cimport Other, Prefixes\n\n"
         "cdef enum:\n    MOST = -0x10\n\n"
         "cdef struct Inner:\n    long long* first\n\n"
-        "cdef struct Outer:\n    Inner inner\n    Counters table\n    const unsigned char* p\n"
+        "cdef struct Outer:\n    Inner inner\n    Prefixes table\n    const unsigned char* p\n"
     )
     found = definitions(str(path))
     assert (found["MOST"], sorted(found)) == (-16, ["Inner", "MOST", "Outer"])
     outer = found["Outer"]()
-    assert (outer.inner.first, outer.table.offset.base, outer.p) == (0, 0, 0)
+    assert (outer.inner.first, outer.table.ieee.filled, outer.p) == (0, 0, 0)
     with pytest.raises(AttributeError):
         outer.other = 1
 

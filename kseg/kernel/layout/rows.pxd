@@ -135,9 +135,3 @@ cdef extern from "native.h" nogil:
     const char* path_name "kseg_path_name"(int path)
     unsigned int crc32c_by "kseg_crc32c_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
     unsigned int crc32_by "kseg_crc32_by"(int path, const unsigned char* p, Py_ssize_t n, unsigned int crc)
-    unsigned int crc32c_range_by "kseg_crc32c_range_by"(
-        int path, unsigned int before, unsigned int through, unsigned long long n
-    )
-    unsigned int crc32_range_by "kseg_crc32_range_by"(
-        int path, unsigned int before, unsigned int through, unsigned long long n
-    )

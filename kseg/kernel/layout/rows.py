@@ -190,14 +190,6 @@ def crc32_by(_path, p, n, crc):
     return crc32(crc, p, 0, n)
 
 
-def crc32c_range_by(_path, before, through, n):
-    return crc32c_range(before, through, n)
-
-
-def crc32_range_by(_path, before, through, n):
-    return crc32_range(before, through, n)
-
-
 def crc32c_range(before, through, n):
     """Returns the CRC-32C of ``n`` bytes from the CRCs of all bytes before them and of all bytes to their end."""
     return through ^ _shift(_CASTAGNOLI, before, n)

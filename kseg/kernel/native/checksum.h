@@ -17,22 +17,19 @@
 
 /* ---- implementations ---- */
 
-/* An implementation of both CRCs, and of appending zero bytes; arguments and results are registers. */
+/* An implementation of both CRCs; arguments and results are registers. */
 typedef uint32_t (*kseg_update)(uint32_t reg, const unsigned char *p, size_t n);
-typedef uint32_t (*kseg_shifting)(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n);
 
 struct kseg_path {
     const char *name;
     kseg_update crc32c, crc32;
-    kseg_shifting shift;
 };
 
 static inline void kseg_native_setup(void);
 static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n);
 static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n);
-static uint32_t kseg_shift_first(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n);
 
-static const struct kseg_path kseg_unset = {"", kseg_crc32c_first, kseg_crc32_first, kseg_shift_first};
+static const struct kseg_path kseg_unset = {"", kseg_crc32c_first, kseg_crc32_first};
 static const struct kseg_path *kseg_best = &kseg_unset;
 
 static inline uint32_t kseg_crc32c_table(uint32_t reg, const unsigned char *p, size_t n) {
@@ -52,14 +49,13 @@ static inline uint32_t kseg_crc32_table(uint32_t reg, const unsigned char *p, si
 
 /* ---- choice of the implementation ---- */
 
-enum { KSEG_PATH_MAX = 3 };
+enum { KSEG_PATH_MAX = 2 };
 
 static struct kseg_path kseg_paths[KSEG_PATH_MAX]; /* those that this processor supports, the fastest last */
 static int kseg_path_count;
 
-static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, kseg_update crc32,
-                              kseg_shifting shift) {
-    const struct kseg_path path = {name, crc32c, crc32, shift};
+static inline void kseg_offer(int *count, const char *name, kseg_update crc32c, kseg_update crc32) {
+    const struct kseg_path path = {name, crc32c, crc32};
     kseg_paths[(*count)++] = path;
 }
 
@@ -69,16 +65,13 @@ static inline void kseg_native_setup(void) {
     int count = 0;
     kseg_fill(&kseg_castagnoli);
     kseg_fill(&kseg_ieee);
-    kseg_offer(&count, "table", kseg_crc32c_table, kseg_crc32_table, kseg_shift_table);
+    kseg_offer(&count, "table", kseg_crc32c_table, kseg_crc32_table);
 #ifdef KSEG_X86
     if (kseg_cpu_has_sse42() && kseg_cpu_has_pclmul())
-        kseg_offer(&count, "sse42", kseg_crc32c_sse, kseg_crc32_sse, kseg_shift_sse);
+        kseg_offer(&count, "sse42", kseg_crc32c_sse, kseg_crc32_sse);
 #endif
 #ifdef KSEG_ARM
-    if (kseg_cpu_has_crc32()) {
-        kseg_offer(&count, "armv8", kseg_crc32c_arm, kseg_crc32_arm, kseg_shift_table);
-        if (kseg_cpu_has_pmull()) kseg_offer(&count, "pmull", kseg_crc32c_pmull, kseg_crc32_pmull, kseg_shift_pmull);
-    }
+    if (kseg_cpu_has_crc32()) kseg_offer(&count, "armv8", kseg_crc32c_arm, kseg_crc32_arm);
 #endif
     kseg_path_count = count;
 #if defined(__GNUC__) || defined(__clang__)
@@ -95,11 +88,6 @@ static uint32_t kseg_crc32c_first(uint32_t reg, const unsigned char *p, size_t n
 static uint32_t kseg_crc32_first(uint32_t reg, const unsigned char *p, size_t n) {
     kseg_native_setup();
     return kseg_best->crc32(reg, p, n);
-}
-
-static uint32_t kseg_shift_first(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
-    kseg_native_setup();
-    return kseg_best->shift(poly, reg, n);
 }
 
 static inline const char *kseg_path_name(int path) {
@@ -128,19 +116,11 @@ static inline uint32_t kseg_crc32_by(int path, const unsigned char *p, ptrdiff_t
 /* The CRC of n bytes, from the CRC of all bytes before them and the CRC of all bytes up to their end. The inversions at
  * both ends of a CRC cancel out, so finalised CRCs combine as registers do. */
 static inline uint32_t kseg_crc32c_range(uint32_t before, uint32_t through, uint64_t n) {
-    return through ^ kseg_best->shift(&kseg_castagnoli, before, n);
+    return through ^ kseg_shift(&kseg_castagnoli, before, n);
 }
 
 static inline uint32_t kseg_crc32_range(uint32_t before, uint32_t through, uint64_t n) {
-    return through ^ kseg_best->shift(&kseg_ieee, before, n);
-}
-
-static inline uint32_t kseg_crc32c_range_by(int path, uint32_t before, uint32_t through, uint64_t n) {
-    return through ^ kseg_paths[path].shift(&kseg_castagnoli, before, n);
-}
-
-static inline uint32_t kseg_crc32_range_by(int path, uint32_t before, uint32_t through, uint64_t n) {
-    return through ^ kseg_paths[path].shift(&kseg_ieee, before, n);
+    return through ^ kseg_shift(&kseg_ieee, before, n);
 }
 
 #endif

@@ -43,40 +43,6 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_product_sse(uint64_t a, uint32_t b) {
     return (uint64_t)_mm_cvtsi128_si64(product) << 1;
 }
 
-/* 64 bits, of which the lowest come first, modulo the polynomial of IEEE (Barrett's reduction: by the quotient of x^64,
- * the polynomial and its quotient written in 33 bits, highest degree lowest). */
-KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_reduce_ieee(__m128i x) {
-    const __m128i both = _mm_set_epi64x(0x1F7011641, 0x1DB710641), low = _mm_cvtsi32_si128(-1);
-    __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), both, 0x10), low);
-    x = _mm_xor_si128(x, _mm_clmulepi64_si128(quotient, both, 0x00));
-    return (uint32_t)_mm_extract_epi32(x, 1);
-}
-
-/* The product of two registers; each polynomial has its quickest way to bring 64 bits down to 32. */
-KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_multiply_sse(const struct kseg_polynomial *poly, uint32_t a, uint32_t b) {
-    uint64_t product = kseg_product_sse(a, b);
-    if (poly == &kseg_ieee) return kseg_reduce_ieee(_mm_cvtsi64_si128((long long)product));
-    return (uint32_t)(product >> 32) ^ _mm_crc32_u32(0, (uint32_t)product);
-}
-
-/* kseg_shift_table with one instruction for a product. Only the last product waits for the register: the others are
- * done while a caller still computes it. */
-KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_shift_by(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
-    uint32_t factor;
-    if (n >= poly->order) n %= poly->order;
-    factor = poly->power[0][n & 255];
-    if (n >> 8) factor = kseg_multiply_sse(poly, factor, poly->power[1][n >> 8 & 255]);
-    if (n >> 16)
-        factor = kseg_multiply_sse(
-            poly, factor, kseg_multiply_sse(poly, poly->power[2][n >> 16 & 255], poly->power[3][n >> 24]));
-    return kseg_multiply_sse(poly, reg, factor);
-}
-
-KSEG_SSE static inline uint32_t kseg_shift_sse(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
-    if (poly == &kseg_castagnoli) return kseg_shift_by(&kseg_castagnoli, reg, n);
-    return kseg_shift_by(&kseg_ieee, reg, n);
-}
-
 /* Three streams of `lane` bytes side by side hide the latency of the CRC32 instruction. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsigned char *p, size_t lane,
                                                       uint32_t by_one, uint32_t by_two) {
@@ -96,13 +62,11 @@ KSEG_SSE KSEG_ALWAYS_INLINE uint64_t kseg_streams_sse(uint64_t reg, const unsign
 }
 
 KSEG_SSE static inline uint32_t kseg_crc32c_sse(uint32_t reg, const unsigned char *p, size_t n) {
-    enum { LONG = 1024, SHORT = 128 };
-    const uint32_t (*power)[256] = (const uint32_t (*)[256])kseg_castagnoli.power;
+    enum { LANE = 1024 };
+    const uint32_t *power = kseg_castagnoli.power[1];
     uint64_t wide = reg;
-    for (; n >= 3 * LONG; p += 3 * LONG, n -= 3 * LONG)
-        wide = kseg_streams_sse(wide, p, LONG, power[1][LONG / 256], power[1][2 * LONG / 256]);
-    for (; n >= 3 * SHORT; p += 3 * SHORT, n -= 3 * SHORT)
-        wide = kseg_streams_sse(wide, p, SHORT, power[0][SHORT], power[1][2 * SHORT / 256]);
+    for (; n >= 3 * LANE; p += 3 * LANE, n -= 3 * LANE)
+        wide = kseg_streams_sse(wide, p, LANE, power[LANE / 256], power[2 * LANE / 256]);
     return kseg_serial_sse(wide, p, n);
 }
 
@@ -115,28 +79,13 @@ KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_load_128(const void *p) {
     return _mm_loadu_si128((const __m128i *)p);
 }
 
-/* The last n < 16 bytes, those before p being at least 16: the first n bytes of x fold over what x keeps and p adds. */
-KSEG_SSE KSEG_ALWAYS_INLINE __m128i kseg_fold_tail(__m128i x, __m128i factors, const unsigned char *p, size_t n) {
-    enum { NONE = 0x80 }; /* as an index it shuffles in a zero, as a mask it selects */
-    static const unsigned char indexes[48] = {
-        NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE,
-        0,    1,    2,    3,    4,    5,    6,    7,    8,    9,    10,   11,   12,   13,   14,   15,
-        NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE, NONE};
-    const __m128i up = kseg_load_128(indexes + n), down = kseg_load_128(indexes + 16 + n);
-    const __m128i ends = _mm_blendv_epi8(kseg_load_128(p + n - 16), _mm_shuffle_epi8(x, down), up);
-    return kseg_fold_128(_mm_shuffle_epi8(x, up), factors, ends);
-}
-
-/* Folds on to the end, then reduces: 128 folded bits are a message of 16 bytes that begins with an empty register. */
+/* Folds on to the end. 128 folded bits are a message of 16 bytes that begins with an empty register. */
 KSEG_SSE KSEG_ALWAYS_INLINE uint32_t kseg_finish_ieee(__m128i x, const unsigned char *p, size_t n) {
     const __m128i factors = kseg_load_128(kseg_ieee.fold_16);
-    const __m128i ends = kseg_load_128(kseg_ieee.fold_ends), low = _mm_cvtsi32_si128(-1);
+    unsigned char folded[16];
     for (; n >= 16; p += 16, n -= 16) x = kseg_fold_128(x, factors, kseg_load_128(p));
-    if (n) x = kseg_fold_tail(x, factors, p, n);
-    /* The low 64 bits go behind the others, which makes 96 with the 32 zero bits of a CRC; then the low 32 of these. */
-    x = _mm_xor_si128(_mm_clmulepi64_si128(x, ends, 0x00), _mm_srli_si128(x, 8));
-    x = _mm_xor_si128(_mm_clmulepi64_si128(_mm_and_si128(x, low), ends, 0x10), _mm_srli_si128(x, 4));
-    return kseg_reduce_ieee(x);
+    _mm_storeu_si128((__m128i *)folded, x);
+    return kseg_crc32_table(kseg_crc32_table(0, folded, 16), p, n);
 }
 
 /* Always inline: where the upper halves of AVX's registers are in use, a call from code compiled for it is slow. */

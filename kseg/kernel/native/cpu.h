@@ -53,23 +53,15 @@ static inline int kseg_cpu_has_avx2(void) {
 #if defined(__linux__)
 #include <sys/auxv.h>
 
-/* Bits of <asm/hwcap.h>, a header that some C libraries lack. */
-enum { KSEG_HWCAP_PMULL = 1 << 4, KSEG_HWCAP_CRC32 = 1 << 7 };
+/* A bit of <asm/hwcap.h>, a header that some C libraries lack. */
+enum { KSEG_HWCAP_CRC32 = 1 << 7 };
 
 static inline int kseg_cpu_has_crc32(void) {
     return (getauxval(AT_HWCAP) & KSEG_HWCAP_CRC32) != 0;
 }
-
-static inline int kseg_cpu_has_pmull(void) {
-    return (getauxval(AT_HWCAP) & KSEG_HWCAP_PMULL) != 0;
-}
 #else
-/* All ARM processors supported by macOS have both. */
+/* All ARM processors supported by macOS have it. */
 static inline int kseg_cpu_has_crc32(void) {
-    return 1;
-}
-
-static inline int kseg_cpu_has_pmull(void) {
     return 1;
 }
 #endif

@@ -68,10 +68,6 @@ KSEG_LOCAL int kseg_zero_bytes(uint64_t value) {
 #endif
 }
 
-static const char kseg_digit_pairs[] =
-    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
-    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
-
 /* The digits of a value below 10^8, one per byte, the first in the highest byte: three splits of all lanes at once. */
 KSEG_LOCAL uint64_t kseg_eight_digits(uint64_t value) {
     uint64_t x = (value / 10000) << 32 | value % 10000, quotients;
@@ -115,36 +111,6 @@ KSEG_LOCAL Py_ssize_t kseg_put_int(unsigned char *out, Py_ssize_t o, long long v
         o = kseg_put_eight(out, o, kseg_eight_digits(left / EIGHT % EIGHT));
     }
     return kseg_put_eight(out, o, kseg_eight_digits(left % EIGHT));
-}
-
-/* The text of all but the last four digits of a number: neighbouring offsets, timestamps and sequences share it. */
-typedef struct {
-    long long base; /* a multiple of 10000, or -1: no text is kept */
-    Py_ssize_t length;
-    unsigned char digits[24];
-} kseg_near;
-
-typedef struct {
-    kseg_near offset, timestamp, sequence;
-} kseg_counters;
-
-KSEG_LOCAL void kseg_forget(kseg_counters *counters) {
-    counters->offset.base = counters->timestamp.base = counters->sequence.base = -1;
-}
-
-KSEG_LOCAL Py_ssize_t kseg_put_near(kseg_near *kept, unsigned char *out, Py_ssize_t o, long long value) {
-    unsigned last;
-    if (value < 10000)
-        return kseg_put_int(out, o, value);
-    if (kept->base < 0 || (unsigned long long)value - (unsigned long long)kept->base >= 10000) {
-        kept->base = value - value % 10000;
-        kept->length = kseg_put_int(kept->digits, 0, value / 10000);
-    }
-    last = (unsigned)(value - kept->base);
-    memcpy(out + o, kept->digits, sizeof kept->digits);
-    memcpy(out + o + kept->length, kseg_digit_pairs + 2 * (last / 100), 2);
-    memcpy(out + o + kept->length + 2, kseg_digit_pairs + 2 * (last % 100), 2);
-    return o + kept->length + 4;
 }
 
 /* ---- UTF-8 ---- */

@@ -3,20 +3,12 @@ cdef extern from "escape.h" nogil:
     enum:
         OUTPUT_FULL "KSEG_OUTPUT_FULL"
         NOT_UTF8 "KSEG_NOT_UTF8"
-    ctypedef struct Near "kseg_near":
-        long long base
-    ctypedef struct Counters "kseg_counters":
-        Near offset
-        Near timestamp
-        Near sequence
     # Each renderer calls the function once, when it is imported. Tests disable SIMD loops by the variable.
     void shuffle_setup "kseg_shuffle_setup"()
     int can_shuffle "kseg_can_shuffle"
-    void forget "kseg_forget"(Counters* counters)
     Py_ssize_t put "kseg_put"(unsigned char* out, Py_ssize_t o, const char* text)
     Py_ssize_t put_raw "kseg_put_raw"(unsigned char* out, Py_ssize_t o, const unsigned char* text, Py_ssize_t size)
     Py_ssize_t put_int "kseg_put_int"(unsigned char* out, Py_ssize_t o, long long value)
-    Py_ssize_t put_near "kseg_put_near"(Near* kept, unsigned char* out, Py_ssize_t o, long long value)
     Py_ssize_t put_java "kseg_put_java"(
         unsigned char* out, Py_ssize_t o, Py_ssize_t limit, const unsigned char* p, Py_ssize_t start, Py_ssize_t n
     )

@@ -33,14 +33,6 @@ def shuffle_setup():
     """Finds out what the processor can do; without effect here."""
 
 
-def forget(_counters):
-    """Resets the cached digits of escape.h; without effect here."""
-
-
-def put_near(_kept, out, o, value):
-    return put_int(out, o, value)
-
-
 def put_limited(out, o, limit, text):
     return OUTPUT_FULL if o + len(text) > limit else put_raw(out, o, text, len(text))
 

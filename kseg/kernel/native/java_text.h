@@ -5,50 +5,6 @@
 #ifndef KSEG_JAVA_TEXT_H
 #define KSEG_JAVA_TEXT_H
 
-#ifdef KSEG_SSE2
-/* A bit for each byte between the bounds (exclusive). Neither bound is ASCII, so signed comparison is right. */
-KSEG_LOCAL unsigned kseg_between(__m128i x, int below, int above) {
-    const __m128i more = _mm_cmpgt_epi8(x, _mm_set1_epi8((char)below));
-    return (unsigned)_mm_movemask_epi8(_mm_and_si128(more, _mm_cmplt_epi8(x, _mm_set1_epi8((char)above))));
-}
-
-/* The number of the next 16 bytes before the first three- or four-byte sequence that may be well-formed. `raw` gets a
- * bit for each of these bytes that is printed unchanged; the others are printed as U+FFFD. */
-KSEG_LOCAL int kseg_java_raw16(__m128i x, unsigned *raw) {
-    const unsigned high = (unsigned)_mm_movemask_epi8(x);
-    const unsigned continues = (unsigned)_mm_movemask_epi8(_mm_cmplt_epi8(x, _mm_set1_epi8((char)0xC0)));
-    const unsigned lead34 = kseg_between(x, 0xDF, 0xF5);
-    const unsigned lead2 = kseg_between(x, 0xC1, 0xE0);
-    const unsigned stop = (lead34 & (continues >> 1)) | ((lead2 | lead34) & 0x8000u);
-    const unsigned pair = lead2 & (continues >> 1);
-    *raw = ~high | pair | (pair << 1);
-    return stop ? (int)kseg_lowest(stop) : 16;
-}
-
-/* Writes the next 16 bytes, up to the limit of kseg_java_raw16, without a branch per byte. Returns the number of bytes
- * used, and adds the number written to *o. */
-KSEG_LOCAL int kseg_java16(unsigned char *out, Py_ssize_t *o, const unsigned char *p) {
-    const __m128i x = _mm_loadu_si128((const __m128i *)p);
-    unsigned raw;
-    int k, used;
-    Py_ssize_t at = *o;
-    if (_mm_movemask_epi8(x) == 0) {
-        _mm_storeu_si128((__m128i *)(out + at), x);
-        *o = at + 16;
-        return 16;
-    }
-    used = kseg_java_raw16(x, &raw);
-    for (k = 0; k < used; k++) {
-        const uint32_t keep = 0 - ((raw >> k) & 1);
-        const uint32_t bytes = (p[k] & keep) | (0xBDBFEFu & ~keep);
-        memcpy(out + at, &bytes, 4);
-        at += 3 + 2 * (int32_t)keep;
-    }
-    *o = at;
-    return used;
-}
-#endif
-
 #ifdef KSEG_SHUFFLES
 /* A bit for each of 32 bytes that is at least `least`; `least` is not ASCII. */
 KSEG_WITH_AVX2 KSEG_LOCAL uint32_t kseg_from(__m256i x, uint32_t high, int least) {
@@ -127,20 +83,11 @@ KSEG_APART static Py_ssize_t kseg_put_java_mixed(unsigned char *out, Py_ssize_t 
     while (i < n) {
         if (o > limit)
             return KSEG_OUTPUT_FULL;
-#ifdef KSEG_SSE2
-        if (n - i >= 16) {
-            int used = kseg_java16(out, &o, p + i);
-            i += used;
-            if (used == 16)
-                continue;
-        }
-#else
         if (n - i >= 8 && kseg_ascii8(out + o, p + i)) {
             i += 8;
             o += 8;
             continue;
         }
-#endif
         length = kseg_sequence(p, i, n);
         o = kseg_put_sequence(out, o, p + i, length);
         i += length < 0 ? -length : length;

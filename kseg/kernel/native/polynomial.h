@@ -22,11 +22,10 @@ struct kseg_polynomial {
     uint32_t power[4][256];   /* [k][d]: x^(8 * d * 256^k) */
     uint64_t fold_16[2];      /* factors that move 128 bits forward by 16, and by 64 bytes */
     uint64_t fold_64[2];
-    uint64_t fold_ends[2];    /* factors for 64 bits before 64, and for 32, each with a CRC of zeros behind */
 };
 
-static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}, {0}};
-static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}, {0}};
+static struct kseg_polynomial kseg_castagnoli = {0x82f63b78u, 0x7fffffffu, {{0}}, {{0}}, {0}, {0}};
+static struct kseg_polynomial kseg_ieee = {0xedb88320u, 0xffffffffu, {{0}}, {{0}}, {0}, {0}};
 
 #if defined(__GNUC__) || defined(__clang__)
 #define KSEG_INLINE static inline __attribute__((always_inline))
@@ -93,7 +92,7 @@ static inline uint32_t kseg_x_to(const struct kseg_polynomial *poly, unsigned bi
 }
 
 /* The register after n more zero bytes. */
-static inline uint32_t kseg_shift_table(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
+static inline uint32_t kseg_shift(const struct kseg_polynomial *poly, uint32_t reg, uint64_t n) {
     int k;
     if (n >= poly->order) n %= poly->order;
     for (k = 0; n; n >>= 8, k++)
@@ -126,8 +125,6 @@ static void kseg_fill(struct kseg_polynomial *poly) {
     }
     kseg_fold_factors(poly, 16, poly->fold_16);
     kseg_fold_factors(poly, 64, poly->fold_64);
-    poly->fold_ends[0] = (uint64_t)kseg_x_to(poly, 96) << 1;
-    poly->fold_ends[1] = (uint64_t)kseg_x_to(poly, 64) << 1;
 }
 
 #endif

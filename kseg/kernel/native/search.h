@@ -12,9 +12,7 @@
 #include "native.h"
 
 enum {
-    KSEG_LANES = 64,
-    KSEG_REPEATS_SHARE = 8,
-    KSEG_PREFIX_BLOCK = 256
+    KSEG_LANES = 64
 };
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -120,36 +118,6 @@ static inline int kseg_could_be_frame(const unsigned char *p, ptrdiff_t i, int64
     return key_size + (value_size < 0 ? 0 : value_size) == rest;
 }
 
-/* The next position to check in a search that has found nothing before i, given the marks there.
- *
- * If the 64 bytes at i repeat the 64 before them, and so on up to `repeats`, a frame that begins there and ends before
- * `repeats` is equal to one that began 64 bytes earlier, which was not intact. So repeated bytes that look like a frame
- * everywhere cost no more than other bytes. Not used for repeats that are short compared with such frames: each search
- * may check these again. */
-static ptrdiff_t kseg_behind_repeats(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                     uint64_t marks, ptrdiff_t *repeats) {
-    int64_t longest = KSEG_V2_HEADER_BYTES;
-    for (; marks; marks &= marks - 1) {
-        int64_t size = KSEG_LANES + kseg_frame_bytes(p, i + kseg_first_set(marks), end, v07);
-        if (size > longest) longest = size;
-    }
-    if (*repeats < i) *repeats = i;
-    if (*repeats - i < KSEG_LANES) {
-        ptrdiff_t most = end - stop > longest ? stop + (ptrdiff_t)longest : end;
-        if (longest / KSEG_REPEATS_SHARE > stop - i) return i;
-        while (most - *repeats >= KSEG_LANES && !memcmp(p + *repeats, p + *repeats - KSEG_LANES, KSEG_LANES))
-            *repeats += KSEG_LANES;
-    }
-    if (*repeats - i <= longest) return i;
-    return *repeats - longest < stop ? *repeats - (ptrdiff_t)longest : stop;
-}
-
-/* Whether all 64 positions at i are in the search and repeat the 64 before them, which were searched. */
-KSEG_SEARCH_INLINE int kseg_repeats_here(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t start) {
-    return stop - i >= KSEG_LANES && i - start >= KSEG_LANES && kseg_le64(p + i) == kseg_le64(p + i - KSEG_LANES) &&
-           !memcmp(p + i, p + i - KSEG_LANES, KSEG_LANES);
-}
-
 /* Marks of the positions [i, i + 64) before stop; from each on there are at least 17 bytes (0.7: 5) before end. */
 KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07) {
     ptrdiff_t most = (end - i - (v07 ? KSEG_V07_SIZE_BYTES : KSEG_ENTRY_OVERHEAD)) >> 24;
@@ -163,13 +131,13 @@ KSEG_SEARCH_INLINE uint64_t kseg_marks(const unsigned char *p, ptrdiff_t i, ptrd
 
 /* The state of a search. `marks`: remaining candidates of the 64 positions before `ahead`. */
 struct kseg_search {
-    ptrdiff_t start, ahead, repeats;
+    ptrdiff_t ahead;
     uint64_t marks;
 };
 
 /* The first position in [i, stop) with a plausible frame, whose checksum is not verified; else stop. */
-KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
-                                          struct kseg_search *search) {
+static inline ptrdiff_t kseg_next_candidate(const unsigned char *p, ptrdiff_t i, ptrdiff_t stop, ptrdiff_t end, int v07,
+                                            struct kseg_search *search) {
     for (;;) {
         ptrdiff_t ahead;
         while (search->marks) {
@@ -182,21 +150,13 @@ KSEG_SEARCH_INLINE ptrdiff_t kseg_next_of(const unsigned char *p, ptrdiff_t i, p
         if (ahead >= stop) return stop;
         search->marks = v07 ? kseg_marks(p, ahead, stop, end, 1)
                             : kseg_marks(p, ahead, stop, end, 0);
-        if (search->marks && kseg_repeats_here(p, ahead, stop, search->start)) {
-            ptrdiff_t next = kseg_behind_repeats(p, ahead, stop, end, v07, search->marks, &search->repeats);
-            if (next > ahead) {
-                search->marks = 0;
-                search->ahead = search->start = next;
-                continue;
-            }
-        }
         search->ahead = ahead + KSEG_LANES;
     }
 }
 
 /* Begins a search at i. */
 static inline void kseg_search_from(struct kseg_search *search, ptrdiff_t i) {
-    search->start = search->ahead = search->repeats = i;
+    search->ahead = i;
     search->marks = 0;
 }
 

@@ -1,5 +1,3 @@
-from kseg.kernel.scan.frame_scan cimport Prefixes
-
 # The search for frames in C. Interpreted, search.py defines the same names.
 cdef extern from "search.h" nogil:
     long long frame_bytes "kseg_frame_bytes"(const unsigned char* p, Py_ssize_t i, Py_ssize_t end, bint v07)
@@ -8,12 +6,9 @@ cdef extern from "search.h" nogil:
     Py_ssize_t zeros_in_runs "kseg_zeros_in_runs"(
         const unsigned char* p, Py_ssize_t i, Py_ssize_t end, Py_ssize_t least
     )
-
-cdef extern from "near_checksums.h" nogil:
     ctypedef struct search_state "struct kseg_search":
         pass
     void search_from "kseg_search_from"(search_state* search, Py_ssize_t i)
     Py_ssize_t next_candidate "kseg_next_candidate"(
-        const unsigned char* p, Py_ssize_t i, Py_ssize_t stop, Py_ssize_t end, bint v07, search_state* search,
-        Prefixes* prefixes
+        const unsigned char* p, Py_ssize_t i, Py_ssize_t stop, Py_ssize_t end, bint v07, search_state* search
     )

@@ -75,7 +75,7 @@ def search_from(search, i):
     """Starts a search at a position; without effect here."""
 
 
-def next_candidate(p, i, stop, end, v07, *_others):
+def next_candidate(p, i, stop, end, v07, _search=None):
     """Returns the first position in [i, stop) with a plausible frame, by cheap checks without its CRC; else stop."""
     pattern = _CANDIDATE_V07 if v07 else _CANDIDATE
     while i < stop:

@@ -1,6 +1,5 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.native.escape cimport Counters
 
 # The state shared by the lines of the records of a batch.
 
@@ -44,7 +43,6 @@ cdef struct Line:
     int flags
     long long position
     Context context
-    Counters counters
 
 cdef Py_ssize_t put_fields(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil
 cdef Py_ssize_t put_headers(Line* line, Py_ssize_t row, Py_ssize_t o) noexcept nogil

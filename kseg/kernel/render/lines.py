@@ -9,7 +9,6 @@ from cython.cimports.kseg.kernel.native.escape import (
     put_int,
     put_java,
     put_json,
-    put_near,
     put_raw,
     put_visible,
 )
@@ -80,19 +79,19 @@ def put_fields(line, row, o):
     o = put_raw(out, o, line.context.record, line.context.record_size)
     o = put_int(out, o, line.position)
     o = put_raw(out, o, line.context.place, line.context.place_size)
-    o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
+    o = put_int(out, o, rows[row + ROW_OFFSET])
     if line.magic < MAGIC_V2:
         kind = (rows[row + ROW_CHECK] >> CHECK_KIND_SHIFT) & CHECK_KIND_BITS
     if kind:
         o = put(out, o, b',"timestamp":')
-        o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
+        o = put_int(out, o, rows[row + ROW_TIMESTAMP])
         o = put_json_kind(out, o, kind)
     if line.magic >= MAGIC_V2:
         o = put(out, o, b',"sequence":')
         if rows[row + ROW_SEQUENCE] == -1:
             o = put(out, o, b"null")
         else:
-            o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
+            o = put_int(out, o, rows[row + ROW_SEQUENCE])
     o = put(out, o, b',"keySize":')
     o = put_int(out, o, rows[row + ROW_KEY_SIZE])
     o = put(out, o, b',"valueSize":')
@@ -145,9 +144,9 @@ def put_metadata(line, row, o):
     if line.flags & SKIP_METADATA:
         return o
     o = put(out, o, b"| offset: ")
-    o = put_near(cython.address(line.counters.offset), out, o, rows[row + ROW_OFFSET])
+    o = put_int(out, o, rows[row + ROW_OFFSET])
     o = put_text_kind(out, o, line.kind)
-    o = put_near(cython.address(line.counters.timestamp), out, o, rows[row + ROW_TIMESTAMP])
+    o = put_int(out, o, rows[row + ROW_TIMESTAMP])
     o = put(out, o, b" keySize: ")
     o = put_int(out, o, rows[row + ROW_KEY_SIZE])
     o = put(out, o, b" valueSize: ")
@@ -158,7 +157,7 @@ def put_metadata(line, row, o):
         o = put(out, o, b" crc: ")
         return put_int(out, o, rows[row + ROW_CHECK] & LOW_32_BITS)
     o = put(out, o, b" sequence: ")
-    o = put_near(cython.address(line.counters.sequence), out, o, rows[row + ROW_SEQUENCE])
+    o = put_int(out, o, rows[row + ROW_SEQUENCE])
     o = put(out, o, b" headerKeys: [")
     h = rows[row + ROW_HEADERS] * HEADER_WIDTH
     for k in range(rows[row + ROW_HEADER_COUNT]):

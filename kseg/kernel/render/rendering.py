@@ -5,7 +5,7 @@ values of internal topics are decoded by a program (`kseg.formats.program`).
 """
 
 import cython
-from cython.cimports.kseg.kernel.native.escape import forget, put
+from cython.cimports.kseg.kernel.native.escape import put
 from cython.cimports.kseg.kernel.records.plain import (
     DONE,
     FULL,
@@ -89,7 +89,6 @@ class Renderer(PassPosition):
     def _take_program(self, code: cython.const[cython.longlong][::1], names: bytes):
         self.job.code = int64s_in(code)
         self.job.names = names
-        self.job.times.base = -1
 
     def _take_output(
         self, rows: cython.longlong[::1], headers: cython.longlong[::1], out: cython.uchar[::1], decodes: cython.bint
@@ -247,7 +246,6 @@ def write_rows(renderer, first, stop):
         line.flags = renderer.flags & SKIP_METADATA
         if line.is_json and renderer.is_control:
             line.flags |= CONTENTS
-    forget(cython.address(line.counters))
     while row < stop and o + line.margin <= line.capacity:
         if line.is_json:
             begun = put_fields(line, row * ROW_WIDTH, o)

@@ -1,6 +1,5 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
-from kseg.kernel.native.escape cimport Near
 
 # The layout of programs, which schema.py describes.
 
@@ -56,7 +55,6 @@ cdef struct Job:
     bint is_switched
     bint as_jackson
     bint is_control
-    Near times
 
 cdef Py_ssize_t put_name(Job* job, Py_ssize_t o, long long position,
                          long long size) noexcept nogil

@@ -26,13 +26,12 @@ flexible. At their STRUCT, ``code`` has the number of versions, followed by the 
 
 import cython
 from cython.cimports.kseg.kernel.native import escape
-from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json, put_near
+from cython.cimports.kseg.kernel.native.escape import put, put_base64, put_int, put_json
 
 escape.shuffle_setup()
 
 
 MAX_ITEMS = cython.declare(cython.longlong, 1 << 16)
-MIN_NEAR_NUMBER = cython.declare(cython.longlong, 1_000_000_000_000)  # timestamps since 2001 share their first digits
 LARGEST_SHORT = cython.declare(cython.longlong, 0x7FFF)
 
 
@@ -233,8 +232,6 @@ def put_value(job, field, may_be_null, o):
     number = read_number(job, kind)
     if kind == I8 and job.as_jackson and job.code[field + STRUCT]:
         return put_named(job, job.code[field + STRUCT], number, o)
-    if number >= MIN_NEAR_NUMBER:
-        return put_near(cython.address(job.times), job.out, o, number)
     return put_int(job.out, o, number)
 
 

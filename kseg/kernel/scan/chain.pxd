@@ -50,6 +50,5 @@ cdef bint is_astray(const long long* rows, Py_ssize_t i, Py_ssize_t count, long 
 cdef bint step_back(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_offsets(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef bint is_believable(const long long* rows, Py_ssize_t i, Py_ssize_t count, long long expected) noexcept nogil
-cdef Py_ssize_t follow_plain(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_rows(const long long* rows, Py_ssize_t count, Chain chain) noexcept nogil
 cdef void follow_one(const long long* rows, Py_ssize_t i, Py_ssize_t count, Chain chain) noexcept nogil

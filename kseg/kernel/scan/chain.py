@@ -77,7 +77,6 @@ NO_TIME_LIMIT = (1 << 63) - 1
 _UNUSED_V2 = cython.declare(cython.longlong, 0xFF80)
 _UNUSED_V1 = cython.declare(cython.longlong, 0xF0)
 _LARGEST_SPAN = cython.declare(cython.longlong, 0x7FFFFFFF)
-_NO_END = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFE)
 
 
 class Chain(EventLog):
@@ -290,74 +289,11 @@ def is_believable(rows, i, count, expected):
     return last >= expected and next_begins_at(rows, i, count, sum_of(last, 1))
 
 
-def follow_plain(rows, i, count, chain):
-    """Counts the batches from row i on that continue the preceding one and give no event. Returns the first other row.
-
-    A fast path with the result of `follow_one`, for nearly all batches of most logs.
-    """
-    begin: cython.Py_ssize_t = i
-    at: cython.Py_ssize_t
-    last: cython.longlong = chain.last_offset
-    epoch: cython.longlong = chain.last_epoch
-    latest: cython.longlong = chain.latest_ms
-    largest: cython.longlong = chain.largest_timestamp
-    earliest: cython.longlong = chain.least_timestamp
-    largest_offset: cython.longlong = _NO_END if chain.base < 0 else sum_of(chain.base, _LARGEST_SPAN)
-    records: cython.longlong = 0
-    compressed: cython.longlong = 0
-    produced: cython.longlong = 0
-    largest_at: cython.Py_ssize_t = -1
-    if last < 0 or chain.first_offset < 0 or last < chain.base or last > largest_offset:
-        return i
-    while i < count:
-        at = i * BATCH_WIDTH
-        if (
-            rows[at + BATCH_FIRST_OFFSET] != last + 1
-            or rows[at + BATCH_MAGIC] != MAGIC_V2
-            or not rows[at + BATCH_STATE] & CRC_RIGHT
-            or rows[at + BATCH_ATTRIBUTES] & ~(CODEC | LOG_APPEND_TIME)
-            or rows[at + BATCH_COUNT] < 1
-            or rows[at + BATCH_COUNT] != difference(rows[at + BATCH_LAST_OFFSET], last)
-            or rows[at + BATCH_LAST_OFFSET] > largest_offset
-            or rows[at + BATCH_LEADER_EPOCH] != epoch
-            or rows[at + BATCH_MAX_TIMESTAMP] > latest
-        ):
-            break
-        last = rows[at + BATCH_LAST_OFFSET]
-        records += rows[at + BATCH_COUNT]
-        compressed += (rows[at + BATCH_ATTRIBUTES] & CODEC) != 0
-        produced += rows[at + BATCH_PRODUCER_ID] >= 0
-        if rows[at + BATCH_MAX_TIMESTAMP] > largest:
-            largest = rows[at + BATCH_MAX_TIMESTAMP]
-            largest_at = at
-        if 0 <= rows[at + BATCH_BASE_TIMESTAMP] and (earliest < 0 or rows[at + BATCH_BASE_TIMESTAMP] < earliest):
-            earliest = rows[at + BATCH_BASE_TIMESTAMP]
-        i += 1
-    if i == begin:
-        return i
-    chain.last_offset = last
-    chain.is_after_damage = False
-    chain.misplaced = 0
-    chain.batches += i - begin
-    chain.records += records
-    chain.v2 += i - begin
-    chain.with_producer += produced
-    chain.compressed += compressed
-    chain.least_timestamp = earliest
-    if largest_at >= 0:
-        chain.largest_timestamp = largest
-        chain.largest_timestamp_offset = rows[largest_at + BATCH_LAST_OFFSET]
-    return i
-
-
 def follow_rows(rows, count, chain):
-    i: cython.Py_ssize_t = 0
+    i: cython.Py_ssize_t
     chain.events = 0
-    while i < count:
-        i = follow_plain(rows, i, count, chain)
-        if i < count:
-            follow_one(rows, i, count, chain)
-            i += 1
+    for i in range(count):
+        follow_one(rows, i, count, chain)
 
 
 def follow_one(rows, i, count, chain):

@@ -35,7 +35,7 @@ def crc32_range(before: cython.uint, through: cython.uint, n: cython.ulonglong) 
 def paths() -> tuple[str, ...]:
     """Returns the implementations of both checksums that this machine can run, slowest first; the last one is used.
 
-    ``table``, ``sse42``, ``armv8``, ``pmull`` when compiled; ``packages`` (crc32c and zlib) when interpreted.
+    ``table``, ``sse42``, ``armv8`` when compiled; ``packages`` (crc32c and zlib) when interpreted.
     """
     return tuple([native.path_name(i).decode("ascii") for i in range(native.path_count)])
 
@@ -54,14 +54,6 @@ def crc32c_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.ui
 def crc32_by(path: str, buffer: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> int:
     """`crc32` by one of `paths`. Raises ValueError for any other name."""
     return _update(False, paths().index(path), buffer, crc)
-
-
-def range_by(path: str, castagnoli: cython.bint, before: cython.uint, through: cython.uint, n: cython.ulonglong) -> int:
-    """`crc32c_range`, or `crc32_range`, by one of `paths`. Raises ValueError for any other name."""
-    number: cython.int = paths().index(path)
-    if castagnoli:
-        return native.crc32c_range_by(number, before, through, n)
-    return native.crc32_range_by(number, before, through, n)
 
 
 def _update(castagnoli, path, buffer, crc):

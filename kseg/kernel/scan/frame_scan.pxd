@@ -1,23 +1,27 @@
 from kseg.kernel.layout.headers cimport *
 from kseg.kernel.layout.rows cimport *
 
-# Prefix CRCs: prefixes.h explains the fields.
+# Prefix CRCs, which frame_scan.py explains.
 cdef enum:
     # Bytes for each entry of a table.
     BLOCK_BYTES = 256
 
-cdef extern from "prefixes.h" nogil:
-    ctypedef struct PrefixTable "struct kseg_prefix_table":
-        unsigned int* crcs
-        long long filled
-        long long start
-        long long end
-        unsigned int start_crc
-        unsigned int end_crc
-    ctypedef struct Prefixes "struct kseg_prefixes":
-        long long anchor
-        PrefixTable castagnoli
-        PrefixTable ieee
+cdef struct PrefixTable:
+    # Of the bytes from the anchor to the start of each block.
+    unsigned int* crcs
+    # Number of valid entries; 0: none, and the fields below are not set.
+    long long filled
+    # Last positions (of a start and of an end) with a computed CRC, -1: none.
+    long long start
+    long long end
+    unsigned int start_crc
+    unsigned int end_crc
+
+cdef struct Prefixes:
+    # Position of the first byte, -1: not in use.
+    long long anchor
+    PrefixTable castagnoli
+    PrefixTable ieee
 
 cdef bint crc_is_right(
     Prefixes* prefixes, const unsigned char* p, Py_ssize_t i, Py_ssize_t after, bint v07

@@ -293,7 +293,7 @@ def find_frame(scan, p, start, stop, end):
     if stop > end - magic_at:
         stop = end - magic_at
     while i < stop:
-        i = next_candidate(p, i, stop, end, v07, cython.address(search), cython.address(scan.prefixes))
+        i = next_candidate(p, i, stop, end, v07, cython.address(search))
         if i >= stop:
             break
         if crc_is_right(cython.address(scan.prefixes), p, i, i + frame_bytes(p, i, end, v07), v07):

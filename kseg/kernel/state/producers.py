@@ -381,39 +381,6 @@ def follow_offsets(table, first, last):
         table.largest_offset = last
 
 
-def pass_over(rows, i, count, table):
-    """Skips batches without a producer from row i on, while their offsets continue. Returns the first other row."""
-    at: cython.Py_ssize_t
-    last: cython.longlong = table.largest_offset
-    newest: cython.longlong = table.newest_data
-    stop: cython.longlong = _MAX_OFFSET if table.stop < 0 or table.stop > _MAX_OFFSET else table.stop
-    if table.as_broker:
-        while i < count and rows[i * BATCH_WIDTH + BATCH_PRODUCER_ID] < 0:
-            i += 1
-        return i
-    if table.is_after_damage or last < 0 or last >= _MAX_OFFSET:
-        return i
-    while i < count:
-        at = i * BATCH_WIDTH
-        if (
-            rows[at + BATCH_PRODUCER_ID] >= 0
-            or rows[at + BATCH_FIRST_OFFSET] != last + 1
-            or not rows[at + BATCH_STATE] & CRC_RIGHT
-            or rows[at + BATCH_MAGIC] < MAGIC_V2
-            or rows[at + BATCH_LAST_OFFSET] <= last
-            or rows[at + BATCH_LAST_OFFSET] >= stop
-            or rows[at + BATCH_ATTRIBUTES] & CONTROL
-        ):
-            break
-        last = rows[at + BATCH_LAST_OFFSET]
-        if newest < rows[at + BATCH_MAX_TIMESTAMP] <= table.now_ms:
-            newest = rows[at + BATCH_MAX_TIMESTAMP]
-        i += 1
-    table.largest_offset = last
-    table.newest_data = newest
-    return i
-
-
 @cython.cfunc
 @cython.inline
 @cython.nogil
@@ -512,18 +479,10 @@ def replay_one(rows, i, table):
 
 
 def replay_rows(rows, start, count, table):
-    i: cython.Py_ssize_t = start
-    is_done: cython.bint
-    while i < count:
-        i = pass_over(rows, i, count, table)
-        if i < count:
-            if table.as_broker:
-                is_done = replay_as_broker(rows, i, table)
-            else:
-                is_done = replay_one(rows, i, table)
-            if not is_done:
-                return i
-            i += 1
+    i: cython.Py_ssize_t
+    for i in range(start, count):
+        if not (replay_as_broker(rows, i, table) if table.as_broker else replay_one(rows, i, table)):
+            return i
     return count
 
 

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from kseg.errors import PathError
-from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, LOGS, SIDE_SUFFIXES
+from kseg.formats.suffixes import CHECKPOINT, LEFTOVER_SUFFIXES, LOG, LOG_07, LOG_SUFFIXES, SIDE_SUFFIXES
 from kseg.stores import trees
 from kseg.stores.archives.forms import PACKED_SUFFIXES
 
@@ -222,11 +222,7 @@ def segments_among(
 
 def holds_segments(directory: str) -> bool:
     """Whether `list_segments`, with ``everything``, finds any. Raises PathError if the directory cannot be read."""
-    endings = (*LOGS, *LEFTOVER_SUFFIXES)
-    names = file_names(directory)
-    if any(name.endswith(endings) and re.fullmatch(_NUMBERED, name) for name in names):
-        return True
-    return bool(segments_among(directory, names, everything=True))
+    return bool(list_segments(directory, everything=True))
 
 
 def list_partitions(directory: str, with_links: bool = True) -> list[str]:

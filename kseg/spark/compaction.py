@@ -15,6 +15,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -219,123 +220,109 @@ class SparkRound(Round):
                 reported = shared.done.value
 
         def make_rdd(context: Any) -> Any:
-            keys = context.parallelize(scans, min(len(scans), MAX_TASKS)).mapPartitions(_ReadKeys(shared))
-            entries = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(_LookUp(shared))
-            return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(_Clean(shared, tasks))
+            keys = context.parallelize(scans, min(len(scans), MAX_TASKS)).mapPartitions(partial(_read_keys, shared))
+            entries = keys.partitionBy(shared.buckets, int).mapPartitionsWithIndex(partial(_look_up, shared))
+            return entries.partitionBy(len(tasks), int).mapPartitionsWithIndex(partial(_clean, shared, tasks))
 
         return collected(self._spark, make_rdd, watch)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadKeys:
+def _read_keys(shared: _Shared, scans: Iterable[_Scan]) -> Iterator[tuple[int, tuple[int, Entries | Failure]]]:
     """Reads the keys of segments, partitioned into buckets."""
-
-    shared: _Shared
-
-    def __call__(self, scans: Iterable[_Scan]) -> Iterator[tuple[int, tuple[int, Entries | Failure]]]:
-        self.shared.check_kseg()
-        buffers, workers = Buffers(), CleaningThreads(_JOBS)
-        for scan in scans:
-            try:
-                shares = self._shares(scan, buffers, workers)
-            except (KsegError, OSError) as error:
-                # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
-                if scan.segment >= self.shared.dirty:
-                    yield 0, (scan.segment, failure_of(error))
-                continue
-            for bucket, share in enumerate(shares):
-                if share:
-                    yield bucket, (scan.segment, share)
-
-    def _shares(self, scan: _Scan, buffers: Buffers, workers: CleaningThreads) -> list[Entries]:
-        segment, shared = self.shared.segments[scan.segment], self.shared
-        keys = segment.size // 32 + _MIN_KEYS
-        keys = keys if scan.records is None else min(keys, scan.records + 1)
-        while True:
-            transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
-            part = OffsetMap(_NO_LIMIT, keys, shared.secret)
-            try:
-                if MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers):
-                    shared.done.add(segment.size)
-                    return [bytes(share) for share in part.entries(shared.buckets)]
-            finally:
-                part.close()
-            keys *= 4
-
-
-@dataclass(frozen=True, slots=True)
-class _LookUp:
-    """Looks up the keys of each group in one bucket of the map."""
-
-    shared: _Shared
-
-    def __call__(
-        self, bucket: int, found: Iterable[tuple[int, tuple[int, Entries | Failure]]]
-    ) -> Iterator[tuple[int, Entries | _KeyCount | tuple[int, Failure]]]:
-        shares: list[tuple[int, memoryview]] = []
-        for _, (index, share) in found:
-            if isinstance(share, Failure):
-                yield 0, (index, share)
-            else:
-                shares.append((index, memoryview(share).cast("q")))
-        shared = self.shared
-        dirty = [entries for index, entries in shares if index >= shared.dirty]
-        whole = OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)
+    shared.check_kseg()
+    buffers, workers = Buffers(), CleaningThreads(_JOBS)
+    for scan in scans:
         try:
-            for entries in dirty:
-                whole.merge(entries, max(shared.cleanable.start, 0))
-            yield 0, _KeyCount(len(whole))
-            for index, entries in shares:
-                if offsets := bytes(whole.look_up(entries)):
-                    yield shared.groups[index], offsets
-        finally:
-            whole.close()
-
-
-@dataclass(frozen=True, slots=True)
-class _Clean:
-    """Rewrites one group."""
-
-    shared: _Shared
-    tasks: list[_GroupTask]
-
-    def __call__(
-        self, number: int, received: Iterable[tuple[int, Entries | _KeyCount | tuple[int, Failure]]]
-    ) -> Iterator[_Result]:
-        self.shared.check_kseg()
-        entries: list[memoryview] = []
-        keys, map_failures = 0, []
-        for _, found in received:
-            if isinstance(found, _KeyCount):
-                keys += found.number
-            elif isinstance(found, tuple):
-                map_failures.append(found)
-            else:
-                entries.append(memoryview(found).cast("q"))
-        try:
-            segment, counts = self._cleaned(self.tasks[number], entries)
+            shares = _shares(shared, scan, buffers, workers)
         except (KsegError, OSError) as error:
-            yield _Result(number, None, Counter(), keys, failure_of(error), min(map_failures, default=None))
-        else:
-            yield _Result(number, segment, counts, keys, None, min(map_failures, default=None))
+            # The map covers dirty segments only. Errors in clean segments are found when they are cleaned again.
+            if scan.segment >= shared.dirty:
+                yield 0, (scan.segment, failure_of(error))
+            continue
+        for bucket, share in enumerate(shares):
+            if share:
+                yield bucket, (scan.segment, share)
 
-    def _cleaned(self, task: _GroupTask, entries: list[memoryview]) -> tuple[CleanerSegment, Counter[str]]:
-        shared = self.shared
-        one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
-        part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
-        folder = None if task.folder is None else os.path.join(task.folder, uuid4().hex)
+
+def _shares(shared: _Shared, scan: _Scan, buffers: Buffers, workers: CleaningThreads) -> list[Entries]:
+    segment = shared.segments[scan.segment]
+    keys = segment.size // 32 + _MIN_KEYS
+    keys = keys if scan.records is None else min(keys, scan.records + 1)
+    while True:
+        transactions = pickle.loads(scan.transactions) if scan.transactions else CleanedTransactions()
+        part = OffsetMap(_NO_LIMIT, keys, shared.secret)
         try:
-            while entries:
-                part.merge(entries.pop())
-            part.keys.latest_offset = shared.latest
-            if folder is not None:
-                Disk().make_directory(folder)
-            copier = one.copier(part, CleaningThreads(_JOBS), shared.done.add, pickle.loads(task.transactions))
-            group = one.clean(shared.segments[task.first : task.stop], copier, folder)
-        except BaseException:
-            if folder is not None:
-                Disk().remove_tree(folder)
-            raise
+            if MapBuilder(part, 0, workers, transactions=transactions).take(segment, buffers):
+                shared.done.add(segment.size)
+                return [bytes(share) for share in part.entries(shared.buckets)]
         finally:
             part.close()
-        return group.segment, group.counts
+        keys *= 4
+
+
+def _look_up(
+    shared: _Shared, bucket: int, found: Iterable[tuple[int, tuple[int, Entries | Failure]]]
+) -> Iterator[tuple[int, Entries | _KeyCount | tuple[int, Failure]]]:
+    """Looks up the keys of each group in one bucket of the map."""
+    shares: list[tuple[int, memoryview]] = []
+    for _, (index, share) in found:
+        if isinstance(share, Failure):
+            yield 0, (index, share)
+        else:
+            shares.append((index, memoryview(share).cast("q")))
+    dirty = [entries for index, entries in shares if index >= shared.dirty]
+    whole = OffsetMap(_NO_LIMIT, sum(len(entries) // 3 for entries in dirty) + 1, shared.secret)
+    try:
+        for entries in dirty:
+            whole.merge(entries, max(shared.cleanable.start, 0))
+        yield 0, _KeyCount(len(whole))
+        for index, entries in shares:
+            if offsets := bytes(whole.look_up(entries)):
+                yield shared.groups[index], offsets
+    finally:
+        whole.close()
+
+
+def _clean(
+    shared: _Shared, tasks: list[_GroupTask], number: int,
+    received: Iterable[tuple[int, Entries | _KeyCount | tuple[int, Failure]]],
+) -> Iterator[_Result]:  # fmt: skip
+    """Rewrites one group."""
+    shared.check_kseg()
+    entries: list[memoryview] = []
+    keys, map_failures = 0, []
+    for _, found in received:
+        if isinstance(found, _KeyCount):
+            keys += found.number
+        elif isinstance(found, tuple):
+            map_failures.append(found)
+        else:
+            entries.append(memoryview(found).cast("q"))
+    result = _Result(number, None, Counter(), keys, None, min(map_failures, default=None))
+    try:
+        segment, counts = _cleaned(shared, tasks[number], entries)
+    except (KsegError, OSError) as error:
+        yield result._replace(failure=failure_of(error))
+    else:
+        yield result._replace(segment=segment, counts=counts)
+
+
+def _cleaned(shared: _Shared, task: _GroupTask, entries: list[memoryview]) -> tuple[CleanerSegment, Counter[str]]:
+    one = Round(shared.segments, shared.cleanable, shared.producers, shared.settings, None)
+    part = OffsetMap(_NO_LIMIT, sum(len(each) // 3 for each in entries) + 1, shared.secret)
+    folder = None if task.folder is None else os.path.join(task.folder, uuid4().hex)
+    try:
+        while entries:
+            part.merge(entries.pop())
+        part.keys.latest_offset = shared.latest
+        if folder is not None:
+            Disk().make_directory(folder)
+        copier = one.copier(part, CleaningThreads(_JOBS), shared.done.add, pickle.loads(task.transactions))
+        group = one.clean(shared.segments[task.first : task.stop], copier, folder)
+    except BaseException:
+        if folder is not None:
+            Disk().remove_tree(folder)
+        raise
+    finally:
+        part.close()
+    return group.segment, group.counts

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from kseg.dump.options import DumpOptions, Rendered
 from kseg.dump.run import Dump, shrank
-from kseg.formats.rows import BytesLike
 from kseg.formats.suffixes import LOG
 from kseg.output.notices import Notices
-from kseg.output.sink import Sink
+from kseg.output.sink import MemorySink
 from kseg.segment.files import SegmentFile
 from kseg.segment.items import Damage
 from kseg.segment.slices import Slice, runs_of, slices
@@ -35,23 +34,6 @@ class DumpPart(NamedTuple):
     file: SegmentFile
     is_live: bool
     slice: Slice
-
-
-class TextSink(Sink):
-    """A sink in memory."""
-
-    def __init__(self, is_terminal: bool) -> None:
-        self.is_terminal = is_terminal
-        self.pieces: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.pieces.append(data)
-
-    def write_view(self, view: BytesLike) -> None:
-        self.pieces.append(bytes(view))
-
-    def flush(self) -> None:
-        """Does nothing: this sink has no buffer."""
 
 
 class KeptNotices(Notices):
@@ -117,7 +99,8 @@ def _parts(files: Iterable[tuple[SegmentFile, bool]], is_cut: bool) -> Iterator[
 
 def _rendered(options: DumpOptions, is_terminal: bool, part: DumpPart, _: Buffers) -> Rendered:
     """Renders a part as the command does, in the process of a task."""
-    sink = TextSink(is_terminal)
+    sink = MemorySink()
+    sink.is_terminal = is_terminal
     dump = Dump(sink, replace(options, paths=(part.file.path,)))
     dump.notices = notices = KeptNotices()
     with open_source(part.file.path) as source:
@@ -134,8 +117,9 @@ def _rendered(options: DumpOptions, is_terminal: bool, part: DumpPart, _: Buffer
                 batches += item.count
                 dump.printer.run(reader, item)
         dump.printer.finish()
+        sink.flush()
         failure = shrank(part.file.path, source) if source.current_size() < source.size else None
         return Rendered(
-            zlib.compress(b"".join(sink.pieces), 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
+            zlib.compress(sink.data, 1), dump.printer.errors, dump.damaged_ranges, dump.damaged_bytes,
             batches, size, reader.end, tuple(notices.warnings), failure,
         )  # fmt: skip

@@ -1,10 +1,12 @@
 """What all tests share: where the test data lies, which kernel runs, and what the machine can do."""
 
 import os
+import re
 import shutil
 import signal
 import tempfile
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,26 @@ def pytest_configure(config: pytest.Config) -> None:
     expected = os.environ.get("KSEG_EXPECT_KERNEL")
     if expected not in (None, kernel.description()):
         raise pytest.UsageError(f"KSEG_EXPECT_KERNEL={expected}, but the {kernel.description()} kernel is running")
+
+
+_OPTIONAL = re.compile(
+    r"(?:tests|kseg/spark)/\S+:\d+: in <module>\n(?: .*\n)+E +ModuleNotFoundError: No module named '"
+    r"(pyspark|pyarrow|fsspec|s3fs|moto|boto3)[.']"
+)
+"""An import by a test, or by the source of Spark. Of other modules of kseg none needs these packages to be imported."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Modules of tests that import an optional package are skipped, with the reason, where it is not installed."""
+    report = yield
+    missing = _OPTIONAL.search(str(report.longrepr)) if report.failed else None
+    if missing is not None:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: {missing[1]} is not installed")
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects tests by their markers

@@ -1,16 +1,11 @@
 """Logs in a real S3 server: the records and findings of the files, and several readers of one store."""
 
+import pickle
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("s3fs", reason="s3fs is not installed")
-pytest.importorskip("moto.server", reason="moto is not installed")
-pytest.importorskip("boto3", reason="boto3 is not installed")
-
-import pickle
-import tarfile
 
 import kseg
 from api.consumed import TESTDATA

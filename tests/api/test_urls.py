@@ -5,11 +5,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-
 import fsspec
+import pytest
 
 import kseg
 from api.consumed import TESTDATA

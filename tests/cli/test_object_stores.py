@@ -10,10 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("s3fs", reason="s3fs is not installed")
-pytest.importorskip("moto.server", reason="moto is not installed")
-pytest.importorskip("boto3", reason="boto3 is not installed")
-
 from cli.command import TESTDATA, Kseg, Outcome, files
 from kseg.changes.resumable_output import RECORD
 from kseg.errors import PathError

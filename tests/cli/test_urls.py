@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-
 import fsspec
+import pytest
 
 from cli.command import TESTDATA, Kseg
 

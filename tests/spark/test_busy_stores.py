@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("moto.server", reason="moto is not installed")
-pytest.importorskip("s3fs", reason="s3fs is not installed")
-
 from kseg.errors import KsegError, PathError
 from s3_server import Store, s3_server
 from spark.reading import rows_of

@@ -6,10 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-
 import kseg
 from cleaner.partitions import transactional_log
 from kseg.segment import reader

@@ -8,9 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

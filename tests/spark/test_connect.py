@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("grpc_status", reason="pyspark[connect] is not installed")
 
 from spark.drivers import ROOT, output_of, session, started

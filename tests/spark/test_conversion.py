@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, transactional_log, write_log
 from conversion.conversions import options

@@ -5,9 +5,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 from kseg.errors import KsegError
 from spark.reading import rows_of
 

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 from spark.drivers import ROOT, killed, output_of, require_success, session, settings_of, skip_unless_pyspark, started
 from spark.reading import rows_of
 

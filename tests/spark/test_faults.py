@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 import kseg.spark
 from spark.drivers import output_of, session, spark_home, started
 from spark.reading import rows_of

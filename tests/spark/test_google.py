@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
 from pyspark.sql.types import StructType

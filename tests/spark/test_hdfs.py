@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("requests", reason="requests is not installed")
 
 from kseg.spark.storage import hadoop_settings

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from cleaner.partitions import PAIRS, files
 from spark.drivers import environment, spark_home
 

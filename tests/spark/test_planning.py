@@ -5,10 +5,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-
 from cleaner.building import BatchFields, build_record_batch
 from cleaner.partitions import new_records, write_log
 from kseg.spark import planning

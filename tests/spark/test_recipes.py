@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 import kseg
 from spark.drivers import RECIPES, ROOT, output_of, session, settings_of, skip_unless_pyspark, started
 

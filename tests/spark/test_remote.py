@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 from kseg.errors import KsegError
 from kseg.spark.options import parse_options
 from kseg.spark.stores import ArrowObjects

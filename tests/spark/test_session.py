@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-
 from spark.drivers import environment
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"

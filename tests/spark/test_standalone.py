@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 from spark.drivers import ROOT, output_of, run
 from spark.reading import rows_of
 from spark.standalone import processes_of, standalone_cluster

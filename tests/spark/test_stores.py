@@ -4,13 +4,8 @@ import errno
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-
 import fsspec
+import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kseg.errors import KsegError, PathError, UnsupportedError

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="PySpark before 4.2 has no limits of streams")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.spark

@@ -7,12 +7,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyspark", reason="pyspark is not installed")
-pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-
 import pyarrow as pa
+import pytest
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from kseg.changes.disk import umask

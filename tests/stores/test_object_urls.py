@@ -3,11 +3,8 @@
 import traceback
 from collections.abc import Iterator
 
-import pytest
-
-pytest.importorskip("fsspec", reason="fsspec is not installed")
-
 import fsspec
+import pytest
 
 from kseg.errors import KsegError, PathError
 from kseg.kernel.files import system

@@ -14,8 +14,6 @@ from kseg.formats.suffixes import LOGS
 from kseg.segment.files import CLEAN_SHUTDOWN
 from kseg.stores import trees
 
-_NOT_COPIED = (LOCK_NAME, CLEAN_SHUTDOWN)
-
 
 @dataclass(frozen=True, slots=True)
 class _File:
@@ -47,8 +45,7 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     if trees.lexists(target):
         raise PathError(f"{target}: already exists; nothing was written")
     try:
-        if trees.lexists(staged):
-            disk.remove_tree(staged)  # left by a killed run: no other run uses it, because this one holds the lock
+        disk.remove_tree(staged)  # left by a killed run: no other run uses it, because this one holds the lock
         before = _file_states(plan.directory)
         _check_unchanged(plan, before)
         files = _files_after(plan, before)
@@ -78,27 +75,18 @@ def write_copy(plan: Plan, output: str, disk: Disk | None = None, name: str = ""
     return target
 
 
-def write_root_copy(directory: str, contents: dict[str, bytes], output: str, disk: Disk | None = None) -> None:
-    """Copies the files of a log directory itself, with the new contents given, and without the clean shutdown marker.
+def write_root_files(contents: dict[str, bytes], output: str, source: str = "", disk: Disk | None = None) -> None:
+    """Writes files of a log directory. Those of another one, ``source``, are copied as well, without the clean shutdown
+    marker; the new contents replace theirs.
 
     Raises StoppedHalfwayError if a file cannot be written.
     """
     disk = disk or Disk()
     try:
-        for name in sorted({*_file_states(directory), *contents}):
-            if name in _NOT_COPIED or name.startswith(".kseg-"):
-                continue
-            _write_root_file(os.path.join(directory, name), contents.get(name), os.path.join(output, name), disk)
-    except OSError as error:
-        raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
-
-
-def write_root_files(contents: dict[str, bytes], output: str, disk: Disk | None = None) -> None:
-    """Writes files of a log directory. Raises StoppedHalfwayError if one cannot be written."""
-    disk = disk or Disk()
-    try:
-        for name, content in sorted(contents.items()):
-            _write_root_file("", content, os.path.join(output, name), disk)
+        names = [name for name in _file_states(source) if not name.startswith(".kseg-")] if source else []
+        for name in sorted({*names, *contents} - {LOCK_NAME, CLEAN_SHUTDOWN}):
+            path = os.path.join(source, name) if source else ""
+            _write_root_file(path, contents.get(name), os.path.join(output, name), disk)
     except OSError as error:
         raise StoppedHalfwayError(f"{output}: {error.strerror or error}") from error
 
@@ -116,11 +104,10 @@ def _write_root_file(path: str, content: bytes | None, target: str, disk: Disk) 
 
 
 def _drop(staged: str, disk: Disk) -> None:
-    if trees.isdir(staged):
-        try:
-            disk.remove_tree(staged)
-        except OSError as error:
-            raise KsegError(f"{staged}: cannot be removed: {error.strerror or error}") from error
+    try:
+        disk.remove_tree(staged)
+    except OSError as error:
+        raise KsegError(f"{staged}: cannot be removed: {error.strerror or error}") from error
 
 
 def _file_states(directory: str) -> dict[str, FileState]:

@@ -389,10 +389,14 @@ class Disk:
             self.copy_file(path, target, os.path.dirname(target))
 
     def remove_tree(self, path: str, depth: int = _DEPTH) -> None:
-        """Removes a directory of kseg with its contents. Symbolic links are removed, never followed."""
+        """Removes a directory of kseg, if there is one, with its contents; symbolic links in it are never followed."""
         if not depth:
             raise OSError(errno.ENOTEMPTY, "holds more directories than kseg makes within each other", path)
-        for name in sorted(names_in(path)):
+        try:
+            names = sorted(names_in(path))
+        except FileNotFoundError:
+            return
+        for name in names:
             inner = os.path.join(path, name)
             if stat.S_ISDIR(status_of(inner).st_mode):
                 self.remove_tree(inner, depth - 1)

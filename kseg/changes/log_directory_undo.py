@@ -249,12 +249,12 @@ def continue_undo(journal: Journal, disk: Disk, kept_in: str = "", is_checked: b
     journal.remove(disk)
 
 
-def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
+def complete_interrupted(directory: str, disk: Disk | None = None, before_undo: bool = False) -> list[str]:
     """Rolls committed changes forward and removes leftovers. Returns a sentence for each action.
 
     A change is abandoned if another program, such as a broker, has changed its files since; the bytes that it kept
-    stay. The caller holds the lock. Raises StoppedHalfwayError if a system call fails, KsegError if a manifest cannot
-    be read.
+    stay. The caller holds the lock. ``before_undo``: a change that cannot be completed stays, because an undo follows;
+    otherwise raises StoppedHalfwayError if a system call fails. Raises KsegError if a manifest cannot be read.
     """
     disk, messages = disk or Disk(), []
     directory = os.path.abspath(directory)
@@ -262,7 +262,7 @@ def complete_interrupted(directory: str, disk: Disk | None = None) -> list[str]:
         _sync_last(directory, disk)
         for change in quarantine.pending(directory):
             if change.number in quarantine.numbers(directory):  # completing an undo has removed the undone change
-                messages.append(f"{directory}: {_complete(change, disk)}")
+                messages.append(f"{directory}: {_complete(change, disk, before_undo)}")
         if quarantine.remove_leftovers(directory, disk):
             messages.append(f"{directory}: temporary files of an interrupted command were removed")
     except OSError as error:
@@ -281,7 +281,7 @@ def _sync_last(directory: str, disk: Disk) -> None:
             disk.sync_directory(os.path.join(folder, str(number)))
 
 
-def _complete(change: Change, disk: Disk) -> str:
+def _complete(change: Change, disk: Disk, before_undo: bool) -> str:
     name = f"the undo of change {change.undoes}" if change.undoes else repr(change.command)
     try:
         roll_forward(change, disk)
@@ -293,10 +293,16 @@ def _complete(change: Change, disk: Disk) -> str:
         write_change(change, disk)
         kept = f"kept bytes are in {change.kept}" if change.kept else "no bytes were kept"
         return f"{name} was interrupted and is given up: {error}; {kept}"
+    except StoppedHalfwayError as error:
+        if change.undoes or not before_undo:
+            raise
+        return f"{name} was interrupted and cannot be completed: {text_of(error.__cause__ or error)}"
     return f"{name} was interrupted, and is complete now"
 
 
-def complete_interrupted_in_log_directory(directory: str, disk: Disk | None = None) -> list[str]:
+def complete_interrupted_in_log_directory(
+    directory: str, disk: Disk | None = None, before_undo: bool = False
+) -> list[str]:
     """As `complete_interrupted`, for all partitions of a log directory, and for an interrupted undo.
 
     Syncs the names in the directory and all journals first: what a killed process has written counts as done.
@@ -312,7 +318,7 @@ def complete_interrupted_in_log_directory(directory: str, disk: Disk | None = No
         for path in changed_partitions(directory):
             if any(change.changes_a_log for change in quarantine.pending(path)):
                 remove_marker(directory, disk)
-            messages += complete_interrupted(path, disk)
+            messages += complete_interrupted(path, disk, before_undo)
         for journal in found:
             if journal.state == OPEN and not has_changed_anything(journal):
                 roll_back_journal(journal, disk)

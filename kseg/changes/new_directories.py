@@ -155,7 +155,7 @@ def new_directories(output: str, takes_lock: bool, is_dry: bool = False, model: 
                 yield made
                 made.finish(lock, takes_lock)
             except BaseException:
-                _clear(folder, disk)
+                disk.remove_tree(folder)
                 raise
     except OSError as error:
         if isinstance(error, BrokenPipeError | InterruptedError):
@@ -176,8 +176,7 @@ def _staging_folder(place: str, name: str, model: str, disk: Disk, held: ExitSta
                 disk.copy_owner_if_allowed(folder, model, as_directory=True)
             held.enter_context(locked(folder, is_shared=True))
         except BaseException as error:
-            with suppress(FileNotFoundError):
-                _clear(folder, disk)
+            disk.remove_tree(folder)
             if not isinstance(error, KsegError | FileNotFoundError) or attempt == _ATTEMPTS - 1:
                 raise
         else:
@@ -226,11 +225,6 @@ def _remove_dead(place: str, names: Iterable[str], disk: Disk) -> None:
                 except OSError as error:
                     if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                         raise  # otherwise another run has just made it, and its lock file in it
-
-
-def _clear(path: str, disk: Disk) -> None:
-    if is_directory(path):
-        disk.remove_tree(path)
 
 
 def _complete(output: str, disk: Disk) -> bool:

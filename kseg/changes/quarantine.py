@@ -122,8 +122,7 @@ def end(*changes: "Change", disk: Disk) -> None:
             for change, folder in zip(changes, ended, strict=True):
                 if change.kept and not change.is_kept_inside and change.is_kept_path_trusted:
                     remove_kept(change.kept, disk)
-                if os.path.lexists(folder):
-                    disk.remove_tree(folder)
+                disk.remove_tree(folder)
                 disk.rename(change.folder, folder)
                 disk.sync_directory(folder_of(change.directory))
         with disk.freeing_late(len(changes) >= MANY_FILES):

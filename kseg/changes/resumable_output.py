@@ -133,18 +133,14 @@ class _LocalOutput(ResumableOutput):
         staged = os.path.join(self.directory, f".kseg-{name}.new")
         if os.path.lexists(os.path.join(self.directory, name)):
             raise PathError(f"{os.path.join(self.directory, name)}: already exists")
-        self._drop(staged)
+        self.disk.remove_tree(staged)
         self.disk.make_directory(staged)
         os.chmod(staged, 0o777 & ~umask())
         try:
             yield staged
         except BaseException:
-            self._drop(staged)
-            raise
-
-    def _drop(self, staged: str) -> None:
-        if is_directory(staged):
             self.disk.remove_tree(staged)
+            raise
 
     def finish_partition(self, name: str, staged: str, facts: dict[str, Any]) -> None:
         self.disk.sync_directory(staged)

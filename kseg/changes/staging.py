@@ -65,8 +65,7 @@ def staging(directory: str, output: str | None = None, disk: Disk | None = None)
         if inside and not os.path.lexists(inside):
             disk.make_directory(inside)
             disk.copy_owner(inside, directory, as_directory=True)
-        if os.path.lexists(folder):
-            disk.remove_tree(folder)
+        disk.remove_tree(folder)
         disk.make_directory(folder)
         disk.copy_owner(folder, directory, as_directory=True)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kseg.changes.accepted_gaps import all_accepted, record
 from kseg.changes.apply import MARGIN_BYTES, check_free, free_bytes
-from kseg.changes.copies import write_root_copy
+from kseg.changes.copies import write_root_files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.path_run import Outcome
 from kseg.changes.driver.paths import is_partition
@@ -197,7 +197,7 @@ def convert_to_new(
             plans.append(plan_of_new(os.path.join(output, source.name), rewritten.files, options.reason))
         for path in paths:
             if trees.isdir(path) and not is_partition(path) and not is_dry:
-                write_root_copy(resolved(path), {}, made.folder)
+                write_root_files({}, made.folder, resolved(path))
     return plans
 
 

@@ -114,8 +114,7 @@ class LocalOutput:
         """Removes all that is staged."""
         for left in reversed(range(REMOVAL_ATTEMPTS)):
             try:
-                if os.path.isdir(self._staging):
-                    Disk().remove_tree(self._staging)
+                Disk().remove_tree(self._staging)
                 return
             except OSError:
                 if not left:

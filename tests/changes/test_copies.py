@@ -1,6 +1,7 @@
 """Copies with a plan applied: complete or absent, and the input stays unchanged."""
 
 import errno
+import os
 import random
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from changes.failing import QUICK, CountingDisk, FailingDisk, Killed, KillingDis
 from changes.test_kill import SEEDS
 from changes.trees import Tree, contents, make, random_files, random_plan, tree
 from examples import fewer
-from kseg.changes.copies import write_copy, write_root_copy
+from kseg.changes.copies import write_copy, write_root_files
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
 from kseg.errors import KsegError, PathError, StoppedHalfwayError
@@ -127,6 +128,27 @@ def test_the_files_of_a_log_directory_are_copied_without_the_marker(tmp_path: Pa
     root = {".kafka_cleanshutdown": b"", ".lock": b"", "meta.properties": b"version=1\n", "points": b"old"}
     make(tmp_path / "logs", {**root, ".kseg-change-1.jsonl": b"{}\n"})
     (tmp_path / "out").mkdir()
-    write_root_copy(str(tmp_path / "logs"), {"points": b"new"}, str(tmp_path / "out"), QUICK)
+    write_root_files({"points": b"new"}, str(tmp_path / "out"), str(tmp_path / "logs"), QUICK)
     assert contents(tmp_path / "out") == {"meta.properties": b"version=1\n", "points": b"new"}
     assert contents(tmp_path / "logs") == {**root, ".kseg-change-1.jsonl": b"{}\n"}
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The inodes of synced files and directories."""
+    found: set[int] = set()
+    monkeypatch.setattr(Disk, "flush", lambda _self, descriptor: found.add(os.fstat(descriptor).st_ino))
+    return found
+
+
+def inodes(directory: Path) -> set[int]:
+    return {path.stat().st_ino for path in (directory, *directory.rglob("*"))}
+
+
+def test_the_files_of_a_log_directory(tmp_path: Path, synced: set[int]) -> None:
+    make(tmp_path / "logs", {"meta.properties": b"version=1\n", "points": b"old"})
+    (tmp_path / "out").mkdir()
+    write_root_files({"points": b"new"}, str(tmp_path / "out"), str(tmp_path / "logs"))
+    write_root_files({"marks": b"0"}, str(tmp_path / "out"))
+    assert len(inodes(tmp_path / "out")) == 4
+    assert inodes(tmp_path / "out") <= synced

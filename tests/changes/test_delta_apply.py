@@ -3,9 +3,12 @@
 import errno
 import os
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from changes.failing import QUICK, FailingDisk, Killed, KillingDisk
 from changes.trees import contents, make, quarantine, tree
@@ -249,11 +252,25 @@ def test_a_delta_reuses_most_bytes(partition: Path) -> None:
     assert set(deltas_of(plan).removed_ranges) == {1}
 
 
-def test_removed_ranges_of_reused_ranges_in_any_order() -> None:
-    found = RemovedRanges(100, [(50, 10), (0, 20), (15, 10), (50, 5)])
-    assert (list(found), found.size, found.shared_bytes, found.are_within_file) == ([(25, 25), (60, 40)], 65, 35, True)
-    assert list(found.split(10, 60)) == [(10, 15, -1), (25, 25, 0), (50, 10, -1), (60, 10, 25)]
-    assert list(found.split(26, 3)) == [(26, 3, 1)]
-    assert list(found.split(0, 5)) == [(0, 5, -1)]
-    assert list(found.split(90, 10)) == [(90, 10, 55)]
-    assert not RemovedRanges(10, [(5, 6)]).are_within_file
+SIZE = 30
+STAYING = st.lists(st.tuples(st.integers(0, SIZE), st.integers(0, 12)), max_size=6)
+
+
+@given(STAYING, st.booleans(), st.integers(0, SIZE), st.integers(0, SIZE))
+def test_ranges_are_those_of_a_set(staying: list[tuple[int, int]], is_sorted: bool, position: int, length: int) -> None:
+    staying = sorted(staying) if is_sorted else staying
+    found = RemovedRanges(SIZE, iter(staying))
+    assert found.are_within_file == all(start + size <= SIZE for start, size in staying)
+    stays = {at for start, size in staying for at in range(start, start + size)}
+    removed = [at for at in range(SIZE) if at not in stays]
+    ranges = list(found)
+    assert [at for start, size in ranges for at in range(start, start + size)] == removed
+    assert all(size > 0 for _, size in ranges)
+    assert all(one[0] + one[1] <= two[0] for one, two in pairwise(ranges))
+    assert (found.size, found.shared_bytes) == (len(removed), SIZE - len(removed))
+    places = {at: place for place, at in enumerate(removed)}
+    length = min(length, SIZE - position)
+    parts = list(found.split(position, length))
+    expected = [(at, places.get(at, -1)) for at in range(position, position + length)]
+    assert [(at + i, -1 if place < 0 else place + i) for at, size, place in parts for i in range(size)] == expected
+    assert all(size > 0 for _, size, _ in parts)

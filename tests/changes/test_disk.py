@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kseg.changes import disk as disk_module
-from kseg.changes.disk import Disk, stored_end
+from kseg.changes.disk import Disk, is_temporary, stored_end
 from kseg.stores.no_follow import open_to_copy
 
 KIB = 1 << 10
@@ -251,3 +251,39 @@ def test_an_output_gets_no_permission_that_the_umask_forbids(tmp_path: Path) -> 
     finally:
         os.umask(before)
     assert target.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="open files are named by /proc")
+def test_files_and_directories_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    with open(path, "rb") as file:
+        Disk().sync(file.fileno())
+    Disk().sync_directory(str(tmp_path))
+    assert synced == [str(path), str(tmp_path)]
+
+
+def replace(path: Path, content: bytes) -> None:
+    with Disk().replacement(str(path)) as temporary:
+        Path(temporary).touch(exist_ok=False)
+        Path(temporary).write_bytes(content)
+
+
+def interrupt(path: Path) -> None:
+    with Disk().replacement(str(path)) as temporary:
+        Path(temporary).write_bytes(b"half")
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["points", ".hidden"])
+def test_a_left_temporary_file_is_removed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"old")
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(path)
+    assert path.read_bytes() == b"old"
+    assert [is_temporary(each.name) for each in sorted(tmp_path.iterdir())].count(True) == 1
+    replace(path, b"new")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(name, b"new")]

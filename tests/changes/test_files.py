@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from changes.trees import contents, make, quarantine, tree
-from kseg.changes import quarantine as folders
 from kseg.changes.apply import Keeping, apply
 from kseg.changes.disk import Disk
 from kseg.changes.plan import Plan, Range
@@ -226,18 +225,3 @@ def test_a_concurrent_kseg_without_a_lock_is_reported(partition: Path) -> None:
     with pytest.raises(KsegError, match="another kseg is running here; nothing was changed"):
         apply(plan, "test", disk=Late())
     assert (other / "staged").read_bytes() == b"the other's"
-
-
-def test_the_manifest_lists_the_removed_ranges(partition: Path) -> None:
-    from hashlib import sha256
-
-    from kseg.changes.plan import Removed
-
-    plan = Plan(str(partition))
-    plan.truncate("a.log", 6, "is damaged", [Removed(6, 5994, "tail", 1, 999, 999)])
-    plan.gaps.append((1, 999))
-    apply(plan, "recover --mode broker")
-    (change,) = folders.changes(str(partition))
-    assert (change.command, change.gaps, change.kept_bytes) == ("recover --mode broker", [(1, 999)], 5994)
-    assert change.steps[0].removed == (Removed(6, 5994, "tail", 1, 999, 999),)
-    assert change.digests[0] == [sha256((b"abcdef" * 1000)[6:]).hexdigest()]

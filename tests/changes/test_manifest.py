@@ -123,6 +123,8 @@ def test_wrong_values_of_the_manifest(name: str, value: Any, partition: Path) ->
 WRONG_STEPS: list[tuple[int, dict[str, Any]]] = [
     (0, {"action": "copy"}), (0, {"file": ""}), (0, {"file": "../a.log"}), (0, {"size": None}),
     (0, {"before": [1, 2]}), (0, {"madeBy": 0}), (1, {"madeBy": 1}), (1, {"madeBy": -1}), (2, {"target": "a/b"}),
+    *[(0, {"file": name}) for name in ("meta.properties", "recovery-point-offset-checkpoint", ".kafka_cleanshutdown")],
+    *[(0, {"file": name}) for name in (".lock", ".kseg-quarantine")],
     (0, {"origin": "/etc/passwd"}), (0, {"mtimeNs": "x"}), (0, {"removed": [{}]}), (0, {"removed": None}),
     (0, {"remade": [1, "x"]}), (5, {"made": None}), (4, {"remade": [1]}), (4, {"before": None}), (4, {"made": None}),
     (4, {"remade": ["x", "y"]}), (5, {"madeBy": 0}), (1, {"stored": [1]}), (1, {"stored": ["x", 1, "y"]}),

@@ -82,24 +82,6 @@ def test_a_change_survives_a_power_cut(seed: int, keeps: bool, tmp_path_factory:
     assert found == wanted[directory]
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_finished_change_and_its_undo_are_durable(seed: int, tmp_path: Path) -> None:
-    directory, files = tmp_path / "orders-0", {"a.log": b"abcdef" * 1000, "b.log": b"b" * 100}
-    make(directory, files)
-    plan = Plan(str(directory))
-    plan.truncate("a.log", 600, "is cut")
-    plan.delete("b.log", "goes")
-    disk = PowerDisk(directory)
-    apply(plan, "test", disk=disk)
-    disk.cut(random.Random(seed))
-    assert contents(directory) == {"a.log": files["a.log"][:600]}
-    assert complete_interrupted(str(directory), QUICK) == []
-    disk = PowerDisk(directory)
-    undo(last_change(str(directory)), disk)
-    disk.cut(random.Random(seed))
-    assert contents(directory) == files
-
-
 @fewer(2)
 @given(seed=SEEDS)
 def test_an_undo_survives_a_power_cut(seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -155,25 +137,6 @@ def test_a_name_that_is_reused_after_a_rename(seeds: range, tmp_path: Path) -> N
                 undo(last_change(str(directory)), QUICK)
             assert contents(directory) == files
             shutil.rmtree(directory.parent)
-
-
-@pytest.mark.parametrize("is_longer", [False, True])
-def test_a_file_changed_in_place_is_durable_at_the_end(is_longer: bool, tmp_path: Path) -> None:
-    (tmp_path / "more").write_bytes(b"appended" * 9)
-    for seed in range(12):
-        directory = tmp_path / str(seed) / "orders-0"
-        make(directory, {"a.log": b"old" * 100})
-        plan = Plan(str(directory))
-        if is_longer:
-            plan.extend("a.log", str(tmp_path / "more"), 372, None, "was lost")
-        else:
-            plan.truncate("a.log", 30, "is damaged")
-        disk = PowerDisk(directory)
-        apply(plan, "test", disk=disk)
-        wanted = contents(directory)
-        assert len(wanted["a.log"]) == (372 if is_longer else 30)
-        disk.cut(random.Random(seed))
-        assert contents(directory) == wanted
 
 
 @pytest.mark.sampled(3)

@@ -4,9 +4,10 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Any
 
 from kseg.changes.apply import Keeping, apply
-from kseg.changes.copies import write_copy, write_root_copy, write_root_files
+from kseg.changes.copies import write_copy, write_root_files
 from kseg.changes.disk import Disk
 from kseg.changes.driver.paths import (
     NEVER_CHANGED,
@@ -16,7 +17,7 @@ from kseg.changes.driver.paths import (
     without_same_outputs,
 )
 from kseg.changes.driver.planner import ChangeOptions, Planner
-from kseg.changes.driver.reporter import Reporter
+from kseg.changes.driver.reporter import Failures, Reporter
 from kseg.changes.journal import Known, ShutdownMarker, journals, known_root_files
 from kseg.changes.lock import directories_to_lock, is_locked, locked, log_directory_of
 from kseg.changes.log_directory import LogDirectoryChange
@@ -43,6 +44,26 @@ def plans_of(found: Plan | Iterator[Plan]) -> Generator[Plan]:
         yield found
     else:
         yield from found
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a run. ``errors``: by path or directory of a partition. ``exit_status``: that of the command."""
+
+    exit_status: int = 0
+    is_dry: bool = False
+    has_changed: bool = False
+    damage_remains: bool = False
+    errors: dict[str, KsegError] = field(default_factory=dict)
+    conclusion: list[str] = field(default_factory=list)
+    """Sentences about all partitions together."""
+    left_alone: list[str] | None = None
+    """Partitions that stay as they are because they are not damaged, if the command looks for such."""
+
+    @property
+    def failed(self) -> list[str]:
+        """Paths and directories of partitions that failed, in order."""
+        return sorted(self.errors)
 
 
 class RunState:
@@ -76,6 +97,18 @@ class RunState:
         found = {key for key in self._pending if not directory or key == directory}
         self._pending -= found
         return bool(found)
+
+    def outcome(self, failures: Failures, damage_remains: bool = False, **more: Any) -> Outcome:
+        """The end of the run; ``more``: other fields."""
+        would_change = self._is_dry and self.has_plans
+        return Outcome(
+            exit_status=max(failures.status, int(would_change or damage_remains)),
+            is_dry=self._is_dry,
+            has_changed=self.has_changed or failures.status == StoppedHalfwayError.exit_status,
+            damage_remains=damage_remains,
+            errors=dict(failures.errors),
+            **more,
+        )
 
 
 class PathRun:
@@ -250,7 +283,7 @@ class CopyRun(PathRun):
         if not is_dry:
             written = [step for step in plan.steps if step.makes]
             contents = {step.file: b"".join(p for p in step.pieces if isinstance(p, bytes)) for step in written}
-            write_root_copy(self.path, contents, output)
+            write_root_files(contents, output, self.path)
             self.state.applied()
 
     def _change_output(self, output: str, is_dry: bool) -> None:
@@ -283,26 +316,6 @@ MakePlanner = Callable[[ChangeOptions, Reporter], Planner]
 """Returns a new planner for one run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The end of a run. ``errors``: by path or directory of a partition. ``exit_status``: that of the command."""
-
-    exit_status: int = 0
-    is_dry: bool = False
-    has_changed: bool = False
-    damage_remains: bool = False
-    errors: dict[str, KsegError] = field(default_factory=dict)
-    conclusion: list[str] = field(default_factory=list)
-    """Sentences about all partitions together."""
-    left_alone: list[str] | None = None
-    """Partitions that stay as they are because they are not damaged, if the command looks for such."""
-
-    @property
-    def failed(self) -> list[str]:
-        """Paths and directories of partitions that failed, in order."""
-        return sorted(self.errors)
-
-
 def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions, reporter: Reporter) -> Outcome:
     """Plans and changes each path. Errors of single paths are reported and do not stop the others.
 
@@ -316,13 +329,9 @@ def run(paths: Sequence[str], make_planner: MakePlanner, options: ChangeOptions,
         with failures.of(path):
             _run_path(path, planner, options, state)
         state.not_applied()
-    would_change = options.is_dry and state.has_plans
-    return Outcome(
-        exit_status=max(failures.status, int(would_change or planner.damage_remains)),
-        is_dry=options.is_dry,
-        has_changed=state.has_changed or failures.status == StoppedHalfwayError.exit_status,
+    return state.outcome(
+        failures,
         damage_remains=planner.damage_remains,
-        errors=dict(failures.errors),
         conclusion=planner.conclusion(),
         left_alone=planner.left_alone,
     )

@@ -104,14 +104,18 @@ def interrupted_changes(path: str, is_single: bool) -> list[str]:
 
 @contextmanager
 def locked_and_completed(
-    path: str, is_single: bool, to_lock: list[str], warn: Callable[[str], None]
+    path: str, is_single: bool, to_lock: list[str], warn: Callable[[str], None], before_undo: bool = False
 ) -> Iterator[list[str]]:
-    """Locks these log directories and completes interrupted changes at a path. Yields one sentence for each."""
+    """Locks these log directories and completes interrupted changes at a path. Yields one sentence for each.
+
+    ``before_undo``: as in `complete_interrupted`.
+    """
     root = log_directory_of(path) if is_single else path
     with all_locked(to_lock):
         if is_single and any(change.changes_a_log for change in quarantine.pending(path)):
             _remove_marker(root)
-        completed = complete_interrupted(path) if is_single else complete_interrupted_in_log_directory(path)
+        complete = complete_interrupted if is_single else complete_interrupted_in_log_directory
+        completed = complete(path, before_undo=before_undo)
         for line in completed:
             warn(line)
         yield completed

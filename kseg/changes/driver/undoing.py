@@ -64,13 +64,7 @@ def undo(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outc
                     _undo_path(part, options, state)
                 state.not_applied()
         state.not_applied()
-    would_change = options.is_dry and state.has_plans
-    return Outcome(
-        exit_status=max(failures.status, int(would_change)),
-        is_dry=options.is_dry,
-        has_changed=state.has_changed or failures.status == StoppedHalfwayError.exit_status,
-        errors=dict(failures.errors),
-    )
+    return state.outcome(failures)
 
 
 def complete(paths: Sequence[str], options: UndoOptions, reporter: Reporter) -> Outcome:
@@ -127,7 +121,7 @@ def _undo_path(path: str, options: UndoOptions, state: RunState) -> None:
         if not _warn_of_interrupted(path, is_single, state.reporter):
             undo_path(path, options, state)
         return
-    with locked_and_completed(path, is_single, to_lock, state.reporter.warning):
+    with locked_and_completed(path, is_single, to_lock, state.reporter.warning, before_undo=True):
         undo_path(path, options, state)
 
 

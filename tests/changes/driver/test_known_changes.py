@@ -1,5 +1,7 @@
 """Undo without a command line: the last change is undone, known changes are listed, and kept bytes are freed."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -7,10 +9,12 @@ import pytest
 
 from changes.driver.cutting import SIZE, Cutting
 from cli.test_undo import CLEAN, LOG, files
+from kseg.changes import apply
 from kseg.changes.driver.path_run import run
 from kseg.changes.driver.planner import ChangeOptions
 from kseg.changes.driver.reporter import Recording
 from kseg.changes.driver.undoing import Purged, UndoOptions, complete, known_changes, purge_changes, undo
+from kseg.errors import StoppedHalfwayError
 
 
 @pytest.fixture
@@ -61,3 +65,25 @@ def test_a_change_that_is_not_there_cannot_be_purged(partition: Path) -> None:
 def test_there_is_nothing_to_complete(partition: Path) -> None:
     outcome = complete([str(partition)], UndoOptions(), Recording())
     assert (outcome.exit_status, outcome.has_changed) == (0, False)
+
+
+@pytest.mark.parametrize("is_single", [True, False])
+def test_a_change_that_cannot_be_completed_is_undone(
+    is_single: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    logs = tmp_path / "logs"
+    for name in ("dplain-0", "dplain-1"):
+        shutil.copytree(CLEAN, logs / name)
+    (logs / "meta.properties").write_bytes(b"version=1\n")
+    (logs / ".lock").touch()
+    before, path = files(logs), str(logs / "dplain-0" if is_single else logs)
+    monkeypatch.setattr(apply, "_cut", failing)
+    assert run([path], Cutting, ChangeOptions(), Recording()).exit_status == StoppedHalfwayError.exit_status
+    assert complete([path], UndoOptions(), Recording()).exit_status == StoppedHalfwayError.exit_status
+    recording = Recording()
+    assert undo([path], UndoOptions(), recording).exit_status == 0
+    assert "cannot be completed: Input/output error" in recording.warnings[0]
+    assert files(logs) == before

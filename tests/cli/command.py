@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import kseg as package
 from kseg.cli.main import run
 
 TESTDATA = Path(__file__).resolve().parent.parent.parent / "testdata"
@@ -93,6 +98,37 @@ def flip(path: Path, at: int | None = None, bits: int = 1) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2 if at is None else at] ^= bits
     path.write_bytes(data)
+
+
+COMMAND = [sys.executable, "-P", "-m", "kseg"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parent.parent)}
+
+
+def spawned(*arguments: object, **options: Any) -> "subprocess.CompletedProcess[Any]":
+    """Runs ``kseg`` in a process of its own; ``options``: of `subprocess.run`."""
+    words = [word if isinstance(word, bytes) else str(word) for word in arguments]
+    settings = {"capture_output": True, "env": ENVIRONMENT, "timeout": 400, "check": False, **options}
+    return subprocess.run([*COMMAND, *words], **settings)
+
+
+def on_terminal(*arguments: object) -> bytes:
+    """Returns what a terminal of 80 columns is given."""
+    words = [word if isinstance(word, bytes) else str(word) for word in arguments]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execve(sys.executable, [*COMMAND, *words], {**ENVIRONMENT, "COLUMNS": "80", "TERM": "xterm"})
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:  # Linux ends a terminal nobody holds any more with EIO
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(terminal)
+    os.waitpid(process, 0)
+    return shown
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ import lzma
 import os
 import shutil
 import struct
-import subprocess
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -21,7 +19,7 @@ import lz4.frame
 import pytest
 import zstandard
 
-from cli.command import TESTDATA, Kseg, Outcome, files, flip
+from cli.command import TESTDATA, Kseg, Outcome, files, flip, spawned
 from kseg.stores.archives import opening
 from segment.long_log import BASE_OFFSET, template, write_long_log
 from stores.archives.packed_logs import DAMAGES, PACK, SIZE, cut, flipped, partition, zeros_behind, zeros_inside
@@ -305,11 +303,11 @@ def test_the_bound_of_the_spool_holds(tmp_path: Path, kseg: Kseg) -> None:
 
 
 def test_standard_input_may_be_packed(tmp_path: Path) -> None:
-    code = [sys.executable, "-m", "kseg", "verify", "--format", "json", "-"]
-    plain = subprocess.run(code, input=SEGMENT.read_bytes(), capture_output=True, check=False)
-    packed = subprocess.run(code, input=gzip.compress(SEGMENT.read_bytes()), capture_output=True, check=False)
+    words = ("verify", "--format", "json", "-")
+    plain = spawned(*words, input=SEGMENT.read_bytes())
+    packed = spawned(*words, input=gzip.compress(SEGMENT.read_bytes()))
     assert (packed.returncode, packed.stdout) == (plain.returncode, plain.stdout)
-    refused = subprocess.run(code, input=tar_bytes(members(LOGS, "")), capture_output=True, check=False)
+    refused = spawned(*words, input=tar_bytes(members(LOGS, "")))
     assert refused.returncode == 3
     assert b"an archive on standard input" in refused.stderr
 

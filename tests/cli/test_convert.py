@@ -3,17 +3,14 @@
 import csv
 import io
 import json
-import os
 import shutil
-import subprocess
-import sys
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, files, json_lines, our_record, unchanged
+from cli.command import TESTDATA, Kseg, files, json_lines, our_record, spawned, unchanged
 from kseg.export import scanning
 
 TXN = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0"
@@ -109,8 +106,7 @@ def test_bare_objects_in_any_format(kseg: Kseg, tmp_path: Path, options: tuple[s
 def test_records_of_several_partitions_from_standard_input(kseg: Kseg, tmp_path: Path) -> None:
     lines = [{"topic": "t", "partition": n % 3, "value": str(n)} for n in range(30)]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    command = [sys.executable, "-P", "-m", "kseg", "convert", "-q", "--from", "jsonl", "-o", str(tmp_path / "new"), "-"]
-    subprocess.run(command, input=text, check=True, env={**os.environ, "PYTHONPATH": str(TESTDATA.parent)})
+    spawned("convert", "-q", "--from", "jsonl", "-o", tmp_path / "new", "-", input=text, check=True)
     for partition in range(3):
         rows = kseg("dump", "--print-data-log", "--format", "json", tmp_path / "new" / f"t-{partition}")
         assert [row["value"] for row in rows.of_type("record")] == [str(n) for n in range(partition, 30, 3)]
@@ -429,8 +425,7 @@ def test_one_segment_and_standard_input(kseg: Kseg, tmp_path: Path) -> None:
     log = TXN / "00000000000000000005.log"
     assert kseg("convert", "--codec", "zstd", "-o", tmp_path / "one", log).status == 0
     made = tmp_path / "one" / TXN.name
-    command = [sys.executable, "-P", "-m", "kseg", "convert", "-q", "--codec", "zstd", "-o", str(tmp_path / "two"), "-"]
-    subprocess.run(command, input=log.read_bytes(), check=True, env={**os.environ, "PYTHONPATH": str(TESTDATA.parent)})
+    spawned("convert", "-q", "--codec", "zstd", "-o", tmp_path / "two", "-", input=log.read_bytes(), check=True)
     other = tmp_path / "two" / "segment-0"
     assert files(made).keys() == files(other).keys()
     assert (made / log.name).read_bytes() == (other / log.name).read_bytes()

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cleaner.partitions import PAIRS, write_checkpoint
-from cli.command import TESTDATA, Kseg, files
+from cli.command import TESTDATA, Kseg, files, spawned
 from kseg.limits import MAX_BATCH_BYTES
 from kseg.spark.jobs import _Task
 
@@ -33,9 +33,7 @@ def arguments(command: str, tmp_path: Path) -> list[object]:
 
 
 def program(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
-    command = [sys.executable, "-m", "kseg", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=400)
+    return spawned(*arguments, text=True)
 
 
 @pytest.fixture

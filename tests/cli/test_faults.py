@@ -5,14 +5,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import kseg as package
 from changes.failing import CountingDisk, FailingDisk
-from cli.command import TESTDATA, Kseg, files, flip
+from cli.command import TESTDATA, Kseg, files, flip, spawned
 from cli.dying import on_disk, outcome, points
 from kseg.segment.files import CLEAN_SHUTDOWN
 
@@ -158,11 +156,7 @@ def in_any_order(files: dict[str, bytes]) -> dict[str, object]:
 
 
 def run_into(stdout: int, *arguments: object) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parent.parent)}
-    command = [sys.executable, "-P", "-m", "kseg", *map(str, arguments)]
-    return subprocess.run(
-        command, env=environment, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, timeout=120
-    )
+    return spawned(*arguments, capture_output=False, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.sampled(4)

@@ -1,7 +1,6 @@
 """Standard streams as shells, pipes and terminals leave them: closed, full, cut off, no file; and Ctrl-C."""
 
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -12,13 +11,11 @@ from pathlib import Path
 import pytest
 
 import kseg
-from cli.command import TESTDATA
+from cli.command import COMMAND, ENVIRONMENT, TESTDATA, on_terminal
 
 SEGMENT = TESTDATA / "kafka-4.3.1/clients/librdkafka-txn-0/00000000000000000000.log"
 MIXED = TESTDATA / "kafka-2.8.2/upgraded-from-0.8.2.2/one-mixcodec-0/00000000000000000000.log"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
-COMMAND = [sys.executable, "-P", "-m", "kseg"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(kseg.__file__).parent.parent)}
 needs_full = pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
 
 
@@ -235,26 +232,6 @@ def test_output_that_cannot_be_made_is_an_error(output: str, tmp_path: Path) -> 
 def test_devices_are_no_segments(path: str) -> None:
     done = shell('kseg dump "$1"', path)
     assert (done.returncode, done.stderr.decode()) == (3, f"kseg: {path}: not a regular file\n")
-
-
-def on_terminal(*arguments: str | bytes) -> bytes:
-    """What a terminal of 80 columns is given."""
-    command = [*COMMAND, *arguments]
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execve(sys.executable, command, {**ENVIRONMENT, "COLUMNS": "80", "TERM": "xterm"})
-    shown = b""
-    while True:
-        try:
-            piece = os.read(terminal, 65536)
-        except OSError:  # Linux ends a terminal nobody holds any more with EIO
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(terminal)
-    os.waitpid(process, 0)
-    return shown
 
 
 def test_a_terminal_is_given_no_control_characters(tmp_path: Path) -> None:

@@ -3,20 +3,17 @@
 import gzip
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from cli.command import TESTDATA, Kseg, flip
+from cli.command import TESTDATA, Kseg, flip, on_terminal, spawned
 from kseg.cli.main import run
 from kseg.findings.table import KINDS, texts_of
 
@@ -149,13 +146,6 @@ CLEAN = TESTDATA / "damaged/4.3.1-control-clean/dplain-0"
 DAMAGED = TESTDATA / "damaged/4.3.1-last-length-zero/dplain-0"
 REPLICAS = TESTDATA / "kafka-1.1.1/replicas"
 LAST = "00000000000000000116.log"
-PROGRAM = [sys.executable, "-m", "kseg", "verify"]
-
-
-def spawned(*arguments: Any, **options: Any) -> "subprocess.CompletedProcess[bytes]":
-    environment = os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
-    command = [*PROGRAM, *map(os.fsencode, arguments)]
-    return subprocess.run(command, capture_output=True, env=environment, timeout=60, check=False, **options)
 
 
 @pytest.fixture
@@ -260,12 +250,12 @@ def test_levels_look_as_deep_as_they_say(kseg: Kseg, partition: Path) -> None:
 
 def test_standard_input() -> None:
     packed = gzip.compress((DAMAGED / LAST).read_bytes())
-    done = spawned("-", "--format", "json", input=gzip.decompress(packed))
+    done = spawned("verify", "-", "--format", "json", input=gzip.decompress(packed))
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 1
     assert (rows[0]["file"], rows[0]["code"]) == ("-", "bad-length")
-    assert spawned("-", input=(CLEAN / LAST).read_bytes()).returncode == 0
-    assert spawned("-", input=b"").returncode == 0
+    assert spawned("verify", "-", input=(CLEAN / LAST).read_bytes()).returncode == 0
+    assert spawned("verify", "-", input=b"").returncode == 0
 
 
 def test_output_is_whole_or_not_there(kseg: Kseg, tmp_path: Path) -> None:
@@ -337,54 +327,27 @@ def test_hostile_names(tmp_path: Path) -> None:
     """Control characters and bytes that are no text reach no terminal, and JSON keeps them."""
     folder = os.fsencode(tmp_path) + b"/a\x1b[31m\n\xff-0"
     shutil.copytree(os.fsencode(DAMAGED), folder)
-    text = spawned(folder)
+    text = spawned("verify", folder)
     assert text.returncode == 1
     assert b"\x1b" not in text.stdout + text.stderr
     assert text.stdout.count(b"\n") == len(text.stdout.splitlines())
-    rows = [json.loads(line) for line in spawned("--format", "json", folder).stdout.splitlines()]
+    rows = [json.loads(line) for line in spawned("verify", "--format", "json", folder).stdout.splitlines()]
     assert set(rows[0]["file"]) == {"base64"}
-    ElementTree.fromstring(spawned("--format", "junit", folder).stdout)
+    ElementTree.fromstring(spawned("verify", "--format", "junit", folder).stdout)
 
 
 def test_a_closed_pipe_is_no_failure() -> None:
-    environment = os.environ | {"PYTHONPATH": str(TESTDATA.parent)}
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb") as closed:
-        done = subprocess.run([*PROGRAM, DAMAGED], stdout=closed, stderr=subprocess.PIPE, env=environment, timeout=60)
+        done = spawned("verify", DAMAGED, capture_output=False, stdout=closed, stderr=subprocess.PIPE)
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
 
 
-def terminal_output(*arguments: Any) -> str:
-    """What is shown on a terminal of 80 columns."""
-    import fcntl
-    import termios
-
-    master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
-    environment |= {"PYTHONPATH": str(TESTDATA.parent), "TERM": "xterm"}
-    process = subprocess.Popen([*PROGRAM, *arguments], stdout=slave, stderr=subprocess.DEVNULL, env=environment)
-    os.close(slave)
-    seen = b""
-    while True:
-        ready, _, _ = select.select([master], [], [], 30)
-        try:
-            piece = os.read(master, 4096) if ready else b""
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(master)
-    process.wait(30)
-    return seen.decode()
-
-
 def test_on_a_terminal_findings_stand_below_their_file() -> None:
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal_output(DAMAGED, "--color", "always")).replace("\r\n", "\n")
-    lines = plain.splitlines()
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("verify", "--quiet", DAMAGED, "--color", "always").decode())
+    lines = plain.replace("\r\n", "\n").splitlines()
     assert lines[0] == f"{DAMAGED}/{LAST}"
     assert lines[1].startswith("└── error bad-length at byte 7129, 305 bytes")
     assert max(map(len, lines[1:])) <= 80
